@@ -3,8 +3,8 @@
 What is a primitive and has no keyword is recorded in Rust without coming here.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,16 @@ from cotan._src.numpy.frompyfunc import is_of_python, of_python
 from cotan._src.numpy.ufunc_reduce import ASSOCIATIVE, accumulate, reduce, reduceat
 from cotan._src.numpy.ufunc_rules import needed, rule
 from cotan._src.runtime.ndarray_subclasses import is_plain, ufunc_of_others
+from cotan._src.runtime.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
+)
 from cotan._src.runtime.ufunc_dtypes import as_dtype, computed, loop, name_of_ufunc
 from cotan._src.runtime.values import (
     are_objects,
@@ -25,8 +35,11 @@ from cotan._src.runtime.values import (
     to_numpy,
 )
 
+# The dtypes of a loop: a text, or one for each operand.
+_Signature: TypeAlias = str | tuple[DTypeLike | None, ...] | None
 
-def _known(operand: Any) -> bool:
+
+def _known(operand: object) -> bool:
     if isinstance(operand, _core.Array):
         return True
     if isinstance(operand, np.ndarray):
@@ -36,7 +49,7 @@ def _known(operand: Any) -> bool:
     return own is np.ndarray.__array_ufunc__
 
 
-def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def array_ufunc(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> Any:
     """Compute `ufunc.method(*inputs, **kwargs)` where an `Array` takes part."""
     out = kwargs.get("out") or ()
     if not all(map(_known, (*inputs, *out))):
@@ -62,7 +75,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     return _into(ufunc, out, result, casting, inputs, exact=method in _FOLDS)
 
 
-def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _on_values(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> Any:
     """Run a ufunc without a rule on plain values, which is right while none of them is followed."""
     if any(map(is_active, inputs)):
         found = of_python(ufunc, method, inputs, kwargs) if is_of_python(ufunc) else NotImplemented
@@ -86,13 +99,13 @@ def _on_values(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
 
 
 def called(
-    ufunc: Any,
-    compute: Callable[..., Any],
-    inputs: Sequence[Any],
-    out: Sequence[Any] = (),
+    ufunc: np.ufunc,
+    compute: Function,
+    inputs: Sequence[ArrayLike],
+    out: Sequence[AnyArray | None] = (),
     where: Any = True,
-    dtype: Any = None,
-    signature: Any = None,
+    dtype: DTypeLike | None = None,
+    signature: _Signature = None,
     casting: str = "same_kind",
     **options: Any,
 ) -> Any:
@@ -123,14 +136,14 @@ def called(
 
 
 def _along_axes(
-    ufunc: Any,
-    compute: Callable[..., Any],
-    inputs: Sequence[Any],
-    dtype: Any,
-    signature: Any,
+    ufunc: np.ufunc,
+    compute: Function,
+    inputs: Sequence[ArrayLike],
+    dtype: DTypeLike | None,
+    signature: _Signature,
     casting: str,
-    axis: Any = None,
-    axes: Any = None,
+    axis: Axis = None,
+    axes: Sequence[Any] | None = None,
     keepdims: bool = False,
 ) -> Any:
     """Compute a product of vectors or matrices along other axes than the last."""
@@ -156,11 +169,11 @@ def _along_axes(
 
 
 def _into(
-    ufunc: Any,
-    out: Sequence[Any],
+    ufunc: np.ufunc,
+    out: Sequence[AnyArray | None],
     result: Any,
     casting: str,
-    inputs: Sequence[Any],
+    inputs: Sequence[ArrayLike],
     exact: bool = False,
 ) -> Any:
     """Write results to where `out=` wants them; those of folds do not broadcast."""
@@ -195,14 +208,14 @@ def _into(
 # All pairs, in place
 
 
-def outer(ufunc: Any, x: Any, y: Any, **options: Any) -> Any:
+def outer(ufunc: np.ufunc, x: ArrayLike, y: ArrayLike, **options: Any) -> Any:
     """Apply a binary ufunc to all pairs of elements."""
     # NumPy makes arrays of Python's numbers here, which widen the result.
     x, y = _core.asarray(x)[...], _core.asarray(y)[...]
     return called(ufunc, needed(ufunc), (_core.reshape(x, x.shape + (1,) * y.ndim), y), **options)
 
 
-def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
+def at(ufunc: np.ufunc, x: AnyArray, key: Any, *values: ArrayLike) -> None:
     """Apply a ufunc in place at indices, as often as each occurs."""
     name = f"{ufunc.__name__}.at"
     if not isinstance(x, _core.Array):
@@ -237,7 +250,7 @@ def at(ufunc: Any, x: Any, key: Any, *values: Any) -> None:
     x._assign(flat.reshape(x.shape))
 
 
-def _turns(positions: Any) -> list[Any]:
+def _turns(positions: NDArray) -> list[NDArray]:
     """Split positions into turns, none of which has one twice, in their order."""
     order = np.argsort(positions, kind="stable")
     ranked = positions[order]
@@ -248,9 +261,9 @@ def _turns(positions: Any) -> list[Any]:
     return [np.flatnonzero(turn == t) for t in range(turn.max(initial=-1) + 1)]
 
 
-_FOLDS: dict[str, Callable[..., Any]] = {
+_FOLDS: dict[str, Function] = {
     "reduce": reduce,
     "accumulate": accumulate,
     "reduceat": reduceat,
 }
-_METHODS: dict[str, Callable[..., Any]] = {"outer": outer, "at": at}
+_METHODS: dict[str, Function] = {"outer": outer, "at": at}

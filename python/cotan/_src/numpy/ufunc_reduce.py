@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.numpy.ufunc_rules import needed
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes, Axis, Dtype, DTypeLike, Function
 from cotan._src.runtime.ufunc_dtypes import as_dtype, finished, fold_dtypes
 from cotan._src.runtime.values import axes_of, is_only_axis, to_numpy
 
-_REDUCTIONS: dict[str, Callable[..., Any]] = {
+_REDUCTIONS: dict[str, Callable[..., Array]] = {
     "add": _core.sum,
     "multiply": _core.prod,
     "maximum": _core.max,
@@ -19,7 +21,7 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "logical_or": _core.max,
     "logaddexp": _core.logsumexp,
 }
-_SCANS: dict[str, Callable[..., Any]] = {
+_SCANS: dict[str, Callable[..., Array]] = {
     "add": _core.cumsum,
     "maximum": _core.cummax,
     "minimum": _core.cummin,
@@ -33,17 +35,19 @@ ASSOCIATIVE = {
 }
 
 
-def _binary(ufunc: Any, method: str) -> Callable[..., Any]:
+def _binary(ufunc: np.ufunc, method: str) -> Function:
     if ufunc.nin != 2 or ufunc.nout != 1 or ufunc.signature is not None:
         raise ValueError(f"{ufunc.__name__}.{method}: only supported for binary functions")
     return needed(ufunc)
 
 
-def _part(x: Any, at: int, part: Any) -> Any:
+def _part(x: AnyArray, at: int, part: int | slice) -> Any:
     return x[(slice(None),) * at + (part,)]
 
 
-def _elements(ufunc: Any, method: str, x: Any, dtype: Any, out: Any) -> tuple[Any, Any]:
+def _elements(
+    ufunc: np.ufunc, method: str, x: Array, dtype: DTypeLike | None, out: AnyArray | None
+) -> tuple[Array, Dtype]:
     """Give the elements as a fold takes them, and the dtype of its result."""
     source, target = fold_dtypes(ufunc, x, dtype, out)
     if ufunc.__name__.startswith("logical_"):
@@ -56,7 +60,7 @@ def _elements(ufunc: Any, method: str, x: Any, dtype: Any, out: Any) -> tuple[An
     return as_dtype(as_dtype(x, source), target), target
 
 
-def _step(ufunc: Any, method: str, dtype: Any) -> Callable[[Any, Any], Any]:
+def _step(ufunc: np.ufunc, method: str, dtype: Dtype) -> Callable[[Array, Array], Array]:
     """Give one step of a fold, with a result of the fold's dtype."""
     compute = _binary(ufunc, method)
     return lambda x, y: as_dtype(compute(x, y), dtype)
@@ -67,15 +71,15 @@ def _step(ufunc: Any, method: str, dtype: Any) -> Callable[[Any, Any], Any]:
 
 
 def reduced(
-    ufunc: Any,
-    a: Any,
-    axis: Any,
-    dtype: Any,
+    ufunc: np.ufunc,
+    a: ArrayLike,
+    axis: Axes,
+    dtype: DTypeLike | None,
     keepdims: bool,
     initial: Any,
-    where: Any,
-    out: Any = None,
-) -> Any:
+    where: ArrayLike | bool,
+    out: AnyArray | None = None,
+) -> AnyArray:
     """Fold a binary ufunc over axes."""
     _binary(ufunc, "reduce")
     name = ufunc.__name__
@@ -121,14 +125,16 @@ def reduced(
     else:
         result = _in_turn(ufunc, x, axes[0], start, where, target)
     shape = kept if keepdims else [n for i, n in enumerate(x.shape) if i not in axes]
-    return finished(_core.reshape(result, shape), target)
+    found: AnyArray = finished(_core.reshape(result, shape), target)
+    return found
 
 
-def _in_any_order(ufunc: Any, x: Any, axes: tuple[int, ...], dtype: Any) -> Any:
+def _in_any_order(ufunc: np.ufunc, x: Array, axes: tuple[int, ...], dtype: Dtype) -> Array:
     """Fold an associative ufunc: by the reduction that it is, else halves with halves."""
     name = ufunc.__name__
     if name in _REDUCTIONS and not (x.dtype.kind == "c" and name not in {"add", "multiply"}):
-        return as_dtype(_REDUCTIONS[name](x, axes), dtype)
+        result: Array = as_dtype(_REDUCTIONS[name](x, axes), dtype)
+        return result
     step = _step(ufunc, "reduce", dtype)
     for at in sorted(axes, reverse=True):
         n = x.shape[at]
@@ -142,7 +148,9 @@ def _in_any_order(ufunc: Any, x: Any, axes: tuple[int, ...], dtype: Any) -> Any:
     return x
 
 
-def _in_turn(ufunc: Any, x: Any, at: int, start: Any, where: Any, dtype: Any) -> Any:
+def _in_turn(
+    ufunc: np.ufunc, x: Array, at: int, start: Array | None, where: ArrayLike | bool, dtype: Dtype
+) -> Array:
     """Fold a ufunc along an axis, one element after the other."""
     step = _step(ufunc, "reduce", dtype)
     first = 0 if start is not None else 1
@@ -155,15 +163,15 @@ def _in_turn(ufunc: Any, x: Any, at: int, start: Any, where: Any, dtype: Any) ->
 
 
 def reduce(
-    ufunc: Any,
-    array: Any,
-    axis: Any = 0,
-    dtype: Any = None,
+    ufunc: np.ufunc,
+    array: ArrayLike,
+    axis: Axes = 0,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     initial: Any = np._NoValue,
-    where: Any = True,
-    out: Any = None,
-) -> Any:
+    where: ArrayLike | bool = True,
+    out: AnyArray | None = None,
+) -> AnyArray:
     """Fold a binary ufunc over axes, by default the first."""
     return reduced(ufunc, array, axis, dtype, keepdims, initial, where, out)
 
@@ -172,14 +180,21 @@ def reduce(
 # Running folds, parts
 
 
-def scanned(ufunc: Any, a: Any, axis: Any, dtype: Any = None, out: Any = None) -> Any:
+def scanned(
+    ufunc: np.ufunc,
+    a: ArrayLike,
+    axis: Axis,
+    dtype: DTypeLike | None = None,
+    out: AnyArray | None = None,
+) -> Array:
     """Fold a binary ufunc along an axis and keep every step."""
     _binary(ufunc, "accumulate")
     x, target = _elements(ufunc, "accumulate", _core.asarray(a), dtype, out)
     (at,) = axes_of(axis, x.ndim)
     n = x.shape[at]
     if ufunc.__name__ in _SCANS:
-        return as_dtype(_SCANS[ufunc.__name__](x, at), target)
+        scan: Array = as_dtype(_SCANS[ufunc.__name__](x, at), target)
+        return scan
     step = _step(ufunc, "accumulate", target)
     if ufunc.__name__ in ASSOCIATIVE:
         # By doubling: log2(n) steps, each of the whole array.
@@ -188,21 +203,34 @@ def scanned(ufunc: Any, a: Any, axis: Any, dtype: Any = None, out: Any = None) -
             later = step(_part(x, at, slice(n - shift)), _part(x, at, slice(shift, None)))
             x = _core.concatenate([_part(x, at, slice(shift)), later], at)
             shift *= 2
-        return as_dtype(x, target)
+        doubled: Array = as_dtype(x, target)
+        return doubled
     steps = [_part(x, at, slice(0, 1))]
     for i in range(1, n):
         steps.append(step(steps[-1], _part(x, at, slice(i, i + 1))))
-    return as_dtype(_core.concatenate(steps, at) if n else x, target)
+    result: Array = as_dtype(_core.concatenate(steps, at) if n else x, target)
+    return result
 
 
-def accumulate(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+def accumulate(
+    ufunc: np.ufunc,
+    array: ArrayLike,
+    axis: Axis = 0,
+    dtype: DTypeLike | None = None,
+    out: AnyArray | None = None,
+) -> Array:
     """Fold a binary ufunc along an axis, by default the first, and keep every step."""
     return scanned(ufunc, array, axis, dtype, out)
 
 
 def reduceat(
-    ufunc: Any, array: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None
-) -> Any:
+    ufunc: np.ufunc,
+    array: ArrayLike,
+    indices: ArrayLike,
+    axis: Axis = 0,
+    dtype: DTypeLike | None = None,
+    out: AnyArray | None = None,
+) -> AnyArray:
     """Fold a binary ufunc over parts of an axis, each from its index to the next one."""
     _binary(ufunc, "reduceat")
     x, target = _elements(ufunc, "reduceat", _core.asarray(array), dtype, out)
@@ -221,10 +249,11 @@ def reduceat(
         lengths = ends - starts
         part = np.repeat(np.arange(len(starts)), lengths)
         rows = np.concatenate([np.arange(s, e) for s, e in zip(starts, ends, strict=True)])
-        taken = np.moveaxis(x, at, 0)[rows]
+        taken = np.moveaxis(x, at, 0)[rows]  # type: ignore[type-var]
         zeros = np.zeros((len(starts), *taken.shape[1:]), taken.dtype)
         summed: Any = _core.scatter_add(zeros, part, taken)
-        return np.moveaxis(summed, 0, at)
+        result: AnyArray = np.moveaxis(summed, 0, at)
+        return result
     parts = [
         reduced(ufunc, _part(x, at, slice(int(s), int(e))), at, dtype, True, np._NoValue, True, out)
         for s, e in zip(starts, ends, strict=True)

@@ -1,11 +1,12 @@
 """What computes a ufunc on `Array`s: a primitive, a formula of primitives, or SciPy and a rule."""
 
 import functools
-from collections.abc import Callable
-from typing import Any
+
+import numpy as np
 
 from cotan import _core
 from cotan._src.numpy.ufunc_composites import COMPOSITES
+from cotan._src.runtime.typing import Function
 from cotan._src.runtime.ufunc_dtypes import name_of_ufunc
 from cotan._src.runtime.values import refuse
 from cotan._src.special import partials as _table  # noqa: F401
@@ -14,21 +15,21 @@ from cotan._src.special import partials_inverse_cdf as _inverses  # noqa: F401
 from cotan._src.special import partials_waves as _waves  # noqa: F401
 from cotan._src.special.ufuncs import PARTIALS, call
 
-_PRIMITIVES: dict[str, Callable[..., Any]] = {
+_PRIMITIVES: dict[str, Function] = {
     ufunc: getattr(_core, name)
     for ufunc, name in _core.ufuncs("np").items()
     if hasattr(_core, name)
 }
 
 
-def rule(ufunc: Any) -> Callable[..., Any] | None:
+def rule(ufunc: np.ufunc) -> Function | None:
     """Give what computes a ufunc on arrays, if anything does."""
     name = ufunc.__name__
     found = COMPOSITES.get(name) or _PRIMITIVES.get(name)
     return functools.partial(call, name) if found is None and name in PARTIALS else found
 
 
-def needed(ufunc: Any) -> Callable[..., Any]:
+def needed(ufunc: np.ufunc) -> Function:
     """Give what computes a ufunc on arrays, or refuse it by name."""
     compute = rule(ufunc)
     if compute is None:
