@@ -8,20 +8,66 @@ derivative that of an integrator of the same tolerances.
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Dtype,
+    Function,
+    Kwargs,
+    NDArray,
+)
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
+
+#: A time: of the solver's, or one that is followed.
+Time: TypeAlias = AnyArray | float
+#: A right side or an event, of a time and a state.
+Slope: TypeAlias = Callable[[Time, AnyArray], AnyArray]
+#: The solution within a step: of how far along the step one is, and of the state before it.
+_Terms: TypeAlias = Callable[[Time, AnyArray], AnyArray]
+#: What is told how many steps were accepted, and of the states in the last of them.
+_Notice: TypeAlias = Callable[[int, Callable[[Time], AnyArray]], None]
+#: A step that a solver took: begin, end, stages, and the ends of those it tried before.
+Logged: TypeAlias = tuple[float, float, NDArray | int, Sequence[float]]
+
+
+class _Solution(Protocol):
+    """What `solve_ivp` gives."""
+
+    t: AnyArray
+    y: AnyArray
+    sol: Function | None
+    # None without events.
+    t_events: list[AnyArray]
+    y_events: list[AnyArray]
+    status: int
+
+
+class _Method(Protocol):
+    """The numbers of a Runge-Kutta method; those of order 8 have more of them."""
+
+    n_stages: int
+    A: NDArray
+    B: NDArray
+    C: NDArray
+    P: NDArray
+    A_EXTRA: NDArray
+    C_EXTRA: NDArray
+    D: NDArray
+
 
 _EXPLICIT = ("RK45", "RK23", "DOP853")
 _STIFF = ("Radau", "BDF", "LSODA")
@@ -33,36 +79,36 @@ _KEEPS = (
 )
 
 
-class _Log(list[Any]):
-    """The steps that a solver took: begin, end, stages, and the ends of those it tried before."""
+class _Log(list[Logged]):
+    """The steps that a solver took."""
 
-    def __init__(self, calls: list[tuple[Any, Any]]) -> None:
+    def __init__(self, calls: list[tuple[float, NDArray]]) -> None:
         self.calls = calls
-        self.guess: Any = None
+        self.guess: float | None = None
         # The state at the end.
         self.end: Any = None
 
 
-class _History(list[Any]):
+class _History(list[tuple["Called", float, NDArray, int]]):
     """What a solver has called, when, with which state, and after how many `steps`."""
 
     def __init__(self) -> None:
-        self.steps: Any = ()
+        self.steps: Sequence[Logged] = ()
 
 
 class Called(CallbackProbe):
     """A right side that remembers when it was called, and with which state."""
 
-    def __init__(self, function: Callable[..., Any], state_at: int = 1,
+    def __init__(self, function: Function, state_at: int = 1,
                  history: _History | None = None) -> None:  # fmt: skip
         super().__init__(function)
-        self.calls: list[tuple[Any, Any]] = []
+        self.calls: list[tuple[float, NDArray]] = []
         # What was called, with others that may keep something: events, derivatives.
         self.history = _History() if history is None else history
         self._is_first = history is None
         self._state_at = state_at
-        self._gave: list[Any] = []
-        self._more: tuple[Any, ...] = ()
+        self._gave: list[NDArray] = []
+        self._more: Args = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls.append((args[1 - self._state_at], np.array(args[self._state_at])))
@@ -73,7 +119,7 @@ class Called(CallbackProbe):
         self._more = args[2:]
         return y
 
-    def again(self, t: Any, y: Any, more: Any) -> Any:
+    def again(self, t: Time, y: AnyArray, more: Args) -> object:
         """Call the program's function."""
         first = (y, t) if self._state_at == 0 else (t, y)
         return self._function(*first, *more)
@@ -95,15 +141,15 @@ def _logging(cls: type) -> type:
     """Give a solver that remembers its steps."""
 
     class Logging(cls):  # type: ignore[misc]
-        def __init__(self, *args: Any, log: Any, **kwargs: Any) -> None:
+        def __init__(self, *args: object, log: _Log, **kwargs: object) -> None:
             super().__init__(*args, **kwargs)
             self.log = log
             # Where the function was called a second time, to find the length of the first step.
             log.guess = log.calls[1][0] if len(log.calls) > 1 else None
 
-        def step(self) -> Any:
+        def step(self) -> str | None:
             begun = len(self.log.calls)
-            message = super().step()
+            message: str | None = super().step()
             if self.status != "failed":
                 n = getattr(self, "n_stages", 0)
                 tried = [t for t, _ in self.log.calls[begun:][n - 1 :: n]] if n else []
@@ -123,7 +169,7 @@ def _logging(cls: type) -> type:
 class _Step:
     """A step that was taken: where it ends, and the solution in between."""
 
-    def __init__(self, t_old: Any, t: Any, y_old: Any, y: Any, terms: Any) -> None:
+    def __init__(self, t_old: Time, t: Time, y_old: AnyArray, y: AnyArray, terms: _Terms) -> None:
         self.t_old, self.t, self.y_old, self.y, self._terms = t_old, t, y_old, y, terms
         # What SciPy's own interpolants know of themselves.
         self.t_min, self.t_max = (
@@ -131,24 +177,26 @@ class _Step:
             max(to_numpy(t_old), to_numpy(t)),
         )
 
-    def __call__(self, t: Any) -> Any:
-        t = asarray(t)
-        x = (t - self.t_old) / (self.t - self.t_old)
-        if t.ndim == 0:
+    def __call__(self, t: Time) -> AnyArray:
+        at: AnyArray = asarray(t)
+        x = (at - self.t_old) / (self.t - self.t_old)
+        if at.ndim == 0:
             return self._terms(x, self.y_old)
         columns = self._terms(x[None, :], self.y_old[:, None])
-        return np.broadcast_to(columns, (self.y_old.shape[0], t.shape[0]))
+        return np.broadcast_to(columns, (self.y_old.shape[0], at.shape[0]))
 
 
-def _combined(k: list[Any], weights: Any) -> Any:
+def _combined(k: Sequence[AnyArray], weights: Iterable[float]) -> AnyArray | float:
     terms = [float(w) * v for w, v in zip(weights, k, strict=False) if w != 0]
-    total = terms[0] if terms else 0.0
+    total: AnyArray | float = terms[0] if terms else 0.0
     for term in terms[1:]:
         total = total + term
     return total
 
 
-def _explicit(cls: Any, fun: Any, t_old: Any, t: Any, y: Any, f: Any) -> tuple[_Step, Any]:
+def _explicit(
+    cls: _Method, fun: Slope, t_old: Time, t: Time, y: AnyArray, f: AnyArray
+) -> tuple[_Step, AnyArray]:
     """Take a step of a Runge-Kutta method; gives the derivative at its end, too."""
     h = t - t_old
     k = [f]
@@ -164,13 +212,13 @@ def _explicit(cls: Any, fun: Any, t_old: Any, t: Any, y: Any, f: Any) -> tuple[_
     return _Step(t_old, t, y, y_new, terms), f_new
 
 
-def _polynomial(cls: Any, k: list[Any], h: Any) -> Callable[[Any, Any], Any]:
+def _polynomial(cls: _Method, k: list[AnyArray], h: Time) -> _Terms:
     @functools.cache
-    def coefficients() -> list[Any]:
+    def coefficients() -> list[AnyArray | float]:
         return [h * _combined(k, column) for column in cls.P.T]
 
-    def terms(x: Any, y_old: Any) -> Any:
-        total: Any = 0.0
+    def terms(x: Time, y_old: AnyArray) -> AnyArray:
+        total: AnyArray | float = 0.0
         for q in reversed(coefficients()):
             total = (total + _beside(q, y_old)) * x
         return y_old + total
@@ -178,14 +226,14 @@ def _polynomial(cls: Any, k: list[Any], h: Any) -> Callable[[Any, Any], Any]:
     return terms
 
 
-def _beside(q: Any, y: Any) -> Any:
+def _beside(q: AnyArray | float, y: AnyArray) -> Array:
     return _core.reshape(_core.asarray(q), y.shape)
 
 
-def _eighth_order(cls: Any, fun: Any, t_old: Any, h: Any, y: Any, y_new: Any,
-                  k: list[Any]) -> Callable[[Any, Any], Any]:  # fmt: skip
+def _eighth_order(cls: _Method, fun: Slope, t_old: Time, h: Time, y: AnyArray, y_new: AnyArray,
+                  k: list[AnyArray]) -> _Terms:  # fmt: skip
     @functools.cache
-    def coefficients() -> list[Any]:
+    def coefficients() -> list[AnyArray | float]:
         more = list(k)
         for a, c in zip(cls.A_EXTRA, cls.C_EXTRA, strict=True):
             more.append(fun(t_old + c * h, y + _combined(more, a) * h))
@@ -193,8 +241,8 @@ def _eighth_order(cls: Any, fun: Any, t_old: Any, h: Any, y: Any, y_new: Any,
         first = [change, h * k[0] - change, 2 * change - h * (k[-1] + k[0])]
         return first + [h * _combined(more, d) for d in cls.D]
 
-    def terms(x: Any, y_old: Any) -> Any:
-        total: Any = 0.0
+    def terms(x: Time, y_old: AnyArray) -> AnyArray:
+        total: AnyArray | float = 0.0
         for i, f in enumerate(reversed(coefficients())):
             total = (total + _beside(f, y_old)) * (x if i % 2 == 0 else 1 - x)
         return y_old + total
@@ -212,11 +260,11 @@ _RADAU_A = (
 )
 
 
-def _implicit(fun: Any, t_old: Any, t: Any, y: Any, stages: Any) -> _Step:
+def _implicit(fun: Slope, t_old: Time, t: Time, y: AnyArray, stages: NDArray | int) -> _Step:
     """Take a step of Radau's method, whose stages solve an equation."""
     n, h = y.shape[0], t - t_old
 
-    def equation(z: Any) -> Any:
+    def equation(z: AnyArray) -> Array:
         z = _core.reshape(z, (3, n))
         f = [fun(t_old + c * h, y + z[i]) for i, c in enumerate(_RADAU_C)]
         rows = [z[i] - h * _combined(f, row) for i, row in enumerate(_RADAU_A)]
@@ -237,9 +285,9 @@ def _implicit(fun: Any, t_old: Any, t: Any, y: Any, stages: Any) -> _Step:
         solution("solve_ivp", equation, z.reshape(-1), matrix, check=False), (3, n)
     )
 
-    def terms(x: Any, y_old: Any) -> Any:
+    def terms(x: Time, y_old: AnyArray) -> AnyArray:
         # The polynomial through the stages, which is 0 at the beginning.
-        total: Any = 0.0
+        total: AnyArray | float = 0.0
         for i, c in enumerate(_RADAU_C):
             others = [d for j, d in enumerate(_RADAU_C) if j != i]
             weight = x / c
@@ -251,8 +299,8 @@ def _implicit(fun: Any, t_old: Any, t: Any, y: Any, stages: Any) -> _Step:
     return _Step(t_old, t, y, y + z_new[2], terms)
 
 
-def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = None,
-           ) -> list[_Step]:  # fmt: skip
+def _steps(method: str, fun: Slope, log: Any, ends: tuple[Time, Time], y0: AnyArray,
+           called: _Notice | None = None) -> list[_Step]:  # fmt: skip
     """Take steps once more, with what is differentiated; `ends` are the first and last time.
 
     With `called` the right side is called as often as the solver did, for what it keeps; `called`
@@ -274,7 +322,11 @@ def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = No
                 if called is not None:
                     if log.guess is not None:
                         fun(log.guess, y + (log.guess - a) * f)
-                    called(0, lambda _, y=y: y)
+
+                    def state(_: Time, y: AnyArray = y) -> AnyArray:
+                        return y
+
+                    called(0, state)
             for end in tried if called is not None else ():
                 _explicit(cls, fun, a, end, y, f)
             step, f = _explicit(cls, fun, a, b, y, f)
@@ -285,7 +337,7 @@ def _steps(method: str, fun: Any, log: Any, ends: Any, y0: Any, called: Any = No
     return steps
 
 
-def call_again(snapshot: StateSnapshot, history: _History, more: Any, steps: list[_Step]) -> None:
+def call_again(snapshot: StateSnapshot, history: _History, more: Args, steps: list[_Step]) -> None:
     """Call functions as a solver did, for what they keep, with states that are followed."""
     # Some interpolants call the right side for what they need, once.
     states = [_within(steps, t)(t) for _, t, _, _ in history]
@@ -300,9 +352,10 @@ def call_again(snapshot: StateSnapshot, history: _History, more: Any, steps: lis
 
 
 @override("scipy.integrate.solve_ivp", when=ALWAYS)
-def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None,
-              dense_output: bool = False, events: Any = None, vectorized: bool = False,
-              args: Any = None, **options: Any) -> Any:  # fmt: skip
+def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str | type = "RK45",
+              t_eval: ArrayLike | None = None, dense_output: bool = False,
+              events: Function | Sequence[Function] | None = None, vectorized: bool = False,
+              args: Iterable[object] | None = None, **options: Any) -> _Solution:  # fmt: skip
     solve = locate("scipy.integrate.solve_ivp")
     function = Called(fun)
     some = [events] if callable(events) else events
@@ -317,7 +370,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     known = isinstance(method, str) and method in (*_EXPLICIT, "Radau")
     log = history.steps = _Log(function.calls)
     solver = _logging(locate(f"scipy.integrate.{method}")) if known else method
-    result = solve(
+    result: _Solution = solve(
         function, to_numpy_items(t_span), to_numpy_items(y0), solver, to_numpy_items(t_eval),
         dense_output,
         watching, vectorized, _plain_args(args), **({"log": log} if known else {}), **options,
@@ -339,7 +392,7 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     if vectorized:
         scalar = fun
 
-        def fun(t: Any, y: Any, *more: Any) -> Any:
+        def fun(t: Time, y: AnyArray, *more: object) -> AnyArray:
             return stacked(scalar(t, y[:, None], *more))[:, 0]
 
     slope = _slope(fun, args, result.y.dtype)
@@ -367,14 +420,14 @@ def solve_ivp(fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any 
     return filled
 
 
-def _noticing(function: Called, more: Any) -> Callable[[int, Any], None]:
+def _noticing(function: Called, more: Args) -> _Notice:
     """Give what calls events as a solver did after each step."""
     calls = defaultdict(list)
     for which, t, _, accepted in function.history:
         if which is not function:
             calls[accepted].append((which, t))
 
-    def notice(count: int, state: Any) -> None:
+    def notice(count: int, state: Callable[[Time], AnyArray]) -> None:
         for which, t in calls[count]:
             which.again(t, state(t), more)
 
@@ -387,21 +440,25 @@ def _expect_end(function: Called, log: _Log, steps: list[_Step]) -> None:
         function.expect_again("solve_ivp")
 
 
-def _plain_args(args: Any) -> Any:
-    return None if args is None else to_numpy_items(tuple(args))
+def _plain_args(args: Iterable[object] | None) -> Args | None:
+    plain: Args | None = None if args is None else to_numpy_items(tuple(args))
+    return plain
 
 
-def _slope(fun: Any, args: Any, dtype: Any) -> Callable[[Any, Any], Any]:
+def _slope(fun: Function, args: Iterable[object] | None, dtype: Dtype) -> Slope:
     more = () if args is None else tuple(args)
     return lambda t, y: _core.cast(stacked(fun(t, y, *more)).reshape(-1), dtype)
 
 
-def _event(event: Any, args: Any) -> Callable[[Any, Any], Any]:
+def _event(event: Function, args: Iterable[object] | None) -> Slope:
     more = () if args is None else tuple(args)
     return lambda t, y: asarray(event(t, y, *more)).reshape(())
 
 
-def _log_of(method: str, function: Any, t_span: Any, y0: Any, args: Any, options: Any) -> Any:
+def _log_of(
+    method: str, function: Function, t_span: Sequence[Time], y0: ArrayLike,
+    args: Iterable[object] | None, options: Kwargs,
+) -> _Log:  # fmt: skip
     """Let another method find steps of the same tolerances."""
     called = Called(function)
     log = _Log(called.calls)
@@ -414,18 +471,18 @@ def _log_of(method: str, function: Any, t_span: Any, y0: Any, args: Any, options
     return log
 
 
-def _places(steps: list[_Step], times: Any) -> Any:
+def _places(steps: list[_Step], times: NDArray | float) -> NDArray:
     """Give the numbers of the steps that times lie in: of two that meet there the earlier one."""
     ends = np.array([to_numpy(step.t) for step in steps])
     sign = 1 if to_numpy(steps[0].t_old) <= ends[-1] else -1
     return np.minimum(np.searchsorted(sign * ends, sign * times), len(steps) - 1)
 
 
-def _within(steps: list[_Step], t: Any) -> _Step:
+def _within(steps: list[_Step], t: float) -> _Step:
     return steps[int(_places(steps, t))]
 
 
-def _states(steps: list[_Step], times: Any) -> Any:
+def _states(steps: list[_Step], times: AnyArray) -> Array:
     """Give the states at times as columns, those within a step together."""
     places = _places(steps, to_numpy(times))
     ends = [*(np.flatnonzero(np.diff(places)) + 1), len(places)]
@@ -434,8 +491,9 @@ def _states(steps: list[_Step], times: Any) -> Any:
     return _core.concatenate(parts, 1)
 
 
-def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, events: Any,
-            exact: bool) -> Any:  # fmt: skip
+def _filled(result: _Solution, steps: list[_Step], t_span: Sequence[Time],
+            t_eval: ArrayLike | None, y0: AnyArray, events: list[Slope] | None,
+            exact: bool) -> _Solution:  # fmt: skip
     """Put what is differentiated into a result of SciPy's."""
     if not steps:
         result.y = np.stack([y0] * result.t.shape[0], axis=1)
@@ -452,7 +510,7 @@ def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, 
     if t_eval is None and exact:
         times = [t_span[0], *(s.t for s in steps[:-1]), end]
         result.t = _core.array(times) if contains_active(times) else result.t
-        y: Any = np.stack([y0, *(s.y for s in steps[:-1]), state], axis=1)
+        y: AnyArray | None = np.stack([y0, *(s.y for s in steps[:-1]), state], axis=1)
     else:
         times = asarray(result.t if t_eval is None else t_eval)[: result.t.shape[0]]
         y = _states(steps, times) if len(times) else None
@@ -466,13 +524,16 @@ def _filled(result: Any, steps: list[_Step], t_span: Any, t_eval: Any, y0: Any, 
     return result
 
 
-def _sign(event: Any, step: _Step, t: Any) -> Any:
+def _sign(event: Slope, step: _Step, t: AnyArray) -> AnyArray:
     return event(t[0], step(t[0])).reshape(1)
 
 
-def _times_of_events(result: Any, steps: list[_Step], events: Any) -> tuple[Any, Any]:
+def _times_of_events(
+    result: _Solution, steps: list[_Step], events: list[Slope]
+) -> tuple[list[AnyArray], list[AnyArray]]:
     """Give when events happen as a function of everything, and the states at these times."""
-    all_times, all_states = [], []
+    all_times: list[AnyArray] = []
+    all_states: list[AnyArray] = []
     for event, found_times in zip(events, result.t_events, strict=True):
         times, states = [], []
         for t in found_times:
@@ -494,12 +555,14 @@ def _times_of_events(result: Any, steps: list[_Step], events: Any) -> tuple[Any,
 
 
 @override("scipy.integrate.odeint", when=ALWAYS)
-def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa: N803
-           col_deriv: int = 0, full_output: int = 0, ml: Any = None, mu: Any = None,
-           rtol: Any = None, atol: Any = None, tcrit: Any = None, h0: float = 0.0,
+def odeint(func: Function, y0: ArrayLike, t: ArrayLike, args: object = (),
+           Dfun: Function | None = None, col_deriv: int = 0,  # noqa: N803
+           full_output: int = 0, ml: int | None = None, mu: int | None = None,
+           rtol: ArrayLike | None = None, atol: ArrayLike | None = None,
+           tcrit: ArrayLike | None = None, h0: float = 0.0,
            hmax: float = 0.0, hmin: float = 0.0, ixpr: int = 0, mxstep: int = 0,
            mxhnil: int = 0, mxordn: int = 12, mxords: int = 5, printmessg: int = 0,
-           tfirst: bool = False) -> Any:  # fmt: skip
+           tfirst: bool = False) -> AnyArray | tuple[AnyArray, dict[str, object]]:  # fmt: skip
     function = Called(func, state_at=int(tfirst))
     snapshot = StateSnapshot(func, args, Dfun)
     more = args if isinstance(args, tuple) else (args,)
@@ -512,7 +575,7 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
     )  # fmt: skip
     if function.captures_active or contains_active((y0, t, more)):
 
-        def ordered(t: Any, y: Any, *more: Any) -> Any:
+        def ordered(t: Time, y: AnyArray, *more: object) -> object:
             return func(t, y, *more) if tfirst else func(y, t, *more)
 
         # What is stiff was integrated by formulas for that, and so it is here.
@@ -523,14 +586,16 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
             "rtol": usual if rtol is None else float(np.min(to_numpy(rtol))),
             "atol": usual if atol is None else to_numpy(atol),
         }
-        times = asarray(t)
+        times: AnyArray = asarray(t)
         start = _core.asarray(np.atleast_1d(asarray(y0)), np.float64)
         slope = _slope(ordered, more, np.dtype(np.float64))
         span = (times[0], times[-1])
         function.expect_again("odeint")
         has_changed = snapshot.restore()
         if to_numpy(times[0]) == to_numpy(times[-1]):  # no time passes
-            rows: Any = np.stack([start + slope(times[0], start) * (at - times[0]) for at in times])
+            rows: AnyArray = np.stack(
+                [start + slope(times[0], start) * (at - times[0]) for at in times]
+            )
         else:
             log = _log_of(method, ordered, span, to_numpy(start), more, options)
             if has_changed:
@@ -544,10 +609,13 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None,  # noqa
 
 
 @override("scipy.integrate.solve_bvp", when=ALWAYS)
-def solve_bvp(fun: Any, bc: Any, x: Any, y: Any, p: Any = None, *rest: Any, **options: Any) -> Any:
+def solve_bvp(
+    fun: Function, bc: Function, x: ArrayLike, y: ArrayLike, p: ArrayLike | None = None,
+    *rest: object, **options: object,
+) -> object:  # fmt: skip
     """Solve between two ends, on values; a program that follows it is told what it can do."""
     function, ends = CallbackProbe(fun), CallbackProbe(bc)
-    result = locate("scipy.integrate.solve_bvp")(
+    result: object = locate("scipy.integrate.solve_bvp")(
         function, ends, *map(to_numpy_items, (x, y, p, *rest)), **options
     )
     if any_captures_active(function, ends) or contains_active((x, rest)):

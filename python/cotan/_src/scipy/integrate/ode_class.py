@@ -5,7 +5,7 @@ which are taken once more with what is being differentiated. For the others the 
 of an integrator of the same tolerances, as it is for `odeint`.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,10 +14,36 @@ from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
+from cotan._src.runtime.typing import AnyArray, Args, ArrayLike, Function, NDArray
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
-from cotan._src.scipy.integrate.ivp import Called, _log_of, _slope, _steps, call_again
+from cotan._src.scipy.integrate.ivp import (
+    Called,
+    Logged,
+    Slope,
+    Time,
+    _log_of,
+    _slope,
+    _Step,
+    _steps,
+    call_again,
+)
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
+
+
+class _Solver(Protocol):
+    """What a program holds: an `ode`, or a `complex_ode`."""
+
+    f: Function
+    jac: Function | None
+    f_params: Args
+    jac_params: Args
+    t: Time
+    _y: AnyArray
+    _integrator: Any
+
+    def set_integrator(self, name: str) -> object: ...
+
 
 _ODE = "scipy.integrate.ode"
 _COMPLEX = "scipy.integrate.complex_ode"
@@ -42,7 +68,7 @@ class _RightSide(_Uncounted, Called):
 
 
 @override(f"{_ODE}.integrate", kind=METHOD, when=ALWAYS)
-def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any:
+def integrate(self: _Solver, t: Time, step: bool = False, relax: bool = False) -> AnyArray:
     if not hasattr(self, "_integrator"):
         self.set_integrator("")
     given = _Given(self)
@@ -75,7 +101,7 @@ def integrate(self: Any, t: Any, step: bool = False, relax: bool = False) -> Any
 class _Given:
     """What a solver goes on from, and what it meets."""
 
-    def __init__(self, solver: Any) -> None:
+    def __init__(self, solver: _Solver) -> None:
         self.own = solver._integrator
         # The class for complex numbers calls the program's function by one of its own, and keeps
         # real and imaginary parts beside each other.
@@ -91,10 +117,10 @@ class _Given:
         self.method = _TELLING.get(kind) if hasattr(self.own, "call_args") else None
         self.is_stiff = kind == "lsoda" or getattr(self.own, "meth", 1) == 2
         self.told: Any = getattr(self.own, "solout", None)
-        self.times: list[Any] = []
+        self.times: list[float] = []
         self.known = 0
 
-    def probed_slopes(self, jac: Any, params: Any) -> Any:
+    def probed_slopes(self, jac: Function | None, params: Args) -> Function | None:
         """Give a function of derivatives that is watched; it has parameters of its own."""
         if not callable(jac):
             return jac
@@ -105,31 +131,33 @@ class _Given:
     def is_active(self) -> bool:
         return self.function.captures_active or contains_active((self.y, self.t, self.params))
 
-    def listener(self) -> Any:
+    def listener(self) -> Function:
         """Give what the compiled solver tells of its steps, with the arguments that it counts."""
         is_old = self.own._solout.__code__.co_argcount > len(("self", "t", "y"))
         return self._on_fortrans_step if is_old else self._on_step
 
-    def _on_step(self, t: Any, y: Any, *params: Any) -> Any:
+    def _on_step(self, t: float, y: NDArray, *params: object) -> int:
         return self._heard(t, (t, y, *params))
 
     def _on_fortrans_step(
-        self, nr: Any, xold: Any, x: Any, y: Any, nd: Any, icomp: Any, con: Any
-    ) -> Any:
+        self, nr: int, xold: float, x: float, y: NDArray, nd: int, icomp: NDArray, con: NDArray
+    ) -> int:
         return self._heard(x, (nr, xold, x, y, nd, icomp, con))
 
-    def _heard(self, t: Any, told: tuple[Any, ...]) -> Any:
+    def _heard(self, t: float, told: Args) -> int:
         """Remember a step; the program hears of it later if a gradient follows the state."""
         self.times.append(float(t))
         if self.told is None or self.is_active():
             return 0
         self.known = len(self.times)
-        return self.own._solout(*told)
+        answer: int = self.own._solout(*told)
+        return answer
 
 
-def _traced(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
+def _traced(solver: _Solver, given: _Given, t: Time) -> tuple[AnyArray, AnyArray]:
     """Give what a solver has found with its derivatives, and the time at which that is."""
-    y0, value = given.start, np.array(solver._y)
+    y0: AnyArray = given.start
+    value = np.array(solver._y)
     if given.is_complex:
         y0, value = y0[::2] + 1j * y0[1::2], value[::2] + 1j * value[1::2]
     # A single step ends where the solver likes.
@@ -154,17 +182,20 @@ def _traced(solver: Any, given: _Given, t: Any) -> tuple[Any, Any]:
     return np.stack([y.real, y.imag], axis=1).reshape(-1) if given.is_complex else y, end
 
 
-def _steps_of(given: _Given, slope: Any, ends: Any, y0: Any) -> list[Any]:
+def _steps_of(
+    given: _Given, slope: Slope, ends: tuple[AnyArray, AnyArray], y0: AnyArray
+) -> list[_Step]:
     if given.method is not None:
-        log = [(a, b, 0, ()) for a, b in zip(given.times, given.times[1:], strict=False)]
+        times = zip(given.times, given.times[1:], strict=False)
+        log: list[Logged] = [(a, b, 0, ()) for a, b in times]
         return _steps(given.method, slope, log, ends, y0)
     method = "Radau" if given.is_stiff else "DOP853"
     options = {"rtol": float(np.min(given.own.rtol)), "atol": given.own.atol}
-    log = _log_of(method, slope, to_numpy_items(ends), to_numpy(y0), (), options)
-    return _steps(method, slope, log, ends, y0)
+    found = _log_of(method, slope, to_numpy_items(ends), to_numpy(y0), (), options)
+    return _steps(method, slope, found, ends, y0)
 
 
-def _tell(given: _Given, steps: list[Any], y0: Any) -> Any:
+def _tell(given: _Given, steps: list[_Step], y0: AnyArray) -> _Step | None:
     """Tell the program of the steps; gives the one at which it wants to stop."""
     if given.known == 0 and given.told(to_numpy(steps[0].t_old), y0) == -1:
         return steps[0]
@@ -175,8 +206,8 @@ def _tell(given: _Given, steps: list[Any], y0: Any) -> Any:
 
 
 @override(f"{_COMPLEX}.set_initial_value", kind=METHOD)
-def set_initial_value(self: Any, y: Any, t: Any = 0.0) -> Any:
-    y = _core.cast(asarray(y).reshape(-1), np.complex128)
-    original_of(locate(_COMPLEX).set_initial_value)(self, to_numpy(y), to_numpy(t))
-    self._y, self.t = np.stack([y.real, y.imag], axis=1).reshape(-1), t
+def set_initial_value(self: _Solver, y: ArrayLike, t: Time = 0.0) -> _Solver:
+    state = _core.cast(asarray(y).reshape(-1), np.complex128)
+    original_of(locate(_COMPLEX).set_initial_value)(self, to_numpy(state), to_numpy(t))
+    self._y, self.t = np.stack([state.real, state.imag], axis=1).reshape(-1), t
     return self

@@ -6,8 +6,8 @@ then the sum over the nodes of these pieces, as a function of all that the integ
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,9 +15,15 @@ from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import REBOUND, locate
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
+
+#: One end of an interval, or a place in it.
+_Place: TypeAlias = AnyArray | float
+#: Sums an integrand over the whole line: over pieces of 0 to 1, by nodes and weights.
+_Line: TypeAlias = Callable[[Function, NDArray, NDArray], AnyArray | float]
 
 override(
     *named(
@@ -39,38 +45,42 @@ override(
 
 
 @functools.cache
-def _rule() -> tuple[Any, Any]:
+def _rule() -> tuple[NDArray, NDArray]:
     """Give nodes and weights of Gauss and Legendre for -1 to 1: as exact as those of QUADPACK."""
     return np.polynomial.legendre.leggauss(16)
 
 
-def _nodes(pieces: Iterable[tuple[float, float]]) -> tuple[Any, Any]:
+def _nodes(pieces: Iterable[Sequence[float]]) -> tuple[NDArray, NDArray]:
     x, w = _rule()
     at = [(p + q) / 2 + (q - p) / 2 * x for p, q in pieces]
     weights = [(q - p) / 2 * w for p, q in pieces]
     return np.concatenate(at), np.concatenate(weights)
 
 
-def _summed(f: Callable[[Any], Any], at: Any, weights: Any) -> Any:
-    total: Any = 0.0
+def _summed(f: Function, at: Iterable[_Place], weights: NDArray) -> AnyArray | float:
+    total: AnyArray | float = 0.0
     for x, w in zip(at, weights, strict=True):
         total = total + float(w) * f(x)
     return total
 
 
-def _on_interval(f: Callable[[Any], Any], a: Any, b: Any, pieces: Any, both: Any) -> Any:
+def _on_interval(
+    f: Function, a: _Place, b: _Place, pieces: Sequence[tuple[float, float]], both: _Line
+) -> AnyArray | float:
     """Sum over pieces of an interval whose ends may be followed, too."""
     low, high = float(to_numpy(a)), float(to_numpy(b))
     sign = 1.0 if high > low else -1.0
     if np.isfinite(low) and np.isfinite(high):
         width = high - low
         if width == 0:
-            return (b - a) * f(a)
+            nothing: AnyArray | float = (b - a) * f(a)
+            return nothing
         u, w = _nodes(sorted(tuple(sorted(((p - low) / width, (q - low) / width)))
                              for p, q in pieces))  # fmt: skip
         ends = is_array(a) or is_array(b)
         along = (a + (b - a) * float(v) if ends else low + width * v for v in u)
-        return (b - a) * _summed(f, along, w)
+        whole: AnyArray | float = (b - a) * _summed(f, along, w)
+        return whole
     t, w = _nodes(pieces)
     if np.isinf(low) and np.isinf(high):
         return both(f, t, w) * sign
@@ -79,17 +89,17 @@ def _on_interval(f: Callable[[Any], Any], a: Any, b: Any, pieces: Any, both: Any
     return _summed(lambda v: f(start + way * v), x, w) * sign
 
 
-def _halves(f: Callable[[Any], Any], t: Any, w: Any) -> Any:
+def _halves(f: Function, t: NDArray, w: NDArray) -> AnyArray | float:
     """Integrate over the whole line as QUADPACK: x = (1 - t) / t, to both sides."""
     return _summed(lambda v: f(v) + f(-v), (1 - t) / t, w / t**2)
 
 
-def _whole(f: Callable[[Any], Any], t: Any, w: Any) -> Any:
+def _whole(f: Function, t: NDArray, w: NDArray) -> AnyArray | float:
     """Integrate over the whole line as `quad_vec`: x = (1 - |t|) / t."""
     return _summed(f, (1 - np.abs(t)) / t, w / t**2)
 
 
-def _checked(name: str, value: Any, total: Any, tolerance: float) -> Any:
+def _checked(name: str, value: NDArray | float, total: AnyArray | float, tolerance: float) -> Any:
     """Give the value with the derivative of a sum that agrees with it."""
     off = float(np.max(np.abs(to_numpy(total) - value)))
     if not off <= tolerance:
@@ -101,12 +111,12 @@ def _checked(name: str, value: Any, total: Any, tolerance: float) -> Any:
     return attach_derivative(value, total)
 
 
-def _again(f: Callable[[Any], Any], calls: list[float], a: Any, b: Any) -> None:
+def _again(f: Function, calls: list[float], a: _Place, b: _Place) -> None:
     """Call an integrand where SciPy did so, for what it keeps; nodes move with the ends."""
     low, high = float(to_numpy(a)), float(to_numpy(b))
     for x in calls:
         if not is_array(a) and not is_array(b):
-            at: Any = x
+            at: _Place = x
         elif np.isfinite(low) and np.isfinite(high):
             share = (x - low) / (high - low) if high != low else 0.0
             at = attach_derivative(x, a + (b - a) * share)
@@ -118,7 +128,7 @@ def _again(f: Callable[[Any], Any], calls: list[float], a: Any, b: Any) -> None:
 class _Listed(CallbackProbe):
     """An integrand that remembers where it was called."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Function) -> None:
         super().__init__(function)
         self.calls: list[float] = []
 
@@ -128,10 +138,12 @@ class _Listed(CallbackProbe):
 
 
 @override("scipy.integrate.quad", when=ALWAYS)
-def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs: Any = 1.49e-8,
-         epsrel: Any = 1.49e-8, limit: int = 50, points: Any = None, weight: Any = None,
-         wvar: Any = None, wopts: Any = None, maxp1: int = 50, limlst: int = 50,
-         complex_func: bool = False) -> Any:  # fmt: skip
+def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 0,
+         epsabs: Scalar = 1.49e-8, epsrel: Scalar = 1.49e-8, limit: int = 50,
+         points: Sequence[ArrayLike] | None = None, weight: str | None = None,
+         wvar: ArrayLike | None = None, wopts: tuple[object, ...] | None = None,
+         maxp1: int = 50, limlst: int = 50,
+         complex_func: bool = False) -> tuple[Any, ...]:  # fmt: skip
     more = args if isinstance(args, tuple) else (args,)
     compute = locate("scipy.integrate.quad")
     function = _Listed(func) if callable(func) else func
@@ -140,8 +152,10 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
     to_numpy_items(wvar),
                wopts, maxp1, limlst)  # fmt: skip
     values = to_numpy_items(more)
+    result: tuple[Any, ...]
     if not isinstance(function, CallbackProbe):
-        return compute(func, *limits, values, full_output, *options, complex_func)
+        result = compute(func, *limits, values, full_output, *options, complex_func)
+        return result
     # What a closure leads to is followed in what the integrand keeps of SciPy's calls.
     is_known = contains_active((a, b, more)) or complex_func
     snapshot = StateSnapshot(func, more) if is_known else None
@@ -181,7 +195,7 @@ def quad(func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs
     return (y, error, *result[2:]) if full_output else _told((y, *result[1:]))
 
 
-def _told(result: Any) -> Any:
+def _told(result: tuple[Any, ...]) -> tuple[Any, ...]:
     """Give value and error only, and warn as SciPy does when something was wrong."""
     if len(result) > 3:
         warnings.warn(result[3], locate("scipy.integrate.IntegrationWarning"), stacklevel=4)
@@ -189,7 +203,7 @@ def _told(result: Any) -> Any:
 
 
 @override("scipy.integrate.quad_vec", when=ALWAYS)
-def quad_vec(f: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+def quad_vec(f: Function, a: _Place, b: _Place, *args: Any, **kwargs: Any) -> tuple[object, ...]:
     compute = locate("scipy.integrate.quad_vec")
     function = _Listed(f)
     names = ("epsabs", "epsrel", "norm", "cache_size", "limit", "workers", "points", "quadrature",
