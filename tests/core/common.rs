@@ -103,15 +103,15 @@ pub fn random_program(seed: u64, length: usize, dtype: DType) -> (Program, Vec<V
     ];
     for _ in 0..length {
         let pick = |rng: &mut Rng, n: usize| (rng.bits() % n as u64) as usize;
-        let x = builder.handle(vars[pick(&mut rng, vars.len())]);
-        let y = builder.handle(vars[pick(&mut rng, vars.len())]);
+        let x = builder.value(vars[pick(&mut rng, vars.len())]);
+        let y = builder.value(vars[pick(&mut rng, vars.len())]);
         let rank = x.shape().len();
         let new = match rng.bits() % 8 {
             0 | 1 => x.map(unary[pick(&mut rng, unary.len())]),
             2..=4 => {
                 let prim = binary[pick(&mut rng, binary.len())];
                 match builder.push(prim, Params::None, &[x.var(), y.var()]) {
-                    Ok(var) if builder.with(|p| p.aval(var).size()) < 5000 => builder.handle(var),
+                    Ok(var) if builder.with(|p| p.aval(var).size()) < 5000 => builder.value(var),
                     _ => continue,
                 }
             }

@@ -280,7 +280,7 @@ fn the_builder_checks() {
     let x = builder.input("x", &Aval::new(DType::F64, &[3]));
     let y = builder.input("y", &Aval::new(DType::F64, &[4]));
     assert!(builder.push(ops::ADD, Params::None, &[x, y]).is_err());
-    let _ = builder.handle(x) + builder.handle(y);
+    let _ = builder.value(x) + builder.value(y);
     assert!(
         builder
             .finish(vec![x])

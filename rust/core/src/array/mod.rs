@@ -1,7 +1,7 @@
 //! Arrays that are computed when somebody reads them.
 //!
-//! An [`Array`] is a handle of an immutable node in the session graph: a primitive and its inputs, a
-//! dtype and a shape, and, once it has been forced, a value. The graph exists so that ordinary control
+//! An [`Array`] refers to an immutable node of the tape: a primitive and its inputs, a
+//! dtype and a shape, and, once it has been forced, a value. The tape exists so that ordinary control
 //! flow works on values; transforms only see the programs that `close` cuts out of it.
 
 mod elementwise;

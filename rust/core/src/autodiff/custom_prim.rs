@@ -48,7 +48,7 @@ pub(super) fn transpose(
     for (i, slot) in inputs[args..args + linear].iter_mut().enumerate() {
         let aval = program.aval((args + i) as Var);
         let zero = builder.number(aval.dtype, 0.0);
-        *slot = builder.handle(zero).broadcast_to(&aval.shape).var();
+        *slot = builder.value(zero).broadcast_to(&aval.shape).var();
     }
     let mut wanted = vec![true; both.program.outs().len()];
     wanted[..program.outs().len()].fill(false);

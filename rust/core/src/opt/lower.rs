@@ -49,7 +49,7 @@ fn written(program: &Program, all: bool) -> Result<Program> {
         }
         builder.at(program.site(k));
         let args: SmallVec<[Var; 4]> = program.args(eqn).iter().map(|&a| map[a as usize]).collect();
-        let x = || -> SmallVec<[V<'_>; 4]> { args.iter().map(|&a| builder.handle(a)).collect() };
+        let x = || -> SmallVec<[V<'_>; 4]> { args.iter().map(|&a| builder.value(a)).collect() };
         let params = program.params(eqn);
         map[var] = match (eqn.prim.kernel_ref(), params) {
             (_, Params::Custom { rule, .. }) => {

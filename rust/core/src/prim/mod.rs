@@ -37,9 +37,9 @@ pub type CallFn = fn(&Params, &mut [Value], &Aval, &Ctx) -> Result<Value>;
 pub type InferFn = fn(&str, &Params, &[&Aval]) -> Result<Aval>;
 /// The derivative with respect to argument `i`.
 ///
-/// The reverse pass has just written the handles in `x`, each in two stores. A rule that copies one whole loads both at
+/// The reverse pass has just written the rule values in `x`, each in two stores. A rule that copies one whole loads both at
 /// once, which processors do not forward from stores: it waits until they are in the cache. Products and quotients,
-/// of which chains are made, so make the handle anew, of its variable.
+/// of which chains are made, so make the value anew, of its variable.
 pub type PartialFn = for<'a, 'e> fn(x: &'a [V<'e>], out: V<'e>, i: usize) -> Partial<'e>;
 /// The cotangent of argument `i`, given the cotangent `ct` of the result.
 pub type VjpFn = for<'a, 'e> fn(&Rule<'a, 'e>, ct: V<'e>, i: usize) -> V<'e>;

@@ -1,4 +1,4 @@
-//! The handle through which derivative rules write equations.
+//! Rule values, through which derivative rules write equations.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::program::Builder;
 /// A variable together with the program it belongs to: operators and methods write equations.
 #[derive(Clone, Copy)]
 pub struct V<'e> {
-    /// The variable. Wide, so that a handle has no padding: four bytes that are written and copied as eight are
+    /// The variable. Wide, so that a rule value has no padding: four bytes that are written and copied as eight are
     /// waited for.
     var: u64,
     /// Where equations go.
@@ -23,7 +23,7 @@ impl fmt::Debug for V<'_> {
 }
 
 impl<'e> V<'e> {
-    /// The handle of a variable.
+    /// A variable as a rule value.
     #[inline]
     pub fn new(var: Var, to: &'e Builder) -> V<'e> {
         let var = u64::from(var);
@@ -36,7 +36,7 @@ impl<'e> V<'e> {
         self.var as Var
     }
 
-    /// Makes it the handle of another variable of the same program.
+    /// Makes it the value of another variable of the same program.
     #[inline]
     pub fn point_to(&mut self, var: Var) {
         self.var = u64::from(var);

@@ -15,7 +15,7 @@ use crate::util::FastMap;
 /// So many avals are compared one by one, which is faster than a table for them.
 const FEW: usize = 8;
 
-/// A program under construction. Rules write to it through [`V`] handles, several of which are
+/// A program under construction. Rules write to it through rule values ([`V`]), several of which are
 /// alive at once; that is why it can be written to through a shared reference.
 #[derive(Debug, Default)]
 pub struct Builder {
@@ -98,8 +98,8 @@ impl Builder {
         self.program.borrow().num_vars()
     }
 
-    /// The handle of a variable.
-    pub fn handle(&self, var: Var) -> V<'_> {
+    /// A variable as a rule value.
+    pub fn value(&self, var: Var) -> V<'_> {
         V::new(var, self)
     }
 

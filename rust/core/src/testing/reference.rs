@@ -25,7 +25,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     );
     let mut cts = vec![Ct::Zero; primal.num_vars()];
     for (&out, slot) in primal.outs.iter().zip(&cotangents) {
-        let given = slot.map_or(Ct::Zero, |slot| Ct::Dense(builder.handle(slot as Var)));
+        let given = slot.map_or(Ct::Zero, |slot| Ct::Dense(builder.value(slot as Var)));
         cts[out as usize] = cts[out as usize].plus(given, &builder);
     }
     let calls = primal.calls();
@@ -36,8 +36,8 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         if members.is_empty() && matches!(cts[out as usize], Ct::Zero) {
             continue;
         }
-        let x: Vec<V<'_>> = args.iter().map(|&a| builder.handle(shift.of(a))).collect();
-        let (y, params) = (builder.handle(shift.of(out)), primal.params(eqn));
+        let x: Vec<V<'_>> = args.iter().map(|&a| builder.value(shift.of(a))).collect();
+        let (y, params) = (builder.value(shift.of(out)), primal.params(eqn));
         let rule = Rule {
             x: &x,
             out: y,

@@ -87,19 +87,19 @@ impl<'e> Cotangents<'e> {
 
     /// The same, unpacked.
     pub fn unpack(&self, slot: Slot) -> Ct<'e> {
-        let handle = |var| self.builder.handle(var);
+        let value = |var| self.builder.value(var);
         match (slot.var(), slot.mask()) {
             (NONE, _) => Ct::Zero,
-            (v, NONE) => Ct::Dense(handle(v)),
-            (v, PART) => Ct::Part(handle(v)),
-            (v, mask) => Ct::Masked(handle(v), handle(mask)),
+            (v, NONE) => Ct::Dense(value(v)),
+            (v, PART) => Ct::Part(value(v)),
+            (v, mask) => Ct::Masked(value(v), value(mask)),
         }
     }
 
     /// What is zero but for a part, if it is.
     #[inline]
     pub fn part(&self, slot: Slot) -> Option<V<'e>> {
-        slot.is_part().then(|| self.builder.handle(slot.var()))
+        slot.is_part().then(|| self.builder.value(slot.var()))
     }
 
     /// Adds a contribution to the cotangent of a variable like `primal`.
@@ -129,13 +129,13 @@ impl<'e> Cotangents<'e> {
         let (params, args) = self
             .builder
             .made_by(part.var(), &[ops::PAD, ops::SCATTER_ADD])?;
-        let handle = |i: usize| self.builder.handle(args[i]);
+        let value = |i: usize| self.builder.value(args[i]);
         match params {
             Params::Region { dims, .. } => {
-                Some(sum.apply(ops::UPDATE_ADD, Params::Slice(dims), &[handle(0)]))
+                Some(sum.apply(ops::UPDATE_ADD, Params::Slice(dims), &[value(0)]))
             }
             Params::None if is_zero(self.builder, args[0]) => {
-                let rest = [handle(1), handle(2)];
+                let rest = [value(1), value(2)];
                 Some(sum.apply(ops::SCATTER_ADD, Params::None, &rest))
             }
             _ => None,
@@ -208,7 +208,7 @@ pub(crate) fn project<'e>(ct: Ct<'e>, primal: &Aval, builder: &'e Builder) -> Ct
             }
             // The sign changes once for each sum, not for each element of it.
             Ct::Dense(match builder.made_by(v.var(), &[ops::NEG]) {
-                Some((_, args)) => -builder.handle(args[0]).sum_to(&primal.shape),
+                Some((_, args)) => -builder.value(args[0]).sum_to(&primal.shape),
                 None => v.sum_to(&primal.shape),
             })
         }

@@ -55,7 +55,7 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
     };
     let mut ts: Vec<Option<V<'_>>> = vec![None; primal.num_vars()];
     for (t, slot) in ts.iter_mut().zip(&tangents) {
-        *t = slot.map(|s| builder.handle(s as Var));
+        *t = slot.map(|s| builder.value(s as Var));
     }
     let varies = primal.varies_with(wrt);
     let calls = primal.calls();
@@ -71,7 +71,7 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
             continue;
         }
         builder.at(primal.site(k));
-        let x: SmallVec<[V<'_>; 4]> = args.iter().map(|&a| builder.handle(moved(a))).collect();
+        let x: SmallVec<[V<'_>; 4]> = args.iter().map(|&a| builder.value(moved(a))).collect();
         if !members.is_empty() {
             for (out, t) in custom_calls::push(primal, members, &x, &t)? {
                 ts[out as usize] = t.map(|t| fit(t, primal.aval(out)));
@@ -80,7 +80,7 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
         }
         let rule = Rule {
             x: &x,
-            out: builder.handle(moved(out)),
+            out: builder.value(moved(out)),
             params: primal.params(eqn),
             starts: &OnceCell::new(),
         };

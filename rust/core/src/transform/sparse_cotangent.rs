@@ -38,12 +38,12 @@ impl<'e> Place<'e> {
             && steps.len() < STEPS
         {
             let shape = part.shape();
-            let handle = |i: usize| builder.handle(args[i]);
+            let value = |i: usize| builder.value(args[i]);
             let (step, inner) = match params {
-                Params::Region { dims, .. } => (Step::Slice(dims), handle(0)),
-                Params::Axes(perm) => (Step::Transpose(perm), handle(0)),
-                Params::Shape(_) => (Step::Reshape(handle(0).shape()), handle(0)),
-                Params::None if is_zero(builder, args[0]) => (Step::Gather(handle(1)), handle(2)),
+                Params::Region { dims, .. } => (Step::Slice(dims), value(0)),
+                Params::Axes(perm) => (Step::Transpose(perm), value(0)),
+                Params::Shape(_) => (Step::Reshape(value(0).shape()), value(0)),
+                Params::None if is_zero(builder, args[0]) => (Step::Gather(value(1)), value(2)),
                 _ => break,
             };
             let leaves_out = matches!(step, Step::Slice(_) | Step::Gather(_));
@@ -186,7 +186,7 @@ pub(super) fn joined<'e>(builder: &'e Builder, a: V<'e>, b: V<'e>) -> Option<V<'
     if region != other || a.dtype() != b.dtype() {
         return None;
     }
-    let sum = builder.handle(args[0]) + builder.handle(others[0]);
+    let sum = builder.value(args[0]) + builder.value(others[0]);
     Some(sum.apply(ops::PAD, region, &[]))
 }
 
@@ -208,5 +208,5 @@ pub(super) fn summed<'e>(builder: &'e Builder, ct: V<'e>, shape: &[usize]) -> Op
     let kept = (offset..wide.len()).map(|i| if repeated.contains(&i) { one } else { dims[i] });
     let kept: Vec<SliceDim> = kept.collect();
     let lengths: Shape = kept.iter().map(|d| d.len).collect();
-    Some(builder.handle(args[0]).sum_to(&lengths).pad(shape, &kept))
+    Some(builder.value(args[0]).sum_to(&lengths).pad(shape, &kept))
 }

@@ -61,7 +61,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         if let Some(slot) = *slot
             && active[out as usize]
         {
-            let given = builder.handle(slot as Var);
+            let given = builder.value(slot as Var);
             pass.cts.add(out, Ct::Dense(given), primal.aval(out));
         }
     }
@@ -153,8 +153,8 @@ struct Pass<'p, 'e> {
 
 impl<'e> Pass<'_, 'e> {
     #[inline]
-    fn handle(&self, v: Var) -> V<'e> {
-        self.builder.handle(self.shift.of(v))
+    fn value(&self, v: Var) -> V<'e> {
+        self.builder.value(self.shift.of(v))
     }
 
     fn run(&mut self) -> Result<()> {
@@ -166,7 +166,7 @@ impl<'e> Pass<'_, 'e> {
         let has_groups = groups.calls.is_some() || !groups.duplicates.is_empty();
         let first = primal.num_inputs();
         // They stay where they are, and get other variables.
-        let mut x = [self.builder.handle(0); 2];
+        let mut x = [self.builder.value(0); 2];
         for k in (0..primal.eqns.len()).rev() {
             interrupt::at_step(k, || self.builder.num_vars())?;
             if has_groups && self.pull_in_group(k, &groups)? {
@@ -195,7 +195,7 @@ impl<'e> Pass<'_, 'e> {
                 let rule = Partials {
                     of: partials,
                     x: &x[..args.len()],
-                    y: self.handle(out),
+                    y: self.value(out),
                 };
                 self.pull((k, eqn.prim, aval), ct, &rule, 0, a);
                 if let Some(&b) = args.get(1) {
@@ -239,8 +239,8 @@ impl<'e> Pass<'_, 'e> {
     fn pull_other(&mut self, k: usize, ct: Slot) -> Result<()> {
         let (primal, eqn) = (self.primal, &self.primal.eqns[k]);
         let args = primal.args(eqn);
-        let x: SmallVec<[V<'e>; 4]> = args.iter().map(|&a| self.handle(a)).collect();
-        let out = self.handle(primal.result(k));
+        let x: SmallVec<[V<'e>; 4]> = args.iter().map(|&a| self.value(a)).collect();
+        let out = self.value(primal.result(k));
         let starts = OnceCell::new();
         for (i, &a) in args.iter().enumerate() {
             let activity = self.activity[a as usize];
@@ -355,7 +355,7 @@ impl<'e> Pass<'_, 'e> {
     fn pull_call(&mut self, k: usize, members: &[(usize, usize)]) -> Result<()> {
         let (primal, eqn) = (self.primal, &self.primal.eqns[k]);
         self.builder.at(primal.site(k).pulled(eqn.prim, 0));
-        let x: Vec<V<'e>> = primal.args(eqn).iter().map(|&a| self.handle(a)).collect();
+        let x: Vec<V<'e>> = primal.args(eqn).iter().map(|&a| self.value(a)).collect();
         let (cts, shift) = (&self.cts, self.shift);
         let ct = |v| cts.unpack(cts.of(v));
         for (a, ct) in custom_calls::pull(primal, members, &x, |v| shift.of(v), self.active, ct)? {

@@ -35,7 +35,7 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
         builder.at(program.site(k));
         let (args, params) = (program.args(eqn), program.params(eqn));
         let x: SmallVec<[V<'_>; 4]> = (args.iter())
-            .map(|&a| builder.handle(map[a as usize]))
+            .map(|&a| builder.value(map[a as usize]))
             .collect();
         let is_batched: SmallVec<[bool; 4]> = args.iter().map(|&a| varies[a as usize]).collect();
         if !is_batched.contains(&true) {
@@ -114,7 +114,7 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
     }
     let outs = (program.outs.iter())
         .map(|&out| {
-            let v = builder.handle(map[out as usize]);
+            let v = builder.value(map[out as usize]);
             if varies[out as usize] {
                 v.var()
             } else {
@@ -175,10 +175,10 @@ impl Many {
         let vars: Vec<Var> = (x.iter().zip(batched))
             .map(|(v, &batched)| builder.input("", &one(&v.aval(), batched)))
             .collect();
-        let handles: Vec<V<'_>> = vars.iter().map(|&v| builder.handle(v)).collect();
-        let found = write(&handles)?;
+        let values: Vec<V<'_>> = vars.iter().map(|&v| builder.value(v)).collect();
+        let found = write(&values)?;
         let outs: Vec<Option<Var>> = found.iter().map(|v| v.map(V::var)).collect();
-        drop((handles, found));
+        drop((values, found));
         let program = builder.finish(outs.iter().flatten().copied().collect())?;
         let mapped = vmap(&program, batched, self.size)?;
         let mut indices = 0..;

@@ -28,13 +28,13 @@ pub fn any() -> bool {
 }
 
 /// Arrays are known by where they are, so that their class need not be known here.
-fn address<T>(handle: &T) -> usize {
-    std::ptr::from_ref(handle) as usize
+fn address<T>(cell: &T) -> usize {
+    std::ptr::from_ref(cell) as usize
 }
 
 /// What an array stands for in this thread.
-pub fn get<T>(handle: &T) -> Option<Array> {
-    let address = address(handle);
+pub fn get<T>(cell: &T) -> Option<Array> {
+    let address = address(cell);
     BOUND.with_borrow(|bound| {
         let found = bound.iter().rev().find(|(a, _)| *a == address);
         found.map(|(_, array)| array.clone())
@@ -42,8 +42,8 @@ pub fn get<T>(handle: &T) -> Option<Array> {
 }
 
 /// Writes to what an array stands for; false when it stands for itself only.
-pub fn set<T>(handle: &T, array: &Array) -> bool {
-    let address = address(handle);
+pub fn set<T>(cell: &T, array: &Array) -> bool {
+    let address = address(cell);
     BOUND.with_borrow_mut(|bound| {
         let found = bound.iter_mut().rev().find(|(a, _)| *a == address);
         found.map(|(_, own)| *own = array.clone()).is_some()
@@ -53,7 +53,7 @@ pub fn set<T>(handle: &T, array: &Array) -> bool {
 /// Arrays bound to leaves, until it is dropped.
 pub struct Binding {
     /// Keeps the addresses valid.
-    _handles: Vec<Py<PyAny>>,
+    _cells: Vec<Py<PyAny>>,
     before: usize,
 }
 
@@ -64,16 +64,16 @@ impl Binding {
         pairs: impl Iterator<Item = (&'py Py<T>, Array)>,
     ) -> Binding {
         let before = COUNT.get();
-        let mut handles = Vec::new();
-        for (handle, leaf) in pairs {
-            let address = address(handle.get());
-            handles.push(handle.clone_ref(py).into_any());
+        let mut cells = Vec::new();
+        for (cell, leaf) in pairs {
+            let address = address(cell.get());
+            cells.push(cell.clone_ref(py).into_any());
             BOUND.with_borrow_mut(|bound| bound.push((address, leaf)));
         }
-        COUNT.set(before + handles.len());
+        COUNT.set(before + cells.len());
         BINDINGS.fetch_add(1, Ordering::Relaxed);
         Binding {
-            _handles: handles,
+            _cells: cells,
             before,
         }
     }

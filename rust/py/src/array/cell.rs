@@ -1,7 +1,7 @@
 //! Gives immutable values the semantics of an ndarray: a cell holds a lazily computed value, writes replace it, and
 //! views read and write the array that they are views of.
 //!
-//! Values are immutable; writing in place gives the handle another value. A view keeps the handle it
+//! Values are immutable; writing in place gives the array another value. A view keeps the array it
 //! is a view of: reading it looks whether that was written to, writing to it writes there. Elements
 //! and rows that are written one at a time wait in [`Pieces`] until somebody reads the whole.
 
@@ -33,7 +33,7 @@ pub enum ScalarKind {
     PythonNumber,
 }
 
-/// What a handle holds.
+/// What an `Array` of Python's holds.
 pub struct Cell {
     /// The value, but for the pieces.
     pub array: Array,
@@ -94,7 +94,7 @@ impl Cell {
 /// False
 /// >>> y
 /// Array([ 2.,  5., 10.])
-// Most handles live for one line of a program. From the list they come back without a visit to Python's allocator, and
+// Most arrays live for one line of a program. From the list they come back without a visit to Python's allocator, and
 // without being linked again into its garbage collector, for which pyo3 marks every class, and to which they show
 // nothing.
 #[pyclass(frozen, weakref, freelist = 256, name = "Array", module = "cotan")]
@@ -156,7 +156,7 @@ pub fn wrap_result(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
 }
 
 impl PyArray {
-    /// A handle of its own.
+    /// An array that is no view.
     pub fn new(array: Array, scalar_kind: ScalarKind) -> PyArray {
         PyArray {
             cell: Lock::new(Cell::new(array)),
@@ -166,7 +166,7 @@ impl PyArray {
         }
     }
 
-    /// A handle that stands for an ndarray that NumPy has just made.
+    /// An array in place of an ndarray that NumPy has just made.
     pub fn buffer(value: Value) -> PyArray {
         PyArray {
             is_buffer: true,
@@ -174,7 +174,7 @@ impl PyArray {
         }
     }
 
-    /// A view of another handle. A view of a view is one of the first's base where it can be, and chains are short in
+    /// A view of another array. A view of a view is one of the first's base where it can be, and chains are short in
     /// any case: they are read and dropped one in the other.
     pub fn view_of(base: &Bound<'_, PyArray>, op: ViewOp) -> PyResult<PyArray> {
         let py = base.py();
@@ -191,15 +191,15 @@ impl PyArray {
                 return PyArray::view_of(&Bound::new(py, short)?, op);
             }
         }
-        let handle = base.get();
-        let (array, seen) = if let Some(piece) = handle.piece(&op)? {
+        let source = base.get();
+        let (array, seen) = if let Some(piece) = source.piece(&op)? {
             piece
         } else {
-            let (source, seen) = handle.read_versioned()?;
-            (op.read(&source)?, seen)
+            let (value, seen) = source.read_versioned()?;
+            (op.read(&value)?, seen)
         };
         let (shape, strides) = {
-            let cell = handle.cell();
+            let cell = source.cell();
             let shape = cell.array.shape();
             (shape.into(), op.strides(shape, cell.strides.as_deref()))
         };
@@ -207,7 +207,7 @@ impl PyArray {
             base: base.clone().unbind(),
             shape,
             op,
-            depth: handle.view.as_ref().map_or(0, |v| v.depth) + 1,
+            depth: source.view.as_ref().map_or(0, |v| v.depth) + 1,
         };
         let cell = Cell {
             seen,
@@ -226,12 +226,12 @@ impl PyArray {
     /// last of these begins at.
     pub(crate) fn chain(&self) -> (Vec<&View>, &PyArray) {
         let mut chain = Vec::new();
-        let mut handle = self;
-        while let Some(view) = handle.view.as_deref().filter(|v| v.op.has_positions()) {
+        let mut source = self;
+        while let Some(view) = source.view.as_deref().filter(|v| v.op.has_positions()) {
             chain.push(view);
-            handle = view.base.get();
+            source = view.base.get();
         }
-        (chain, handle)
+        (chain, source)
     }
 
     /// The same view of the array that its chain of views begins at, by the positions of its elements there; `None`
@@ -356,12 +356,12 @@ impl PyArray {
 
     /// The array that an element of this one belongs to, and its position there.
     fn owner(&self, mut at: usize) -> Option<(&PyArray, usize)> {
-        let mut handle = self;
-        while let Some(view) = &handle.view {
+        let mut owner = self;
+        while let Some(view) = &owner.view {
             at = view.op.source(&view.shape, at)?;
-            handle = view.base.get();
+            owner = view.base.get();
         }
-        Some((handle, at))
+        Some((owner, at))
     }
 
     /// An element, where the whole need not be put together for it; by its position in row-major
@@ -517,7 +517,7 @@ impl PyArray {
         Ok((cell.array.clone(), cell.version))
     }
 
-    /// Gives the handle another value of the same dtype and size, and whatever it is a view of.
+    /// Gives the array another value of the same dtype and size, and whatever it is a view of.
     pub fn write(&self, array: Array) -> PyResult<()> {
         if self.view.is_some() && self.overlaps() {
             return self.write_beneath(&array);
@@ -546,7 +546,7 @@ impl PyArray {
         Ok(())
     }
 
-    /// Gives the handle another shape. Its views go on showing what they showed: the elements stay in
+    /// Gives the array another shape. Its views go on showing what they showed: the elements stay in
     /// their order.
     pub(crate) fn set_own_shape(&self, shape: &[usize]) -> PyResult<()> {
         let array = self.read()?;

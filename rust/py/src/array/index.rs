@@ -142,13 +142,13 @@ fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
     if item.is_instance_of::<PyBool>() {
         return Ok(None);
     }
-    if let Ok(handle) = item.cast::<PyArray>() {
-        let array = handle.get().read()?;
+    if let Ok(cell) = item.cast::<PyArray>() {
+        let array = cell.get().read()?;
         // Nobody knows the number where a function is mapped over examples.
         let integer = array.shape().is_empty()
             && array.dtype().kind() == aval::Kind::Integer
-            && !crate::array::traced::is_mapped(handle)?;
-        return Ok(integer.then(|| handle.get().scalar_kind() == ScalarKind::Array));
+            && !crate::array::traced::is_mapped(cell)?;
+        return Ok(integer.then(|| cell.get().scalar_kind() == ScalarKind::Array));
     }
     // NumPy's integers, zero-dimensional integer arrays, and whatever has `__index__`; NumPy's bools had
     // it once, without being integers.
@@ -320,7 +320,7 @@ pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult
 fn discard_imaginary(value: &Bound<'_, PyAny>, dtype: DType) -> PyResult<()> {
     let py = value.py();
     let of_numpy = match value.cast::<PyArray>() {
-        Ok(handle) => handle.get().scalar_kind() != ScalarKind::PythonNumber,
+        Ok(cell) => cell.get().scalar_kind() != ScalarKind::PythonNumber,
         Err(_) => is_numpy_scalar(value)? || value.is_instance_of::<PyUntypedArray>(),
     };
     if !of_numpy {
@@ -344,8 +344,8 @@ fn element(value: &Bound<'_, PyAny>) -> PyResult<Option<Element>> {
         let small = value.extract::<i64>().ok();
         return Ok(small.map(|n| Element::Number(Number::Int(n))));
     }
-    if let Ok(handle) = value.cast::<PyArray>() {
-        let array = handle.get().read()?;
+    if let Ok(cell) = value.cast::<PyArray>() {
+        let array = cell.get().read()?;
         let is_one = array.shape().is_empty();
         return Ok(is_one.then_some(Element::Array(array)));
     }

@@ -98,10 +98,10 @@ pub enum Operand {
 impl Operand {
     /// What an object is as an operand; `None` if it is something that we know nothing of.
     pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Operand>> {
-        if let Ok(handle) = object.cast::<PyArray>() {
-            let scalar_kind = handle.get().scalar_kind();
-            let array = handle.get().read()?;
-            escapes::met_handle(handle, &array);
+        if let Ok(cell) = object.cast::<PyArray>() {
+            let scalar_kind = cell.get().scalar_kind();
+            let array = cell.get().read()?;
+            escapes::met_handle(cell, &array);
             return Ok(Some(if scalar_kind == ScalarKind::PythonNumber {
                 Operand::Weak(array)
             } else {

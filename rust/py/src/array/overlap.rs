@@ -50,12 +50,12 @@ impl PyArray {
 
     /// Whether it shows windows that overlap, or something of them, and can be written to.
     pub fn overlaps(&self) -> bool {
-        let mut handle = self;
-        while let Some(view) = handle.view.as_deref() {
+        let mut array = self;
+        while let Some(view) = array.view.as_deref() {
             if view.op.overlaps() {
                 return self.is_writeable();
             }
-            handle = view.base.get();
+            array = view.base.get();
         }
         false
     }

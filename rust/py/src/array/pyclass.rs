@@ -586,7 +586,7 @@ impl PyArray {
         (registered()?.reduce)(self, py, protocol)
     }
 
-    /// Gives the handle another value. All of it is written, as by in-place operators, or some of it is as it was.
+    /// Gives the array another value. All of it is written, as by in-place operators, or some of it is as it was.
     #[pyo3(signature = (value, whole=false))]
     fn _assign(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>, whole: bool) -> PyResult<()> {
         crate::array::index::assign(slf, value, whole)

@@ -11,13 +11,13 @@ use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
 use crate::runtime::recording_state::is_lifting;
 
 /// As NumPy shows one, under our name.
-pub fn repr(handle: &PyArray, py: Python<'_>) -> PyResult<String> {
-    let array = handle.read()?;
+pub fn repr(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
+    let array = cell.read()?;
     escapes::expect_free(py, &array, "repr(x)")?;
     let value = force(py, &array)?;
     if is_lifting() && !escapes::is_followed(&array) {
         // Programs evaluate such texts, and know of NumPy only.
-        let shown = match handle.scalar_kind() {
+        let shown = match cell.scalar_kind() {
             ScalarKind::Array => to_ndarray(py, value)?,
             ScalarKind::NumpyScalar => to_numpy_scalar(py, &value)?,
             ScalarKind::PythonNumber => item(py, &array)?,
@@ -35,8 +35,8 @@ pub fn repr(handle: &PyArray, py: Python<'_>) -> PyResult<String> {
 }
 
 /// The same without a name.
-pub fn str(handle: &PyArray, py: Python<'_>) -> PyResult<String> {
-    let array = handle.read()?;
+pub fn str(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
+    let array = cell.read()?;
     escapes::expect_free(py, &array, "str(x) or print(x)")?;
     if array.shape().is_empty() {
         return Ok(item(py, &array)?.str()?.to_string());
@@ -45,8 +45,8 @@ pub fn str(handle: &PyArray, py: Python<'_>) -> PyResult<String> {
 }
 
 /// A number by a format, as a Python number is.
-pub fn format(handle: &PyArray, py: Python<'_>, spec: &str) -> PyResult<String> {
-    let array = handle.read()?;
+pub fn format(cell: &PyArray, py: Python<'_>, spec: &str) -> PyResult<String> {
+    let array = cell.read()?;
     escapes::expect_free(py, &array, "formatting x")?;
     if array.shape().is_empty() {
         return item(py, &array)?
@@ -54,7 +54,7 @@ pub fn format(handle: &PyArray, py: Python<'_>, spec: &str) -> PyResult<String> 
             .extract();
     }
     if spec.is_empty() {
-        return str(handle, py);
+        return str(cell, py);
     }
     Err(PyTypeError::new_err(
         "unsupported format string passed to Array.__format__",

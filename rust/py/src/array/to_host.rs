@@ -24,14 +24,14 @@ pub fn given_out<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
     copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (py, handle) = (slf.py(), slf.get());
-    let array = handle.read()?;
+    let (py, cell) = (slf.py(), slf.get());
+    let array = cell.read()?;
     if array.is_active() && dtype.is_some_and(|d| holds_objects(d)) {
         // An array of objects holds active values, element by element.
         let rule = hooks::AS_OBJECTS.get(py)?;
         return rule.call1((slf,));
     }
-    if handle.is_view() && is_asked_by(py, "as_strided", "stride_tricks")? {
+    if cell.is_view() && is_asked_by(py, "as_strided", "stride_tricks")? {
         return Err(PyTypeError::new_err(
             "as_strided: reads memory beside a view, and that of an Array is not where NumPy has it; use \
              numpy.asarray(base) before the view is made, or call it inside ct.gradient",
@@ -87,8 +87,8 @@ pub fn whole<'py>(py: Python<'py>, array: &Array, round: Prim) -> PyResult<Bound
 }
 
 /// Whether the only element is true.
-pub fn truth(handle: &PyArray, py: Python<'_>) -> PyResult<bool> {
-    let array = handle.read()?;
+pub fn truth(cell: &PyArray, py: Python<'_>) -> PyResult<bool> {
+    let array = cell.read()?;
     if array.aval().size() != 1 {
         return Err(PyValueError::new_err(format!(
             "the truth value of an array with {} elements is ambiguous; use a.any() or a.all()",
@@ -100,8 +100,8 @@ pub fn truth(handle: &PyArray, py: Python<'_>) -> PyResult<bool> {
 }
 
 /// The only element as a float of Python's.
-pub fn float(handle: &PyArray, py: Python<'_>) -> PyResult<f64> {
-    let array = handle.read()?;
+pub fn float(cell: &PyArray, py: Python<'_>) -> PyResult<f64> {
+    let array = cell.read()?;
     if array.is_active() {
         // `"%.2f" % x` asks in this way, too, and makes a text of it.
         if !hooks::IS_FORMATTING.get(py)?.call0()?.extract::<bool>()? {
@@ -118,15 +118,15 @@ pub fn float(handle: &PyArray, py: Python<'_>) -> PyResult<f64> {
 
 /// What `round` makes of the only element.
 pub fn rounded<'py>(
-    handle: &PyArray,
+    cell: &PyArray,
     py: Python<'py>,
     ndigits: Option<i32>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let array = handle.read()?;
+    let array = cell.read()?;
     let number = match ndigits {
         None => whole(py, &array, ops::ROUND)?,
         // A scalar of NumPy's stays one.
-        Some(_) if handle.scalar_kind() == ScalarKind::NumpyScalar => {
+        Some(_) if cell.scalar_kind() == ScalarKind::NumpyScalar => {
             to_ndarray(py, force(py, &array)?)?.get_item(PyTuple::empty(py))?
         }
         Some(_) => item(py, &array)?,
@@ -138,9 +138,9 @@ pub fn rounded<'py>(
 }
 
 /// The only element where Python wants an integer.
-pub fn index<'py>(handle: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-    let array = handle.read()?;
-    if handle.scalar_kind() == ScalarKind::PythonNumber && array.dtype() == DType::Bool {
+pub fn index<'py>(cell: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let array = cell.read()?;
+    if cell.scalar_kind() == ScalarKind::PythonNumber && array.dtype() == DType::Bool {
         // A boolean of Python's: 0 or 1 in lists and the like, and a mask in arrays, which NumPy makes of what
         // is no number.
         if hooks::MAY_INDEX_NDARRAY.get(py)?.call0()?.is_truthy()? {
@@ -190,12 +190,12 @@ pub fn lists<'py>(slf: &Bound<'py, PyArray>) -> PyResult<Bound<'py, PyAny>> {
 
 /// The values as a DLPack capsule, made by NumPy with these arguments.
 pub fn dlpack<'py>(
-    handle: &PyArray,
+    cell: &PyArray,
     py: Python<'py>,
     given: &[(&str, Option<Bound<'py, PyAny>>)],
     copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let array = handle.read()?;
+    let array = cell.read()?;
     refuse_active(py, &array, "exporting x", "compute with x itself")?;
     if array.dtype() == DType::Bf16 {
         return Err(PyNotImplementedError::new_err(

@@ -168,8 +168,8 @@ pub fn buffer<'py>(
         // So who asks for the order of elements in memory is told the one that was asked for.
         return buffer(&made.getattr("T")?, args)?.getattr("T");
     }
-    let handle = PyArray::buffer(copied(from_ndarray(array, Borrow::Call)?)?);
-    Ok(Bound::new(made.py(), handle)?.into_any())
+    let cell = PyArray::buffer(copied(from_ndarray(array, Borrow::Call)?)?);
+    Ok(Bound::new(made.py(), cell)?.into_any())
 }
 
 /// An array of one element as what stands for a Python number, of another dtype if one is given.
@@ -254,12 +254,12 @@ pub fn asarray<'py>(
     object: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if let Ok(handle) = object.cast::<PyArray>() {
+    if let Ok(cell) = object.cast::<PyArray>() {
         let wanted = dtype
             .filter(|d| !d.is_none())
             .map(|d| dtype_from(py, d))
             .transpose()?;
-        let own: DType = handle.get().read()?.dtype();
+        let own: DType = cell.get().read()?.dtype();
         if wanted.is_none_or(|w| w == own) {
             return Ok(object.clone());
         }

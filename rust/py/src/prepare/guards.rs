@@ -144,7 +144,7 @@ pub enum Guard {
     /// The elements of a plain array that can be written to.
     Elements(Py<PyUntypedArray>, Value),
     /// Which value an `Array` is.
-    Handle(Py<PyArray>, u64),
+    Array(Py<PyArray>, u64),
 }
 
 /// A member of a class or of one that it derives from, as it stands there: a class method that is asked
@@ -181,11 +181,8 @@ impl Guard {
             let value = crate::ndarray::memory::copied(&value)?;
             return Ok(Guard::Elements(array.clone().unbind(), value));
         }
-        if let Ok(handle) = owner.cast::<PyArray>() {
-            return Ok(Guard::Handle(
-                handle.clone().unbind(),
-                handle.get().read()?.id(),
-            ));
+        if let Ok(cell) = owner.cast::<PyArray>() {
+            return Ok(Guard::Array(cell.clone().unbind(), cell.get().read()?.id()));
         }
         let name = name.cast::<PyString>()?;
         if name.is_empty()? && value.is_exact_instance_of::<PyList>() && !is_cell(owner) {
@@ -247,7 +244,7 @@ impl Guard {
                 Ok(true)
             }
             Guard::Elements(array, value) => same_elements(array.bind(py), value),
-            Guard::Handle(handle, id) => Ok(handle.bind(py).get().read()?.id() == *id),
+            Guard::Array(cell, id) => Ok(cell.bind(py).get().read()?.id() == *id),
         }
     }
 
@@ -268,7 +265,7 @@ impl Guard {
                 items.iter().try_for_each(|item| visit.call(item))
             }
             Guard::Elements(array, _) => visit.call(array),
-            Guard::Handle(handle, _) => visit.call(handle),
+            Guard::Array(cell, _) => visit.call(cell),
         }
     }
 
@@ -285,7 +282,7 @@ impl Guard {
                 "an array of shape {} that it uses",
                 cotan::aval::tuple(value.shape())
             ),
-            Guard::Handle(..) => "an Array that it uses".into(),
+            Guard::Array(..) => "an Array that it uses".into(),
         }
     }
 
@@ -293,7 +290,7 @@ impl Guard {
     pub fn address(&self) -> Option<usize> {
         match self {
             Guard::Elements(array, _) => Some(array.as_ptr() as usize),
-            Guard::Handle(handle, _) => Some(handle.as_ptr() as usize),
+            Guard::Array(cell, _) => Some(cell.as_ptr() as usize),
             _ => None,
         }
     }

@@ -275,11 +275,11 @@ impl PyPrepared {
             let (mut leaves, mut arrays) = (Vec::new(), Vec::new());
             for object in listed.try_iter()? {
                 let object = object?;
-                let handle = object.cast::<PyArray>().map_err(PyErr::from)?;
-                arrays.push(handle.clone().unbind());
+                let cell = object.cast::<PyArray>().map_err(PyErr::from)?;
+                arrays.push(cell.clone().unbind());
                 leaves.push(Leaf {
-                    array: handle.get().read()?,
-                    kind: Kind::Handle(handle.get().scalar_kind()),
+                    array: cell.get().read()?,
+                    kind: Kind::Array(cell.get().scalar_kind()),
                     active: true,
                     held: false,
                     path: String::new(),

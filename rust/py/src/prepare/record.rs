@@ -185,7 +185,7 @@ fn guard_captured(guards: &mut Vec<Guard>, escapes: &Escapes, py: Python<'_>) {
     }
     for (object, id) in &escapes.handles {
         if is_new(object.as_ptr() as usize) {
-            guards.push(Guard::Handle(object.clone_ref(py), *id));
+            guards.push(Guard::Array(object.clone_ref(py), *id));
         }
     }
 }
@@ -233,12 +233,12 @@ impl Results {
     }
 
     /// Adds the leaves of what a function returned; gives its structure.
-    fn add_structure(&mut self, y: &Bound<'_, PyAny>, handles: bool) -> PyResult<Tree> {
+    fn add_structure(&mut self, y: &Bound<'_, PyAny>, as_arrays: bool) -> PyResult<Tree> {
         let mut flattener = Flattener::new(Borrow::Copy, false, false);
         let tree = flattener.flatten(y, Position::Direct, true, "")?;
         for leaf in flattener.leaves {
             let kind = match leaf.kind {
-                Kind::Handle(scalar_kind) => plain(scalar_kind, handles),
+                Kind::Array(scalar_kind) => plain(scalar_kind, as_arrays),
                 other => other,
             };
             self.push(leaf.array, kind);
@@ -270,12 +270,12 @@ fn differentiate(
     y: Bound<'_, PyAny>,
     results: &mut Results,
 ) -> PyResult<Outputs> {
-    let handles = flat.inputs.handles();
+    let as_arrays = flat.inputs.returns_arrays();
     let Some(recording) = &flat.inner else {
-        return Ok(Outputs::Structure(results.add_structure(&y, handles)?));
+        return Ok(Outputs::Structure(results.add_structure(&y, as_arrays)?));
     };
     if transform == Transform::Pullback {
-        let tree = results.add_structure(&y, handles)?;
+        let tree = results.add_structure(&y, as_arrays)?;
         drop(y);
         flat.inputs.remember_names(f)?;
         return pullback(py, recording, &flat.inputs, tree, results);
@@ -306,7 +306,7 @@ fn gradients(
         Ok((None, cts))
     })?;
     if let Some(value) = value {
-        results.push(value, plain(scalar_kind, inputs.handles()));
+        results.push(value, plain(scalar_kind, inputs.returns_arrays()));
     }
     let slots = (inputs.active.iter().zip(cts))
         .map(|((slot, _), ct)| {
@@ -337,7 +337,7 @@ fn pullback(
     let avals = outs.iter().map(|o| o.aval().clone()).collect();
     results.arrays = outs;
     for residual in back.residuals() {
-        results.push(residual.clone(), Kind::Handle(ScalarKind::Array));
+        results.push(residual.clone(), Kind::Array(ScalarKind::Array));
     }
     let template = PyPullback::of(py, back, &tree, avals, inputs, Scope::natural(py))?;
     Ok(Outputs::Pullback(tree, count, Box::new(template)))

@@ -289,9 +289,9 @@ pub fn work<T: Send>(
 }
 
 /// What a leaf of a result is.
-pub fn plain(scalar_kind: ScalarKind, handles: bool) -> Kind {
+pub fn plain(scalar_kind: ScalarKind, as_arrays: bool) -> Kind {
     match scalar_kind {
-        _ if handles => Kind::Handle(scalar_kind),
+        _ if as_arrays => Kind::Array(scalar_kind),
         ScalarKind::Array => Kind::NdArray,
         ScalarKind::NumpyScalar => Kind::Scalar,
         ScalarKind::PythonNumber => Kind::Number,
@@ -301,7 +301,7 @@ pub fn plain(scalar_kind: ScalarKind, handles: bool) -> Kind {
 /// A value as the kind of thing that it stands for.
 pub fn handed(py: Python<'_>, value: Value, kind: Kind) -> PyResult<Bound<'_, PyAny>> {
     match kind {
-        Kind::Handle(scalar_kind) => wrap(py, Array::constant(own(value)?), scalar_kind),
+        Kind::Array(scalar_kind) => wrap(py, Array::constant(own(value)?), scalar_kind),
         Kind::NdArray => to_ndarray(py, value),
         Kind::Scalar => to_numpy_scalar(py, &value),
         Kind::Number => to_numpy_scalar(py, &value)?.call_method0("item"),

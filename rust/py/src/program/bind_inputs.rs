@@ -26,7 +26,7 @@ pub struct Given<'p> {
     what: &'static str,
     pub values: Vec<Option<Array>>,
     /// Whether one of them was an `Array`.
-    pub handles: bool,
+    pub contains_array: bool,
 }
 
 /// Whether an object is an array or a number, not a structure of them.
@@ -51,7 +51,7 @@ impl<'p> Given<'p> {
             program,
             what,
             values: vec![None; count],
-            handles: false,
+            contains_array: false,
         }
     }
 
@@ -170,8 +170,8 @@ impl<'p> Given<'p> {
                     },
                 )));
             };
-            self.handles |= matches!(kind, Kind::Handle(_));
-            let is_array = matches!(kind, Kind::NdArray | Kind::Handle(ScalarKind::Array));
+            self.contains_array |= matches!(kind, Kind::Array(_));
+            let is_array = matches!(kind, Kind::NdArray | Kind::Array(ScalarKind::Array));
             self.fits(i, array.dtype(), is_array)?;
             let array = array.cast(self.program.aval(i as u32).dtype).or_raise()?;
             self.put(i, array)?;
@@ -181,7 +181,7 @@ impl<'p> Given<'p> {
 
     /// Takes an array or a number for an input.
     fn set(&mut self, i: usize, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.handles |= value.is_instance_of::<PyArray>();
+        self.contains_array |= value.is_instance_of::<PyArray>();
         let operand = Operand::expect(self.what, value)?;
         let wanted = self.program.aval(i as u32).dtype;
         self.fits(

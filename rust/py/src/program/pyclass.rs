@@ -330,11 +330,11 @@ impl PyProgram {
         if let Some(kwargs) = kwargs {
             given.named(kwargs)?;
         }
-        let handles = given.handles;
+        let lazy = given.contains_array;
         let mut inputs = given.all()?;
         inputs.extend_from_slice(&self.constants);
         let outs = Array::call(p, &inputs);
-        if !handles {
+        if !lazy {
             crate::runtime::error::enter(py, |interrupted| {
                 Array::force_all(&outs.iter().collect::<Vec<_>>(), interrupted)
             })?;
@@ -342,7 +342,7 @@ impl PyProgram {
         let mut objects = Vec::with_capacity(outs.len());
         for out in &outs {
             let scalar = out.shape().is_empty();
-            objects.push(if handles {
+            objects.push(if lazy {
                 let scalar_kind = if scalar {
                     ScalarKind::NumpyScalar
                 } else {

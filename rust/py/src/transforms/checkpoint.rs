@@ -100,7 +100,7 @@ impl<'py> Traced<'py> {
         let sources = call.sources();
         let sources: Vec<&cotan::Array> = sources.iter().collect();
         let checkpoint = Checkpoint::new(&call.pull.name, &sources, policy);
-        let leaves = call.handles(py, checkpoint.args())?;
+        let leaves = call.leaf_objects(py, checkpoint.args())?;
         let args = call.arguments(py, &leaves, false)?;
         let y = function.bind(py).call(args, Some(kwargs.bind(py)))?;
         let (tree, kinds, mut outs) = crate::transforms::rule_call::taken_apart(&y)?;
@@ -131,10 +131,10 @@ fn written(
     }
     let mut written = Vec::new();
     for (i, (leaf, before)) in leaves.iter().zip(before).enumerate() {
-        let Ok(handle) = leaf.cast_exact::<PyArray>() else {
+        let Ok(cell) = leaf.cast_exact::<PyArray>() else {
             continue;
         };
-        let now = handle.get().read()?;
+        let now = cell.get().read()?;
         if now.id() == before.id() {
             continue;
         }
@@ -175,7 +175,7 @@ fn refuse_shared(py: Python<'_>, call: &Call, written: &[(usize, cotan::Array)])
     let is_array = |i: usize| {
         matches!(
             call.pull.kinds[i],
-            Kind::NdArray | Kind::Handle(ScalarKind::Array)
+            Kind::NdArray | Kind::Array(ScalarKind::Array)
         )
     };
     for (i, _) in written {
@@ -197,8 +197,8 @@ fn refuse_shared(py: Python<'_>, call: &Call, written: &[(usize, cotan::Array)])
 fn write_back(py: Python<'_>, call: &Call, written: Vec<(usize, cotan::Array)>) -> PyResult<()> {
     for (i, array) in written {
         let leaf = call.leaves[i].bind(py);
-        if let Ok(handle) = leaf.cast_exact::<PyArray>() {
-            handle.get().write(array)?;
+        if let Ok(cell) = leaf.cast_exact::<PyArray>() {
+            cell.get().write(array)?;
         } else {
             let value = to_ndarray(py, force(py, &array)?)?;
             py.import("numpy")?.call_method1("copyto", (leaf, value))?;
@@ -285,8 +285,8 @@ pub fn name_value(value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
     // What is no `Array` is constant; that it has the name is known then.
     note_name(name, None);
     for leaf in &flattener.leaves {
-        if let Ok(handle) = leaf.object.bind(value.py()).cast_exact::<PyArray>() {
-            note_name(name, Some(&handle.get().read()?));
+        if let Ok(cell) = leaf.object.bind(value.py()).cast_exact::<PyArray>() {
+            note_name(name, Some(&cell.get().read()?));
         }
     }
     Ok(())

@@ -69,7 +69,7 @@ pub fn call_adjoint<'py>(
         return constant("adjoint", name, y);
     }
     let mut tracer = call.tracer("adjoint")?;
-    let args = call.arguments(py, &call.handles(py, tracer.args())?, true)?;
+    let args = call.arguments(py, &call.leaf_objects(py, tracer.args())?, true)?;
     let (y, back) = with_pullback(name, &rule.call(args, Some(kwargs))?)?;
     let (tree, kinds, outs) = taken_apart(&y)?;
     if outs.is_empty() {
@@ -122,7 +122,7 @@ pub fn call_jvp<'py>(
     let structures: Vec<Bound<'py, PyAny>> = (call.pull.trees.iter())
         .map(|tree| structured(py, tree, &call.pull.kinds, &tangents))
         .collect::<PyResult<_>>()?;
-    let primals = call.arguments(py, &call.handles(py, tracer.args())?, true)?;
+    let primals = call.arguments(py, &call.leaf_objects(py, tracer.args())?, true)?;
     let result = (rule.call((primals, PyTuple::new(py, structures)?), Some(kwargs)))
         .map_err(|error| unknown(py, "custom_jvp", name, error))?;
     let name = format!("custom_jvp {name}");

@@ -181,7 +181,7 @@ pub fn pullback<'py>(
     let mut objects = Vec::with_capacity(outs.len());
     for (out, kind) in outs.iter().zip(kinds) {
         objects.push(match kind {
-            Kind::Handle(scalar_kind) => inputs.value(py, out, scalar_kind)?,
+            Kind::Array(scalar_kind) => inputs.value(py, out, scalar_kind)?,
             other => present(py, out, other)?,
         });
     }

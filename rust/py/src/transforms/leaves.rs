@@ -142,21 +142,21 @@ impl Inputs {
         let listed = hooks::LISTED_ARRAYS.get(wrt.py())?.call1((wrt,))?;
         let arrays: Vec<Bound<'_, PyArray>> = listed.extract()?;
         let mut leaves = Vec::with_capacity(arrays.len());
-        for handle in &arrays {
-            if handle.get().is_view() {
+        for cell in &arrays {
+            if cell.get().is_view() {
                 return Err(PyTypeError::new_err(
                     "wrt: one of the arrays is a view; list the array that it is a view of, or use a copy \
                      of it in its place (x.copy())",
                 ));
             }
-            let array = handle.get().read()?;
+            let array = cell.get().read()?;
             leaves.push(Leaf {
                 active: array.dtype().is_inexact(),
                 held: false,
                 array,
-                kind: Kind::Handle(handle.get().scalar_kind()),
+                kind: Kind::Array(cell.get().scalar_kind()),
                 path: String::new(),
-                object: handle.clone().into_any().unbind(),
+                object: cell.clone().into_any().unbind(),
             });
         }
         let active = (leaves.iter().enumerate())
@@ -202,10 +202,8 @@ impl Inputs {
     }
 
     /// Whether results are to be `Array`s because arguments were.
-    pub fn handles(&self) -> bool {
-        self.leaves
-            .iter()
-            .any(|l| matches!(l.kind, Kind::Handle(_)))
+    pub fn returns_arrays(&self) -> bool {
+        self.leaves.iter().any(|l| matches!(l.kind, Kind::Array(_)))
     }
 
     /// Remembers where the names of the arguments of `f` can be found later, without keeping alive

@@ -20,7 +20,7 @@ impl Inputs {
         scalar_kind: ScalarKind,
     ) -> PyResult<Bound<'py, PyAny>> {
         let kind = match scalar_kind {
-            _ if self.handles() => Kind::Handle(scalar_kind),
+            _ if self.returns_arrays() => Kind::Array(scalar_kind),
             ScalarKind::Array if array.shape().is_empty() => Kind::Scalar,
             ScalarKind::Array => Kind::NdArray,
             ScalarKind::NumpyScalar => Kind::Scalar,

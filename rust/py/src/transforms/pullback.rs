@@ -62,7 +62,7 @@ impl PyPullback {
             trees.collect::<PyResult<Vec<_>>>()?.into()
         };
         let slots: Vec<usize> = inputs.active.iter().map(|(i, _)| *i).collect();
-        let kind = |l: &Leaf| (Kind::Handle(l.kind.scalar_kind()), l.array.aval().clone());
+        let kind = |l: &Leaf| (Kind::Array(l.kind.scalar_kind()), l.array.aval().clone());
         let held = held_constant(&back, &inputs.leaves, slots.len());
         let mut back = PyPullback {
             back,

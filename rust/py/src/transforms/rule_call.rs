@@ -109,7 +109,7 @@ impl Call {
     }
 
     /// The leaves as they are handed to a function, with these arrays in place of the active ones.
-    pub fn handles<'py>(
+    pub fn leaf_objects<'py>(
         &self,
         py: Python<'py>,
         active: &[Array],

@@ -93,8 +93,8 @@ impl Inputs {
         for (i, (leaf, object)) in self.leaves.iter().zip(objects).enumerate() {
             let recorded = active.next_if(|(at, _)| *at == i).map(|(_, a)| a);
             if leaf.kind.scalar_kind() == ScalarKind::Array
-                && let Ok(handle) = object.cast_exact::<PyArray>()
-                && handle.get().read()?.id() != recorded.unwrap_or(&leaf.array).id()
+                && let Ok(cell) = object.cast_exact::<PyArray>()
+                && cell.get().read()?.id() != recorded.unwrap_or(&leaf.array).id()
             {
                 written.push(i);
             }

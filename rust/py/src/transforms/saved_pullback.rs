@@ -122,7 +122,7 @@ fn outlined(back: Pullback, outline: &Bound<'_, PyDict>) -> PyResult<PyPullback>
         let scalar_kind: String = leaf.get_item(0)?.extract()?;
         let scalar_kind = schema::scalar_kind_from(&scalar_kind)?;
         kinds.push((
-            Kind::Handle(scalar_kind),
+            Kind::Array(scalar_kind),
             schema::aval_from(&leaf.get_item(1)?)?,
         ));
     }
@@ -229,7 +229,7 @@ fn of_arrays(py: Python<'_>, saved: &Saved) -> PyResult<PyPullback> {
     let all = |a: Option<&Aval>| a.cloned().unwrap_or_else(unknown);
     let avals: Vec<Aval> = back.cotangent_avals().map(all).collect();
     let kinds: Vec<_> = (back.gradient_avals())
-        .map(|a| (Kind::Handle(ScalarKind::Array), all(a)))
+        .map(|a| (Kind::Array(ScalarKind::Array), all(a)))
         .collect();
     let mut trees: Vec<Tree> = Vec::new();
     match saved.section(&ARGS) {

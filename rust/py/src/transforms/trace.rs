@@ -152,7 +152,7 @@ pub fn record(
             leaf.array = Operand::expect("to_onnx", other)?.array()?;
         }
     }
-    let is_array = |kind: Kind| matches!(kind, Kind::NdArray | Kind::Handle(ScalarKind::Array));
+    let is_array = |kind: Kind| matches!(kind, Kind::NdArray | Kind::Array(ScalarKind::Array));
     inputs.active = (inputs.leaves.iter().enumerate())
         .filter(|(_, l)| !l.held || is_array(l.kind))
         .map(|(i, l)| (i, recording.leaf(&l.array)))

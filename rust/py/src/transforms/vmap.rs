@@ -117,8 +117,8 @@ pub fn call_vmap<'py>(
     let mut marks = vec![true; examples.len()];
     marks.resize(program.num_inputs(), false);
     let mapped = vmap(&program, &marks, size).or_raise()?;
-    let is_handle = |kind: Kind| matches!(kind, Kind::Handle(_));
-    let lazy = leaves.iter().any(|leaf| is_handle(leaf.kind));
+    let is_array = |kind: Kind| matches!(kind, Kind::Array(_));
+    let lazy = leaves.iter().any(|leaf| is_array(leaf.kind));
     let inputs: Vec<Array> = (leaves.into_iter().map(|leaf| leaf.array))
         .chain(shared)
         .collect();

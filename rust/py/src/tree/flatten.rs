@@ -208,7 +208,7 @@ impl Flattener {
             return Err(error.into());
         }
         if let Ok(array) = object.cast_exact::<PyArray>() {
-            let kind = Kind::Handle(array.get().scalar_kind());
+            let kind = Kind::Array(array.get().scalar_kind());
             let value = array.get().read()?;
             escapes::met_handle(array, &value);
             return Ok(self.leaf(object, value, kind, active));

@@ -48,7 +48,7 @@ pub enum Kind {
     /// A Python number.
     Number,
     /// One of our arrays, of this `scalar_kind`.
-    Handle(ScalarKind),
+    Array(ScalarKind),
 }
 
 impl Kind {
@@ -58,7 +58,7 @@ impl Kind {
             Kind::NdArray => ScalarKind::Array,
             Kind::Scalar => ScalarKind::NumpyScalar,
             Kind::Number => ScalarKind::PythonNumber,
-            Kind::Handle(scalar_kind) => scalar_kind,
+            Kind::Array(scalar_kind) => scalar_kind,
         }
     }
 }
@@ -328,12 +328,12 @@ pub fn present<'py>(py: Python<'py>, array: &Array, kind: Kind) -> PyResult<Boun
             Kind::NdArray => ScalarKind::Array,
             Kind::Scalar => ScalarKind::NumpyScalar,
             Kind::Number => ScalarKind::PythonNumber,
-            Kind::Handle(scalar_kind) => scalar_kind,
+            Kind::Array(scalar_kind) => scalar_kind,
         };
         return wrap(py, array.clone(), scalar_kind);
     }
     match kind {
-        Kind::Handle(scalar_kind) => wrap(py, array.clone(), scalar_kind),
+        Kind::Array(scalar_kind) => wrap(py, array.clone(), scalar_kind),
         Kind::NdArray => to_ndarray(py, force(py, array)?),
         Kind::Scalar => to_numpy_scalar(py, &force(py, array)?),
         Kind::Number => item(py, array),
