@@ -2,7 +2,7 @@
 
 import importlib
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,22 +21,25 @@ from cotan._src.kit.fourier import (
 )
 from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes, Function
 from cotan._src.runtime.values import call_on_values, contains_active, refuse
 
 
-def _expect_plain(plan: Any) -> None:
+def _expect_plain(plan: object) -> None:
     if plan is not None:  # SciPy has none either, and says so in these words
         raise NotImplementedError(
             "Passing a precomputed plan is not yet supported by scipy.fft functions"
         )
 
 
-def _expect_real(x: Any) -> None:
+def _expect_real(x: AnyArray) -> None:
     if is_complex(x):
         raise TypeError("x must be a real sequence")
 
 
-def _lengths(x: Any, s: Any, axes: Any, to_real: bool = False) -> tuple[list[int], list[int]]:
+def _lengths(
+    x: AnyArray, s: int | Sequence[int] | None, axes: Axes, to_real: bool = False
+) -> tuple[list[int], list[int]]:
     """Give lengths and axes as SciPy reads them."""
     if axes is not None:
         axes = [operator.index(a) for a in (axes if np.iterable(axes) else (axes,))]
@@ -64,7 +67,7 @@ def _lengths(x: Any, s: Any, axes: Any, to_real: bool = False) -> tuple[list[int
     return lengths, axes
 
 
-def _length(x: Any, n: Any, axis: int) -> int:
+def _length(x: AnyArray, n: int | None, axis: int) -> int:
     n = x.shape[axis] if n is None else operator.index(n)
     if n < 1:
         raise ValueError(f"invalid number of data points ({n}) specified")
@@ -75,11 +78,10 @@ def _length(x: Any, n: Any, axis: int) -> int:
 # Fourier transforms. `overwrite_x` is a permission, and the number of workers that of all of cotan.
 
 
-def _fft(inverse: bool) -> Callable[..., Any]:
-    def transform(
-        x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-        workers: Any = None, *, plan: Any = None,
-    ) -> Any:  # fmt: skip
+def _fft(inverse: bool) -> Callable[..., AnyArray]:
+    def transform(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None,
+                  overwrite_x: bool = False, workers: int | None = None, *,
+                  plan: object = None) -> AnyArray:  # fmt: skip
         _expect_plain(plan)
         x = numbers(x)
         axis = axis_of(x, axis)
@@ -89,11 +91,10 @@ def _fft(inverse: bool) -> Callable[..., Any]:
     return transform
 
 
-def _fftn(inverse: bool, default: Any = None) -> Callable[..., Any]:
-    def transform(
-        x: Any, s: Any = None, axes: Any = default, norm: Any = None, overwrite_x: bool = False,
-        workers: Any = None, *, plan: Any = None,
-    ) -> Any:  # fmt: skip
+def _fftn(inverse: bool, default: tuple[int, int] | None = None) -> Callable[..., AnyArray]:
+    def transform(x: ArrayLike, s: int | Sequence[int] | None = None, axes: Axes = default,
+                  norm: str | None = None, overwrite_x: bool = False, workers: int | None = None, *,
+                  plan: object = None) -> AnyArray:  # fmt: skip
         _expect_plain(plan)
         x = numbers(x)
         lengths, found = _lengths(x, s, axes)
@@ -104,11 +105,10 @@ def _fftn(inverse: bool, default: Any = None) -> Callable[..., Any]:
     return transform
 
 
-def _rfft(inverse: bool) -> Callable[..., Any]:
-    def transform(
-        x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-        workers: Any = None, *, plan: Any = None,
-    ) -> Any:  # fmt: skip
+def _rfft(inverse: bool) -> Callable[..., AnyArray]:
+    def transform(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None,
+                  overwrite_x: bool = False, workers: int | None = None, *,
+                  plan: object = None) -> AnyArray:  # fmt: skip
         _expect_plain(plan)
         x = numbers(x)
         _expect_real(x)
@@ -119,11 +119,10 @@ def _rfft(inverse: bool) -> Callable[..., Any]:
     return transform
 
 
-def _rfftn(inverse: bool, default: Any = None) -> Callable[..., Any]:
-    def transform(
-        x: Any, s: Any = None, axes: Any = default, norm: Any = None, overwrite_x: bool = False,
-        workers: Any = None, *, plan: Any = None,
-    ) -> Any:  # fmt: skip
+def _rfftn(inverse: bool, default: tuple[int, int] | None = None) -> Callable[..., AnyArray]:
+    def transform(x: ArrayLike, s: int | Sequence[int] | None = None, axes: Axes = default,
+                  norm: str | None = None, overwrite_x: bool = False, workers: int | None = None, *,
+                  plan: object = None) -> AnyArray:  # fmt: skip
         _expect_plain(plan)
         x = numbers(x)
         _expect_real(x)
@@ -135,11 +134,10 @@ def _rfftn(inverse: bool, default: Any = None) -> Callable[..., Any]:
     return transform
 
 
-def _irfft(inverse: bool) -> Callable[..., Any]:
-    def transform(
-        x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-        workers: Any = None, *, plan: Any = None,
-    ) -> Any:  # fmt: skip
+def _irfft(inverse: bool) -> Callable[..., AnyArray]:
+    def transform(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None,
+                  overwrite_x: bool = False, workers: int | None = None, *,
+                  plan: object = None) -> AnyArray:  # fmt: skip
         _expect_plain(plan)
         x = numbers(x)
         axis = axis_of(x, axis)
@@ -149,11 +147,10 @@ def _irfft(inverse: bool) -> Callable[..., Any]:
     return transform
 
 
-def _irfftn(inverse: bool, default: Any = None) -> Callable[..., Any]:
-    def transform(
-        x: Any, s: Any = None, axes: Any = default, norm: Any = None, overwrite_x: bool = False,
-        workers: Any = None, *, plan: Any = None,
-    ) -> Any:  # fmt: skip
+def _irfftn(inverse: bool, default: tuple[int, int] | None = None) -> Callable[..., AnyArray]:
+    def transform(x: ArrayLike, s: int | Sequence[int] | None = None, axes: Axes = default,
+                  norm: str | None = None, overwrite_x: bool = False, workers: int | None = None, *,
+                  plan: object = None) -> AnyArray:  # fmt: skip
         _expect_plain(plan)
         x = numbers(x)
         lengths, found = _lengths(x, s, axes, True)
@@ -168,11 +165,11 @@ def _irfftn(inverse: bool, default: Any = None) -> Callable[..., Any]:
 # Cosine and sine transforms
 
 
-def _cosine(sine: bool, inverse: bool) -> Callable[..., Any]:
+def _cosine(sine: bool, inverse: bool) -> Callable[..., AnyArray]:
     def transform(
-        x: Any, type: Any = 2, n: Any = None, axis: Any = -1, norm: Any = None,
-        overwrite_x: bool = False, workers: Any = None, orthogonalize: Any = None,
-    ) -> Any:  # fmt: skip
+        x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
+        overwrite_x: bool = False, workers: int | None = None, orthogonalize: bool | None = None,
+    ) -> AnyArray:  # fmt: skip
         x = numbers(x)
         axis = axis_of(x, axis)
         n = _length(x, n, axis)
@@ -181,11 +178,12 @@ def _cosine(sine: bool, inverse: bool) -> Callable[..., Any]:
     return transform
 
 
-def _cosine_n(sine: bool, inverse: bool) -> Callable[..., Any]:
+def _cosine_n(sine: bool, inverse: bool) -> Callable[..., AnyArray]:
     def transform(
-        x: Any, type: Any = 2, s: Any = None, axes: Any = None, norm: Any = None,
-        overwrite_x: bool = False, workers: Any = None, orthogonalize: Any = None,
-    ) -> Any:  # fmt: skip
+        x: ArrayLike, type: int = 2, s: int | Sequence[int] | None = None, axes: Axes = None,
+        norm: str | None = None, overwrite_x: bool = False, workers: int | None = None,
+        orthogonalize: bool | None = None,
+    ) -> AnyArray:  # fmt: skip
         x = numbers(x)
         lengths, found = _lengths(x, s, axes)
         if not found:
@@ -195,14 +193,15 @@ def _cosine_n(sine: bool, inverse: bool) -> Callable[..., Any]:
     return transform
 
 
-def _shifted(name: str) -> Callable[..., Any]:
-    def shift(x: Any, axes: Any = None) -> Any:
-        return getattr(np.fft, name)(x, axes)
+def _shifted(name: str) -> Callable[..., AnyArray]:
+    def shift(x: ArrayLike, axes: Axes = None) -> AnyArray:
+        shifted: AnyArray = getattr(np.fft, name)(x, axes)
+        return shifted
 
     return shift
 
 
-def _on_values(module: str, name: str) -> Callable[..., Any]:
+def _on_values(module: str, name: str) -> Function:
     """Run what has no rule on values, while no gradient follows them."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -248,15 +247,22 @@ _FFT = {
 # scipy.fftpack: other signatures, and real transforms in another order
 
 
-def _packed(name: str) -> Callable[..., Any]:
-    def transform(x: Any, n: Any = None, axis: Any = -1, overwrite_x: bool = False) -> Any:
+def _packed(name: str) -> Callable[..., AnyArray]:
+    def transform(
+        x: ArrayLike, n: int | None = None, axis: int = -1, overwrite_x: bool = False
+    ) -> AnyArray:
         return _FFT[name](x, n, axis)
 
     return transform
 
 
-def _packed_n(name: str, default: Any = None) -> Callable[..., Any]:
-    def transform(x: Any, shape: Any = None, axes: Any = default, overwrite_x: bool = False) -> Any:
+def _packed_n(name: str, default: tuple[int, int] | None = None) -> Callable[..., AnyArray]:
+    def transform(
+        x: ArrayLike,
+        shape: int | Sequence[int] | None = None,
+        axes: Axes = default,
+        overwrite_x: bool = False,
+    ) -> AnyArray:
         return _FFT[name](x, shape, axes)
 
     return transform
@@ -266,58 +272,62 @@ def _packed_n(name: str, default: Any = None) -> Callable[..., Any]:
 _TRANSPOSED = {2: 3, 3: 2}
 
 
-def _packed_cosine(name: str) -> Callable[..., Any]:
+def _packed_cosine(name: str) -> Callable[..., AnyArray]:
     def transform(
-        x: Any, type: Any = 2, n: Any = None, axis: Any = -1, norm: Any = None,
+        x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
         overwrite_x: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> AnyArray:  # fmt: skip
         type = _TRANSPOSED.get(type, type) if name[0] == "i" else type
         return _FFT[name.removeprefix("i")](x, type, n, axis, norm)
 
     return transform
 
 
-def _packed_cosine_n(name: str) -> Callable[..., Any]:
-    def transform(
-        x: Any, type: Any = 2, shape: Any = None, axes: Any = None, norm: Any = None,
-        overwrite_x: bool = False,
-    ) -> Any:  # fmt: skip
+def _packed_cosine_n(name: str) -> Callable[..., AnyArray]:
+    def transform(x: ArrayLike, type: int = 2, shape: int | Sequence[int] | None = None,
+                  axes: Axes = None, norm: str | None = None,
+                  overwrite_x: bool = False) -> AnyArray:  # fmt: skip
         type = _TRANSPOSED.get(type, type) if name[0] == "i" else type
         return _FFT[name.removeprefix("i")](x, type, shape, axes, norm)
 
     return transform
 
 
-def _packed_rfft(x: Any, n: Any = None, axis: Any = -1, overwrite_x: bool = False) -> Any:
+def _packed_rfft(
+    x: ArrayLike, n: int | None = None, axis: int = -1, overwrite_x: bool = False
+) -> AnyArray:
     """Give the half spectrum as real numbers: y0, Re y1, Im y1, Re y2, ..."""
     x = numbers(x)
     _expect_real(x)
     axis = axis_of(x, axis)
     n = _length(x, n, axis)
-    y = np.moveaxis(half_transform(x, [n], [axis], False, 1.0), axis, -1)
+    y = np.moveaxis(half_transform(x, [n], [axis], False, 1.0), axis, -1)  # type: ignore[type-var]
     pairs = _core.reshape(np.stack([y.real, y.imag], axis=-1), (*y.shape[:-1], -1))
     kept = [pairs[..., :1], pairs[..., 2 : n + 1]]
     return np.moveaxis(_core.concatenate(kept, axis=-1), -1, axis)  # type: ignore[type-var]
 
 
-def _packed_irfft(x: Any, n: Any = None, axis: Any = -1, overwrite_x: bool = False) -> Any:
+def _packed_irfft(
+    x: ArrayLike, n: int | None = None, axis: int = -1, overwrite_x: bool = False
+) -> AnyArray:
     """Invert `_packed_rfft`."""
     x = numbers(x)
     _expect_real(x)
     axis = axis_of(x, axis)
     n = _length(x, n, axis)
-    x = np.moveaxis(resized(x, [n], [axis]), axis, -1)
+    x = np.moveaxis(resized(x, [n], [axis]), axis, -1)  # type: ignore[type-var]
     zero = np.zeros((*x.shape[:-1], 1), x.dtype)
-    parts = [x[..., :1], zero, x[..., 1:], *([zero] if n % 2 == 0 else [])]
+    parts: list[AnyArray] = [x[..., :1], zero, x[..., 1:], *([zero] if n % 2 == 0 else [])]
     pairs = _core.reshape(_core.concatenate(parts, axis=-1), (*x.shape[:-1], -1, 2))
     y = _core.apply("complex", pairs[..., 0], pairs[..., 1])
-    return np.moveaxis(real_transform(y, [n], [y.ndim - 1], True, 1 / n), -1, axis)
+    y = real_transform(y, [n], [y.ndim - 1], True, 1 / n)
+    return np.moveaxis(y, -1, axis)  # type: ignore[type-var]
 
 
-def _circulant(name: str) -> Callable[..., Any]:
+def _circulant(name: str) -> Callable[..., AnyArray]:
     """Multiply the spectrum by what SciPy multiplies it by, which its answer to an impulse says."""
 
-    def transform(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def transform(x: ArrayLike, *args: Any, **kwargs: Any) -> AnyArray:
         if contains_active(args) or contains_active(kwargs):
             raise refuse(f"scipy.fftpack.{name} with respect to another argument than x")
         x = numbers(x)

@@ -7,18 +7,31 @@ point is a sum over the splines near it.
 
 import functools
 import itertools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit.callbacks import probes_callback
 from cotan._src.kit.host_call import host_call, linear
 from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.rebind.engine import ON_VALUES, REBOUND, detached, locate, rebound_by_name, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import SUBSTITUTE, named, override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Axes,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
+    Scalar,
+    Shape,
+)
 from cotan._src.runtime.values import assign, axes_of, contains_active, is_array, refuse, to_numpy
 from cotan._src.scipy.signal.filtering import overlaps
 
@@ -28,7 +41,7 @@ _NEAREST, _WRAP, _REFLECT, _MIRROR, _CONSTANT, _GRID_WRAP, _GRID_CONSTANT = rang
 # Filters
 
 
-def _index(at: Any, n: int, mode: int) -> Any:
+def _index(at: NDArray, n: int, mode: int) -> NDArray:
     """Give which element stands at positions, of which some lie outside."""
     if mode == _NEAREST or n == 1:
         return np.clip(at, 0, n - 1)
@@ -40,7 +53,9 @@ def _index(at: Any, n: int, mode: int) -> Any:
     return np.where(at < n, at, last - at)
 
 
-def _continued(x: Any, axis: int, before: int, after: int, mode: int, cval: Any) -> Any:
+def _continued(
+    x: AnyArray, axis: int, before: int, after: int, mode: int, cval: Scalar
+) -> AnyArray:
     """Go on with an array outside of itself along an axis."""
     n = x.shape[axis]
     if mode in {_CONSTANT, _GRID_CONSTANT} or n == 0:
@@ -55,15 +70,18 @@ def _continued(x: Any, axis: int, before: int, after: int, mode: int, cval: Any)
     return np.take(x, _index(np.arange(-before, n + after), n, mode), axis)
 
 
-def _slid(w: Any, x: Any) -> Any:
+def _slid(w: AnyArray, x: AnyArray) -> Array:
     """Correlate along the last axis, where the kernel lies inside."""
     count = w.shape[0]
 
-    def forward(w: Any, x: Any) -> Any:
+    def forward(w: NDArray, x: NDArray) -> NDArray:
         y = locate("scipy.ndimage.correlate1d")(x, w, mode="constant", origin=-(count // 2))
-        return y[..., : x.shape[-1] - count + 1]
+        inner: NDArray = y[..., : x.shape[-1] - count + 1]
+        return inner
 
-    def pullback(ct: Any, w: Any, x: Any, wanted: Any) -> Any:
+    def pullback(
+        ct: Array, w: AnyArray, x: AnyArray, wanted: tuple[bool, ...]
+    ) -> tuple[Array | None, Array | None]:
         return (
             _core.cast(_sums(ct, x, count), w.dtype) if wanted[0] else None,
             _slid(_core.flip(_core.asarray(w)), _edged(ct, count - 1)) if wanted[1] else None,
@@ -72,21 +90,23 @@ def _slid(w: Any, x: Any) -> Any:
     return host_call("scipy.ndimage.correlate1d", forward, pullback, w, x)
 
 
-def _edged(x: Any, width: int) -> Any:
+def _edged(x: AnyArray, width: int) -> Array:
     """Put zeros before and after the last axis."""
     x = _core.asarray(x)
     shape = (*x.shape[:-1], x.shape[-1] + 2 * width)
     return _core.pad(x, shape, [0] * (x.ndim - 1) + [width], [1] * x.ndim)
 
 
-def _sums(ct: Any, x: Any, count: int) -> Any:
+def _sums(ct: AnyArray, x: AnyArray, count: int) -> Array:
     """Give for each place in the kernel what it adds to the sum of `ct` times the result."""
 
-    def forward(ct: Any, x: Any) -> Any:
+    def forward(ct: NDArray, x: NDArray) -> NDArray:
         n = ct.shape[-1]
         return np.array([np.sum(ct * x[..., k : k + n], dtype=np.float64) for k in range(count)])
 
-    def pullback(g: Any, ct: Any, x: Any, wanted: Any) -> Any:
+    def pullback(
+        g: Array, ct: AnyArray, x: AnyArray, wanted: tuple[bool, ...]
+    ) -> tuple[Array | None, Array | None]:
         g = _core.asarray(g)
         return (
             _slid(g, x) if wanted[0] else None,
@@ -96,36 +116,45 @@ def _sums(ct: Any, x: Any, count: int) -> Any:
     return host_call("scipy.ndimage.correlate1d", forward, pullback, ct, x)
 
 
-def _put(output: Any, result: Any) -> None:
+def _put(output: AnyArray, result: AnyArray) -> None:
     if is_array(output) or output.dtype.kind in "fc":
         assign("ndimage", output, result)
     else:
         output[...] = to_numpy(result)  # integers carry no gradient
 
 
-def _floating(x: Any) -> Any:
-    x = asarray(x)
-    return _core.asarray(x, x.dtype if x.dtype.kind == "f" else np.float64)
+def _floating(x: ArrayLike) -> Array:
+    array: AnyArray = asarray(x)
+    return _core.asarray(array, array.dtype if array.dtype.kind == "f" else np.float64)
 
 
 @override("scipy.ndimage._nd_image.correlate1d", kind=SUBSTITUTE)
-def _correlate1d(input: Any, weights: Any, axis: int, output: Any, mode: int, cval: Any,
-                 origin: int) -> None:  # fmt: skip
+def _correlate1d(input: ArrayLike, weights: ArrayLike, axis: int, output: AnyArray, mode: int,
+                 cval: Scalar, origin: int) -> None:  # fmt: skip
     x, weights = _floating(input), _core.asarray(weights, np.float64)
     before = weights.shape[0] // 2 + origin
     wide = _continued(x, axis, before, weights.shape[0] - 1 - before, mode, cval)
-    _put(output, np.moveaxis(_slid(weights, np.moveaxis(wide, axis, -1)), -1, axis))
+    rows = np.moveaxis(wide, axis, -1)  # type: ignore[type-var]
+    _put(output, np.moveaxis(_slid(weights, rows), -1, axis))  # type: ignore[type-var]
 
 
 @override("scipy.ndimage._nd_image.uniform_filter1d", kind=SUBSTITUTE)
-def _uniform_filter1d(input: Any, size: int, axis: int, output: Any, mode: int, cval: Any,
-                      origin: int) -> None:  # fmt: skip
+def _uniform_filter1d(input: ArrayLike, size: int, axis: int, output: AnyArray, mode: int,
+                      cval: Scalar, origin: int) -> None:  # fmt: skip
     _correlate1d(input, np.full(size, 1 / size), axis, output, mode, cval, origin)
 
 
 @override("scipy.ndimage._nd_image.correlate", kind=SUBSTITUTE)
-def _correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, origins: Any) -> None:
-    x, weights = _floating(input), _core.asarray(weights, np.float64)
+def _correlate(
+    input: ArrayLike,
+    weights: ArrayLike,
+    output: AnyArray,
+    mode: int,
+    cval: Scalar,
+    origins: Sequence[int],
+) -> None:
+    x: AnyArray = _floating(input)
+    weights = _core.asarray(weights, np.float64)
     if not x.size:
         return
     for axis, (size, origin) in enumerate(zip(weights.shape, origins, strict=True)):
@@ -135,8 +164,8 @@ def _correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, orig
 
 
 @override("scipy.ndimage._nd_image.min_or_max_filter1d", kind=SUBSTITUTE)
-def _min_or_max_filter1d(input: Any, size: int, axis: int, output: Any, mode: int, cval: Any,
-                         origin: int, minimum: int) -> None:  # fmt: skip
+def _min_or_max_filter1d(input: ArrayLike, size: int, axis: int, output: AnyArray, mode: int,
+                         cval: Scalar, origin: int, minimum: int) -> None:  # fmt: skip
     x = _floating(input)
     before = size // 2 + origin
     wide = _continued(x, axis, before, size - 1 - before, mode, cval)
@@ -145,7 +174,9 @@ def _min_or_max_filter1d(input: Any, size: int, axis: int, output: Any, mode: in
     _put(output, (_core.min if minimum else _core.max)(windows, axis + 1))
 
 
-def _neighbours(x: Any, footprint: Any, mode: int, cval: Any, origins: Any) -> Any:
+def _neighbours(
+    x: AnyArray, footprint: NDArray, mode: int, cval: Scalar, origins: Sequence[int]
+) -> Array:
     """Give for each place in a footprint the array as it is seen from there."""
     for axis, (size, origin) in enumerate(zip(footprint.shape, origins, strict=True)):
         before = size // 2 + origin
@@ -160,8 +191,9 @@ def _neighbours(x: Any, footprint: Any, mode: int, cval: Any, origins: Any) -> A
 
 
 @override("scipy.ndimage._nd_image.min_or_max_filter", kind=SUBSTITUTE)
-def _min_or_max_filter(input: Any, footprint: Any, structure: Any, output: Any, mode: int,
-                       cval: Any, origins: Any, minimum: int) -> None:  # fmt: skip
+def _min_or_max_filter(input: ArrayLike, footprint: NDArray, structure: NDArray | None,
+                       output: AnyArray, mode: int, cval: Scalar, origins: Sequence[int],
+                       minimum: int) -> None:  # fmt: skip
     seen = _neighbours(_floating(input), footprint, mode, cval, origins)
     if structure is not None:
         heights = structure[footprint].reshape(-1, *[1] * (seen.ndim - 1))
@@ -170,23 +202,24 @@ def _min_or_max_filter(input: Any, footprint: Any, structure: Any, output: Any, 
 
 
 @override("scipy.ndimage._nd_image.rank_filter", kind=SUBSTITUTE)
-def _rank_filter(input: Any, rank: int, footprint: Any, output: Any, mode: int, cval: Any,
-                 origins: Any) -> None:  # fmt: skip
+def _rank_filter(input: ArrayLike, rank: int, footprint: NDArray, output: AnyArray, mode: int,
+                 cval: Scalar, origins: Sequence[int]) -> None:  # fmt: skip
     seen = _neighbours(_floating(input), footprint, mode, cval, origins)
     _put(output, np.sort(seen, axis=0)[rank])
 
 
 @override("scipy.ndimage._rank_filter_1d.rank_filter", kind=SUBSTITUTE)
-def _rank_filter_1d(input: Any, rank: int, size: int, output: Any, mode: int, cval: Any,
-                    origin: int) -> None:  # fmt: skip
+def _rank_filter_1d(input: ArrayLike, rank: int, size: int, output: AnyArray, mode: int,
+                    cval: Scalar, origin: int) -> None:  # fmt: skip
     _rank_filter(input, rank, np.ones(size, bool), output, mode, cval, [origin])
 
 
 @override("scipy.ndimage._nd_image.generic_filter", kind=SUBSTITUTE)
-def _generic_filter(input: Any, function: Any, footprint: Any, output: Any, mode: int, cval: Any,
-                    origins: Any, extra_arguments: Any, extra_keywords: Any) -> None:  # fmt: skip
+def _generic_filter(input: ArrayLike, function: Function, footprint: NDArray, output: AnyArray,
+                    mode: int, cval: Scalar, origins: Sequence[int], extra_arguments: Args,
+                    extra_keywords: Kwargs) -> None:  # fmt: skip
     seen = _neighbours(_floating(input), footprint, mode, cval, origins)
-    rows = np.moveaxis(seen, 0, -1).reshape(-1, seen.shape[0])
+    rows = np.moveaxis(seen, 0, -1).reshape(-1, seen.shape[0])  # type: ignore[type-var]
     found = [function(row, *extra_arguments, **extra_keywords) for row in rows]
     _put(output, np.reshape(_core.stack([_core.asarray(x) for x in found]), seen.shape[1:]))
 
@@ -195,9 +228,11 @@ def _generic_filter(input: Any, function: Any, footprint: Any, output: Any, mode
 # Measurements of regions
 
 
-def _measures(name: str, measure: Any) -> None:
+def _measures(name: str, measure: Callable[..., AnyArray]) -> None:
     @override(f"scipy.ndimage.{name}")
-    def measured(input: Any, labels: Any = None, index: Any = None) -> Any:
+    def measured(
+        input: ArrayLike, labels: ArrayLike | None = None, index: ArrayLike | None = None
+    ) -> AnyArray:
         x = asarray(input)
         if labels is None:
             return measure(x)
@@ -216,7 +251,9 @@ _measures("median", np.median)
 
 
 @override("scipy.ndimage.standard_deviation")
-def standard_deviation(input: Any, labels: Any = None, index: Any = None) -> Any:
+def standard_deviation(
+    input: ArrayLike, labels: ArrayLike | None = None, index: ArrayLike | None = None
+) -> AnyArray:
     # 0 where all elements of a region are equal, as that of np.std.
     return safe_sqrt(rebound_by_name("scipy.ndimage.variance")(input, labels, index))
 
@@ -226,9 +263,10 @@ def standard_deviation(input: Any, labels: Any = None, index: Any = None) -> Any
 
 
 @override("scipy.ndimage.generic_gradient_magnitude")
-def generic_gradient_magnitude(input: Any, derivative: Any, output: Any = None,
-                               mode: Any = "reflect", cval: Any = 0.0, extra_arguments: Any = (),
-                               extra_keywords: Any = None, *, axes: Any = None) -> Any:  # fmt: skip
+def generic_gradient_magnitude(input: ArrayLike, derivative: Function, output: Any = None,
+                               mode: str | Sequence[str] = "reflect", cval: Scalar = 0.0,
+                               extra_arguments: Args = (), extra_keywords: Kwargs | None = None, *,
+                               axes: Axes = None) -> AnyArray:  # fmt: skip
     x = asarray(input)
     along = range(x.ndim) if axes is None else np.atleast_1d(detached(axes)).tolist()
     modes = [mode] * len(along) if isinstance(mode, str) else mode
@@ -241,15 +279,18 @@ def generic_gradient_magnitude(input: Any, derivative: Any, output: Any = None,
         for axis, m in zip(along, modes, strict=True)
     ]
     # Where nothing changes the magnitude has a kink; the derivative is 0 there.
-    result = safe_sqrt(sum(p * p for p in parts)).astype(kind) if parts else x.astype(kind)
+    result: AnyArray = (
+        safe_sqrt(sum(p * p for p in parts)).astype(kind) if parts else x.astype(kind)
+    )
     if output is None or is_kind:
         return result
-    return assign("generic_gradient_magnitude", output, result)
+    written: AnyArray = assign("generic_gradient_magnitude", output, result)
+    return written
 
 
 # What makes a Python number of a width that is followed.
 @override("scipy.ndimage._filters.float", kind=SUBSTITUTE)
-def _float(x: Any) -> Any:
+def _float(x: AnyArray | float) -> AnyArray | float:
     return x if is_array(x) else float(x)
 
 
@@ -257,8 +298,14 @@ def _float(x: Any) -> Any:
 # Coefficients of splines
 
 
+class _Factorized(Protocol):
+    """A factorised sparse matrix, as SciPy has it."""
+
+    def solve(self, rhs: NDArray, trans: str) -> NDArray: ...
+
+
 @functools.lru_cache(maxsize=32)
-def _spline_matrix(n: int, order: int, mode: str) -> Any:
+def _spline_matrix(n: int, order: int, mode: str) -> _Factorized:
     """Give the matrix from coefficients to samples, factorised: it has a few diagonals only."""
     filter1d = locate("scipy.ndimage.spline_filter1d")
     small = min(n, 24)
@@ -282,10 +329,12 @@ def _spline_matrix(n: int, order: int, mode: str) -> Any:
             row = n - half + i
             whole[row, row - order : n - half] = inner[: order - i]
         matrix = whole
-    return locate("scipy.sparse.linalg.splu")(locate("scipy.sparse.csc_matrix")(matrix))
+    splu, csc_matrix = locate("scipy.sparse.linalg.splu"), locate("scipy.sparse.csc_matrix")
+    factorized: _Factorized = splu(csc_matrix(matrix))
+    return factorized
 
 
-def _sides(top: Any, half: int, order: int) -> tuple[Any, Any]:
+def _sides(top: NDArray, half: int, order: int) -> tuple[NDArray, NDArray]:
     """Split the first rows of a small matrix into what is near and what wraps around."""
     far = np.zeros((half, half))
     wrapped = top[:, -order:]
@@ -300,15 +349,17 @@ _SPLINE_MODES = {_NEAREST: "nearest", _WRAP: "wrap", _REFLECT: "reflect", _MIRRO
 
 
 @override("scipy.ndimage._nd_image.spline_filter1d", kind=SUBSTITUTE)
-def _spline_filter1d(input: Any, order: int, axis: int, output: Any, mode: int) -> None:
+def _spline_filter1d(input: ArrayLike, order: int, axis: int, output: AnyArray, mode: int) -> None:
     named = _SPLINE_MODES[mode]
     x = _floating(input)
     n = x.shape[axis]
 
-    def forward(x: Any) -> Any:
-        return locate("scipy.ndimage.spline_filter1d")(x, order, axis, x.dtype, named)
+    def forward(x: NDArray) -> NDArray:
+        filter1d = locate("scipy.ndimage.spline_filter1d")
+        found: NDArray = filter1d(x, order, axis, x.dtype, named)
+        return found
 
-    def adjoint(ct: Any) -> Any:
+    def adjoint(ct: NDArray) -> NDArray:
         rows = np.moveaxis(ct, axis, 0)
         solved = _spline_matrix(n, order, named).solve(
             np.ascontiguousarray(rows.reshape(n, -1), np.float64), trans="T"
@@ -322,7 +373,7 @@ def _spline_filter1d(input: Any, order: int, axis: int, output: Any, mode: int) 
 # Splines at coordinates
 
 
-def _inside(at: Any, n: int, mode: int) -> tuple[Any, Any]:
+def _inside(at: NDArray, n: int, mode: int) -> tuple[NDArray, NDArray]:
     """Give where in the array coordinates fall, and which way they run there; -1 for outside."""
     way = np.ones_like(at)
     low, high = at < 0, at > n - 1
@@ -347,7 +398,7 @@ def _inside(at: Any, n: int, mode: int) -> tuple[Any, Any]:
     return np.where(low | high, folded, at), way
 
 
-def _weights(t: Any, order: int) -> list[Any]:
+def _weights(t: AnyArray, order: int) -> list[AnyArray]:
     """Give the values of the splines that reach a point, from its place between two samples."""
     w = [1.0 + 0 * t]
     for d in range(1, order + 1):
@@ -357,8 +408,8 @@ def _weights(t: Any, order: int) -> list[Any]:
     return w
 
 
-def _taken(coefficients: Any, at: list[Any], output: Any, order: int, mode: int, cval: Any,
-           npad: int) -> None:  # fmt: skip
+def _taken(coefficients: ArrayLike, at: list[AnyArray], output: AnyArray, order: int, mode: int,
+           cval: Scalar, npad: int) -> None:  # fmt: skip
     """Sum the splines near each point; `at` has the coordinates along each axis."""
     x = _floating(coefficients)
     beyond = _MIRROR if mode in {_CONSTANT, _WRAP} else mode
@@ -377,7 +428,8 @@ def _taken(coefficients: Any, at: list[Any], output: Any, order: int, mode: int,
     flat = _core.reshape(x, -1)
     total: Any = 0.0
     for near in itertools.product(range(order + 1), repeat=x.ndim):
-        index, weight, within = 0, 1.0, np.ones((), bool)
+        index, within = 0, np.ones((), bool)
+        weight: AnyArray | float = 1.0
         for i, k in enumerate(near):
             n = x.shape[i]
             place = starts[i] + k
@@ -405,9 +457,10 @@ def _taken(coefficients: Any, at: list[Any], output: Any, order: int, mode: int,
 
 
 @override("scipy.ndimage._nd_image.geometric_transform", kind=SUBSTITUTE)
-def _geometric_transform(filtered: Any, mapping: Any, coordinates: Any, matrix: Any, offset: Any,
-                         output: Any, order: int, mode: int, cval: Any, npad: int,
-                         extra_arguments: Any, extra_keywords: Any) -> None:  # fmt: skip
+def _geometric_transform(filtered: AnyArray, mapping: Function | None, coordinates: AnyArray | None,
+                         matrix: Any, offset: Any, output: AnyArray, order: int, mode: int,
+                         cval: Scalar, npad: int, extra_arguments: Args,
+                         extra_keywords: Kwargs) -> None:  # fmt: skip
     grid = [np.asarray(g, np.float64) for g in np.indices(output.shape)]
     if mapping is not None:
         points = np.ndindex(*output.shape)
@@ -425,8 +478,10 @@ def _geometric_transform(filtered: Any, mapping: Any, coordinates: Any, matrix: 
 
 
 @override("scipy.ndimage._nd_image.zoom_shift", kind=SUBSTITUTE)
-def _zoom_shift(filtered: Any, zoom: Any, shift: Any, output: Any, order: int, mode: int,
-                cval: Any, npad: int, grid_mode: Any) -> None:  # fmt: skip
+def _zoom_shift(
+    filtered: AnyArray, zoom: AnyArray | None, shift: AnyArray | None, output: AnyArray, order: int,
+    mode: int, cval: Scalar, npad: int, grid_mode: bool,
+) -> None:  # fmt: skip
     at = []
     for i, n in enumerate(output.shape):
         c: Any = np.arange(n, dtype=np.float64)
@@ -475,19 +530,19 @@ override("scipy.ndimage.generic_filter1d")(
 
 
 # What these multiply a spectrum by along one axis, at so many turns for each element of an image.
-_RESPONSES: dict[str, Callable[[Any, Any], Any]] = {
+_RESPONSES: dict[str, Callable[[AnyArray, NDArray], AnyArray]] = {
     "fourier_gaussian": lambda width, turns: np.exp(-2 * (np.pi * width * turns) ** 2),
     "fourier_shift": lambda width, turns: np.exp(-2j * np.pi * width * turns),
     "fourier_uniform": lambda width, turns: np.where(width > 0, np.sinc(width * turns), turns == 0),
 }
 
 
-def _response(name: str, shape: Any, width: Any, n: int, axis: int) -> Any:
+def _response(name: str, shape: Shape, width: ArrayLike, n: int, axis: int) -> AnyArray | float:
     """Give what a filter multiplies a spectrum by, whose width a gradient follows."""
     if name not in _RESPONSES:
         raise refuse(f"scipy.ndimage.{name} with respect to its second argument")
     widths, (real,) = np.broadcast_to(asarray(width), len(shape)), axes_of(axis, len(shape))
-    factors = 1.0
+    factors: AnyArray | float = 1.0
     for k, length in enumerate(shape):
         turns = np.arange(length) / n if k == real and n >= 0 else np.fft.fftfreq(length)
         turns = turns.reshape([-1 if i == k else 1 for i in range(len(shape))])
@@ -499,7 +554,13 @@ def _multiplies(name: str) -> None:
     """Enter a filter that multiplies a spectrum by what it makes of ones."""
 
     @override(f"scipy.ndimage.{name}")
-    def filtered(input: Any, width: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
+    def filtered(
+        input: ArrayLike,
+        width: ArrayLike,
+        n: int = -1,
+        axis: int = -1,
+        output: AnyArray | DTypeLike | None = None,
+    ) -> AnyArray:
         function, x = locate(f"scipy.ndimage.{name}"), asarray(input)
         if contains_active(width):
             factors = _response(name, x.shape, width, n, axis)
@@ -509,7 +570,8 @@ def _multiplies(name: str) -> None:
         wanted = function(like, 1.0, n, axis, None if is_array(output) else output).dtype
         result = x * (factors if wanted.kind == "c" else factors.real)
         if is_array(output):
-            return assign(name, output, result)
+            written: AnyArray = assign(name, output, result)
+            return written
         return _core.asarray(result, wanted)
 
 

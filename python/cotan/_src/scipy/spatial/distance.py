@@ -6,13 +6,13 @@ distance of lengths is 0 it has a kink, and the derivative is 0.
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.callbacks import probes_callback
 from cotan._src.kit.host_call import inverse
 from cotan._src.numpy.reductions import safe_sqrt
@@ -20,32 +20,41 @@ from cotan._src.rebind.engine import REBOUND, locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, Kwargs, NDArray, Scalar
 from cotan._src.runtime.values import assign, contains_active, is_array, to_numpy
 
 _HERE = "scipy.spatial.distance"
 
 
-def _weighted(terms: Any, w: Any) -> Any:
+class _Tree(Protocol):
+    """A tree of points, as SciPy has it; it keeps traced ones beside their values."""
+
+    data: NDArray
+    boxsize: ArrayLike | None
+    _traced: AnyArray
+
+
+def _weighted(terms: AnyArray, w: ArrayLike | None) -> AnyArray:
     return terms if w is None else terms * asarray(w)
 
 
-def _total(terms: Any) -> Any:
+def _total(terms: AnyArray) -> Array:
     return _core.sum(terms, -1)
 
 
-def _sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
+def _sqeuclidean(u: AnyArray, v: AnyArray, w: ArrayLike | None = None) -> Array:
     return _total(_weighted(_core.square(u - v), w))
 
 
-def _euclidean(u: Any, v: Any, w: Any = None) -> Any:
+def _euclidean(u: AnyArray, v: AnyArray, w: ArrayLike | None = None) -> AnyArray:
     return safe_sqrt(_sqeuclidean(u, v, w))
 
 
-def _cityblock(u: Any, v: Any, w: Any = None) -> Any:
+def _cityblock(u: AnyArray, v: AnyArray, w: ArrayLike | None = None) -> Array:
     return _total(_weighted(_core.abs(u - v), w))
 
 
-def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
+def _chebyshev(u: AnyArray, v: AnyArray, w: ArrayLike | None = None) -> Array:
     size = _core.abs(u - v)
     if w is not None:
         # A weight only says what counts.
@@ -53,7 +62,7 @@ def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
     return _core.max(size, -1)
 
 
-def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
+def _minkowski(u: AnyArray, v: AnyArray, p: Scalar = 2, w: ArrayLike | None = None) -> AnyArray:
     power = to_numpy(p)
     if power <= 0:
         raise ValueError("p must be greater than 0")
@@ -68,50 +77,52 @@ def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     return _core.where(zero, 0, _core.where(zero, 1, total) ** (1 / p))
 
 
-def _powered(x: Any, p: Any) -> Any:
+def _powered(x: AnyArray, p: Scalar) -> Array:
     zero = _core.eq(x, 0)
     return _core.where(zero, 0, _core.where(zero, 1, x) ** p)
 
 
-def _seuclidean(u: Any, v: Any, V: Any = None) -> Any:  # noqa: N803
+def _seuclidean(u: AnyArray, v: AnyArray, V: ArrayLike | None = None) -> AnyArray:  # noqa: N803
     return safe_sqrt(_total(_core.square(u - v) / asarray(V)))
 
 
-def _mahalanobis(u: Any, v: Any, VI: Any = None) -> Any:  # noqa: N803
+def _mahalanobis(u: AnyArray, v: AnyArray, VI: ArrayLike | None = None) -> AnyArray:  # noqa: N803
     delta = u - v
     return safe_sqrt(_total(_core.matmul(delta, asarray(VI)) * delta))
 
 
-def _cosine(u: Any, v: Any, w: Any = None) -> Any:
+def _cosine(u: AnyArray, v: AnyArray, w: ArrayLike | None = None) -> AnyArray:
     product = _total(_weighted(u * v, w))
     lengths = _total(_weighted(_core.square(u), w)) * _total(_weighted(_core.square(v), w))
     return 1 - product / safe_sqrt(lengths)
 
 
-def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
+def _correlation(
+    u: AnyArray, v: AnyArray, w: ArrayLike | None = None, centered: bool = True
+) -> AnyArray:
     if centered:
         share = None if w is None else asarray(w) / _total(asarray(w))
         u, v = (x - _mean(x, share) for x in (u, v))
     return _cosine(u, v, w)
 
 
-def _mean(x: Any, share: Any) -> Any:
+def _mean(x: AnyArray, share: AnyArray | None) -> Array:
     return _core.mean(x, -1, True) if share is None else _core.sum(x * share, -1, True)
 
 
-def _canberra(u: Any, v: Any, w: Any = None) -> Any:
+def _canberra(u: AnyArray, v: AnyArray, w: ArrayLike | None = None) -> Array:
     size = _core.abs(u) + _core.abs(v)
     zero = _core.eq(size, 0)
     terms = _core.where(zero, 0, _core.abs(u - v) / _core.where(zero, 1, size))
     return _total(_weighted(terms, w))
 
 
-def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
+def _braycurtis(u: AnyArray, v: AnyArray, w: ArrayLike | None = None) -> AnyArray:
     difference = _total(_weighted(_core.abs(u - v), w))
     return difference / _total(_weighted(_core.abs(u + v), w))
 
 
-def _jensenshannon(p: Any, q: Any, base: Any = None) -> Any:
+def _jensenshannon(p: AnyArray, q: AnyArray, base: float | None = None) -> AnyArray:
     p, q = (x / _core.sum(x, -1, True) for x in (p, q))
     middle = (p + q) / 2
     relative = locate("scipy.special.rel_entr")
@@ -121,7 +132,7 @@ def _jensenshannon(p: Any, q: Any, base: Any = None) -> Any:
     return safe_sqrt(total / 2)
 
 
-_METRICS: dict[str, Callable[..., Any]] = {
+_METRICS: dict[str, Callable[..., AnyArray]] = {
     "braycurtis": _braycurtis,
     "canberra": _canberra,
     "chebyshev": _chebyshev,
@@ -137,7 +148,7 @@ _METRICS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _real(x: Any) -> Any:
+def _real(x: AnyArray) -> AnyArray:
     """Give vectors as floats."""
     if x.dtype.kind == "c":
         raise TypeError(
@@ -147,7 +158,7 @@ def _real(x: Any) -> Any:
     return x if x.dtype.kind == "f" else _core.asarray(x, np.float64)
 
 
-def _vectors(*items: Any) -> list[Any]:
+def _vectors(*items: ArrayLike) -> list[AnyArray]:
     floats = [_real(asarray(x)) for x in items]
     for x in floats:
         if x.ndim != 1:
@@ -155,9 +166,9 @@ def _vectors(*items: Any) -> list[Any]:
     return floats
 
 
-def _between_vectors(name: str, metric: Callable[..., Any]) -> None:
+def _between_vectors(name: str, metric: Callable[..., AnyArray]) -> None:
     @override(f"{_HERE}.{name}")
-    def distance(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
+    def distance(u: ArrayLike, v: ArrayLike, *args: Any, **kwargs: Any) -> AnyArray:
         return metric(*_vectors(u, v), *args, **kwargs)
 
 
@@ -171,7 +182,7 @@ override(*f"{_HERE}.jensenshannon".split())(REBOUND)
 # All pairs of rows
 
 
-def _named(metric: Any) -> str | None:
+def _named(metric: str | Function) -> str | None:
     """Give the canonical name of a metric, None for a function that is called for every pair."""
     if callable(metric):
         known = locate(f"{_HERE}._METRIC_ALIAS").get(getattr(metric, "__name__", ""))
@@ -185,7 +196,7 @@ def _named(metric: Any) -> str | None:
     return str(known.canonical_name)
 
 
-def _completed(name: str, rows: Callable[[], Any], options: dict[str, Any]) -> dict[str, Any]:
+def _completed(name: str, rows: Callable[[], AnyArray], options: Kwargs) -> Kwargs:
     """Fill in what SciPy takes from the data."""
     options = {k: v for k, v in options.items() if v is not None}
     if name == "seuclidean" and "V" not in options:
@@ -195,26 +206,27 @@ def _completed(name: str, rows: Callable[[], Any], options: dict[str, Any]) -> d
     return options
 
 
-def _written(result: Any, out: Any) -> Any:
+def _written(result: AnyArray, out: AnyArray | None) -> AnyArray:
     return result if out is None else assign("distance", out, result)
 
 
-def _rows(name: str, x: Any) -> Any:
-    x = asarray(x)
-    if x.ndim != 2:
+def _rows(name: str, x: ArrayLike) -> Array:
+    rows: AnyArray = asarray(x)
+    if rows.ndim != 2:
         raise ValueError(f"{name} must be a 2-dimensional array.")
-    return _core.asarray(_real(x), np.float64)
+    return _core.asarray(_real(rows), np.float64)
 
 
 @override(f"{_HERE}.cdist")
-def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None,  # noqa: N803
-          **kwargs: Any) -> Any:  # fmt: skip
+def cdist(XA: ArrayLike, XB: ArrayLike, metric: str | Function = "euclidean", *,  # noqa: N803
+          out: AnyArray | None = None, **kwargs: Any) -> AnyArray:  # fmt: skip
     a, b = _rows("XA", XA), _rows("XB", XB)
     if a.shape[1] != b.shape[1]:
         raise ValueError("XA and XB must have the same number of columns (i.e. feature dimension.)")
     name = _named(metric)
     if name is None:
-        distances = [[metric(u, v, **kwargs) for v in b] for u in a]
+        measure: Any = metric
+        distances = [[measure(u, v, **kwargs) for v in b] for u in a]
         return _written(_core.array(distances), out)
     if name not in _METRICS:
         _refuse("cdist", name, (XA, XB, kwargs))
@@ -225,18 +237,20 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None,  # no
     return _written(_METRICS[name](a[:, None, :], b[None, :, :], **options), out)
 
 
-def _cosines(a: Any, b: Any) -> Any:
+def _cosines(a: AnyArray, b: AnyArray) -> AnyArray:
     a, b = (x / safe_sqrt(_core.sum(_core.square(x), -1, True)) for x in (a, b))
     return 1 - _core.matmul(a, b.T)
 
 
 @override(f"{_HERE}.pdist")
-def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:  # noqa: N803
+def pdist(X: ArrayLike, metric: str | Function = "euclidean", *,  # noqa: N803
+          out: AnyArray | None = None, **kwargs: Any) -> AnyArray:  # fmt: skip
     x = _rows("X", X)
     name = _named(metric)
     i, j = np.triu_indices(x.shape[0], 1)
     if name is None:
-        pairs = [metric(x[p], x[q], **kwargs) for p, q in zip(i, j, strict=True)]
+        measure: Any = metric
+        pairs = [measure(x[p], x[q], **kwargs) for p, q in zip(i, j, strict=True)]
         return _written(_core.array(pairs), out)
     if name not in _METRICS:
         _refuse("pdist", name, (X, kwargs))
@@ -249,7 +263,7 @@ for _name in ("cdist", "pdist"):
     probes_callback(f"{_HERE}.{_name}", "metric")
 
 
-def _refuse(function: str, name: str, args: Any) -> None:
+def _refuse(function: str, name: str, args: tuple[object, ...]) -> None:
     if contains_active(args):
         raise NotDifferentiableError(
             f"{function}: the metric {name!r} counts where values differ, so it has no derivative; "
@@ -258,8 +272,8 @@ def _refuse(function: str, name: str, args: Any) -> None:
 
 
 @override(f"{_HERE}.squareform")
-def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: N803
-    x = asarray(X)
+def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> AnyArray:  # noqa: N803
+    x: AnyArray = asarray(X)
     shape = np.shape(locate(f"{_HERE}.squareform")(to_numpy(x), force, checks))
     if x.ndim == len(shape):
         return x
@@ -271,36 +285,41 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: 
 
 
 @override("scipy.spatial.distance.directed_hausdorff")
-def directed_hausdorff(u: Any, v: Any, *args: Any, **options: Any) -> Any:
-    u, v = asarray(u), asarray(v)
+def directed_hausdorff(
+    u: ArrayLike, v: ArrayLike, *args: Any, **options: Any
+) -> tuple[AnyArray, int, int]:
+    a, b = asarray(u), asarray(v)
     compute = locate("scipy.spatial.distance.directed_hausdorff")
-    _, i, j = compute(to_numpy(u), to_numpy(v), *args, **options)
-    return _euclidean(u[i], v[j]), i, j
+    _, i, j = compute(to_numpy(a), to_numpy(b), *args, **options)
+    return _euclidean(a[i], b[j]), i, j
 
 
-def _points(tree: Any) -> Any:
+def _points(tree: _Tree) -> AnyArray:
     """Give the points of a tree, traced if those that it was made of were."""
-    return getattr(tree, "_traced", None) if hasattr(tree, "_traced") else np.asarray(tree.data)
+    return tree._traced if hasattr(tree, "_traced") else np.asarray(tree.data)
 
 
 @override("scipy.spatial.KDTree.__init__", kind=METHOD)
-def make_tree(self: Any, data: Any, *args: Any, **options: Any) -> None:
+def make_tree(self: _Tree, data: ArrayLike, *args: Any, **options: Any) -> None:
     """Build a tree of values: who is near whom is constant."""
-    data = asarray(data)
+    points: AnyArray = asarray(data)
     make = original_of(vars(locate("scipy.spatial.KDTree"))["__init__"])
-    make(self, to_numpy(data), *map(to_numpy, args), **options)
-    self._traced = data
+    make(self, to_numpy(points), *map(to_numpy, args), **options)
+    self._traced = points
 
 
 @override("scipy.spatial.cKDTree", when=ALWAYS)
-def compiled_tree(data: Any, *args: Any, **options: Any) -> Any:
+def compiled_tree(data: ArrayLike, *args: Any, **options: Any) -> _Tree:
     """Give a tree of Python's class, whose methods know our arrays; it is one of the other, too."""
-    return locate("scipy.spatial.KDTree")(data, *args, **options)
+    tree: _Tree = locate("scipy.spatial.KDTree")(data, *args, **options)
+    return tree
 
 
 @override("scipy.spatial.KDTree.query", kind=METHOD, when=ALWAYS)
-def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
-          distance_upper_bound: float = np.inf, workers: int = 1) -> Any:  # fmt: skip
+def query(
+    self: _Tree, x: ArrayLike, k: int | Sequence[int] = 1, eps: float = 0.0, p: float = 2.0,
+    distance_upper_bound: float = np.inf, workers: int = 1,
+) -> tuple[AnyArray, NDArray]:  # fmt: skip
     ask = functools.partial(original_of(vars(locate("scipy.spatial.KDTree"))["query"]), self)
     distances, index = ask(to_numpy(x), k, eps, p, distance_upper_bound, workers)
     if not is_array(x) and not hasattr(self, "_traced"):
@@ -308,8 +327,8 @@ def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0,
     # Who is near is constant; how near follows.
     missing = ~np.isfinite(distances)
     neighbours = _points(self)[np.where(missing, 0, index)]
-    x = asarray(x)
-    points = x if np.ndim(index) == x.ndim - 1 else x[..., None, :]
+    own: AnyArray = asarray(x)
+    points = own if np.ndim(index) == own.ndim - 1 else own[..., None, :]
     if self.boxsize is not None:
         # The nearest of the images that a box is repeated in.
         box = np.asarray(self.boxsize)
@@ -322,7 +341,7 @@ def _of_values(name: str) -> None:
     """Let a method that says which points are near run on values."""
 
     @override(f"scipy.spatial.KDTree.{name}", kind=METHOD)
-    def near(self: Any, *args: Any, **options: Any) -> Any:
+    def near(self: _Tree, *args: Any, **options: Any) -> Any:
         ask = original_of(vars(locate("scipy.spatial.KDTree"))[name])
         given = inspect.signature(ask).bind(self, *args, **options).arguments
         if contains_active(given.get("weights")):
@@ -334,7 +353,7 @@ def _of_values(name: str) -> None:
 
 
 @override("scipy.spatial.KDTree.sparse_distance_matrix", kind=METHOD, when=ALWAYS)
-def sparse_distance_matrix(self: Any, other: Any, *args: Any, **options: Any) -> Any:
+def sparse_distance_matrix(self: _Tree, other: _Tree, *args: Any, **options: Any) -> Any:
     if contains_active((_points(self), _points(other))):
         raise NotDifferentiableError(
             "KDTree.sparse_distance_matrix has no derivative rule in cotan; find pairs by "

@@ -6,47 +6,56 @@ conventions. A rotation of constants stays SciPy's, and is composed with these.
 """
 
 import inspect
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Axis, Scalar, Shape
 from cotan._src.runtime.values import to_numpy
 
 _NAME = "scipy.spatial.transform.Rotation"
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
-def _double(x: Any) -> Any:
+class _Quaternions(Protocol):
+    """What is a rotation, of ours or SciPy's."""
+
+    def as_quat(self) -> AnyArray: ...
+
+
+def _double(x: ArrayLike) -> Array:
     return _core.asarray(asarray(x), np.float64)
 
 
-def _stack(items: list[Any]) -> Any:
+def _stack(items: Sequence[AnyArray]) -> AnyArray:
     return np.stack([_core.asarray(x) for x in np.broadcast_arrays(*items)], axis=-1)
 
 
-def _scalar_product(a: Any, b: Any) -> Any:
-    return np.sum(a * b, axis=-1, keepdims=True)
+def _scalar_product(a: AnyArray, b: AnyArray) -> AnyArray:
+    product: AnyArray = np.sum(a * b, axis=-1, keepdims=True)
+    return product
 
 
-def _compose(p: Any, q: Any) -> Any:
+def _compose(p: AnyArray, q: AnyArray) -> AnyArray:
     """Multiply quaternions, the scalar last: first `q`, then `p`."""
     vector = p[..., 3:] * q[..., :3] + q[..., 3:] * p[..., :3] + np.cross(p[..., :3], q[..., :3])
     scalar = p[..., 3:] * q[..., 3:] - _scalar_product(p[..., :3], q[..., :3])
     return np.concatenate([vector, scalar], axis=-1)
 
 
-def _half_sine(square: Any, half: Any) -> Any:
+def _half_sine(square: AnyArray, half: AnyArray) -> AnyArray:
     """Give sin(a / 2) / a for angles given by a² and a / 2; a series where they are small."""
     series = 0.5 - square / 48 + square * square / 3840
     return np.where(to_numpy(square) < 1e-6, series, np.sin(half) / (2 * half))
 
 
-def _orthogonal(m: Any) -> Any:
+def _orthogonal(m: AnyArray) -> AnyArray:
     """Give the rotation next to a matrix, by Newton's method: all derivatives converge with it."""
     if np.any(np.linalg.det(to_numpy(m)) <= 0):
         raise ValueError("Non-positive determinant in rotation matrix")
@@ -61,7 +70,9 @@ def _orthogonal(m: Any) -> Any:
 class Rotation:
     """A rotation, or several, kept as unit quaternions of shape (..., 4)."""
 
-    def __init__(self, quat: Any, normalize: bool = True, copy: bool = True, *args: Any) -> None:
+    def __init__(
+        self, quat: ArrayLike, normalize: bool = True, copy: bool = True, *args: object
+    ) -> None:
         del copy, args
         quat = _double(quat)
         if quat.shape[-1:] != (4,):
@@ -72,10 +83,11 @@ class Rotation:
         self._quat = quat / length if normalize else quat
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return locate(_NAME)
+    def __class__(self) -> type:
+        original: type = locate(_NAME)
+        return original
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         # Read only where nothing has that name.
         message = f"'Rotation' object has no attribute {name!r}"
         if hasattr(locate(_NAME), name):
@@ -90,21 +102,21 @@ class Rotation:
         return bool(self._quat.ndim == 1)
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> Shape:
         return self._quat.shape[:-1]
 
     @classmethod
-    def identity(cls, num: Any = None) -> "Rotation":
+    def identity(cls, num: int | None = None) -> "Rotation":
         shape = (4,) if num is None else (num, 4)
         return cls(np.broadcast_to(np.array([0.0, 0, 0, 1]), shape))
 
     @classmethod
-    def from_quat(cls, quat: Any, *, scalar_first: bool = False) -> "Rotation":
+    def from_quat(cls, quat: ArrayLike, *, scalar_first: bool = False) -> "Rotation":
         quat = _double(quat)
         return cls(np.roll(quat, -1, axis=-1) if scalar_first else quat)
 
     @classmethod
-    def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> "Rotation":
+    def from_rotvec(cls, rotvec: ArrayLike, degrees: bool = False) -> "Rotation":
         v = np.deg2rad(_double(rotvec)) if degrees else _double(rotvec)
         square = _scalar_product(v, v)
         small = to_numpy(square) < 1e-6
@@ -115,7 +127,7 @@ class Rotation:
         return cls(np.concatenate([vector, cosine], axis=-1), normalize=False)
 
     @classmethod
-    def from_mrp(cls, mrp: Any) -> "Rotation":
+    def from_mrp(cls, mrp: ArrayLike) -> "Rotation":
         p = _double(mrp)
         if p.shape[-1:] != (3,):
             raise ValueError(f"Expected `mrp` to have shape (..., 3), got {p.shape}.")
@@ -124,14 +136,14 @@ class Rotation:
         return cls(quat, normalize=False)
 
     @classmethod
-    def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> "Rotation":
+    def from_euler(cls, seq: str, angles: ArrayLike, degrees: bool = False) -> "Rotation":
         angles = _double(angles)
         angles = np.deg2rad(angles) if degrees else angles
         if len(seq) == 1 and (angles.ndim == 0 or angles.shape[-1] != 1):
             angles = angles[..., None]
         if len(seq) != angles.shape[-1] or not set(seq.lower()) <= set(_AXES):
             raise ValueError(f"Expected angles of shape (..., {len(seq)}) for axes {seq!r}")
-        total = None
+        total: Any = None
         for k, axis in enumerate(seq.lower()):
             half = angles[..., k] / 2
             parts = [0.0 * half] * 4
@@ -144,8 +156,8 @@ class Rotation:
         return cls(total, normalize=False)
 
     @classmethod
-    def from_matrix(cls, matrix: Any, *, assume_valid: bool = False) -> "Rotation":
-        m = _double(matrix)
+    def from_matrix(cls, matrix: ArrayLike, *, assume_valid: bool = False) -> "Rotation":
+        m: AnyArray = _double(matrix)
         if m.shape[-2:] != (3, 3):
             raise ValueError(f"Expected `matrix` to have shape (..., 3, 3), got {m.shape}")
         if not assume_valid:
@@ -170,8 +182,8 @@ class Rotation:
         choice = np.argmax(np.stack([to_numpy(d) for d in diagonal], axis=-1), axis=-1)[..., None]
         return cls(np.select([choice == n for n in range(4)], rows))
 
-    def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> Any:
-        q = self._quat
+    def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> AnyArray:
+        q: AnyArray = self._quat
         if canonical:
             values = to_numpy(q)[..., [3, 0, 1, 2]]
             found_at = np.argmax(values != 0, axis=-1)[..., None]
@@ -179,7 +191,7 @@ class Rotation:
             q = np.where(first < 0, -q, q)
         return np.roll(q, 1, axis=-1) if scalar_first else q
 
-    def as_matrix(self) -> Any:
+    def as_matrix(self) -> AnyArray:
         x, y, z, w = (self._quat[..., k] for k in range(4))
         rows = [
             [x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)],
@@ -188,19 +200,21 @@ class Rotation:
         ]
         return np.stack([_stack(row) for row in rows], axis=-2)
 
-    def as_rotvec(self, degrees: bool = False) -> Any:
+    def as_rotvec(self, degrees: bool = False) -> AnyArray:
         q = np.where(to_numpy(self._quat[..., 3:]) < 0, -self._quat, self._quat)
         square = _scalar_product(q[..., :3], q[..., :3])
         small = to_numpy(square) < 1e-8
         sine = np.sqrt(np.where(small, 1.0, square))
         scale = np.where(small, 2 + square / 3, 2 * np.arctan2(sine, q[..., 3:]) / sine)
-        return np.rad2deg(scale * q[..., :3]) if degrees else scale * q[..., :3]
+        v: AnyArray = scale * q[..., :3]
+        return np.rad2deg(v) if degrees else v
 
-    def as_mrp(self) -> Any:
+    def as_mrp(self) -> AnyArray:
         q = np.where(to_numpy(self._quat[..., 3:]) < 0, -self._quat, self._quat)
-        return q[..., :3] / (1 + q[..., 3:])
+        mrp: AnyArray = q[..., :3] / (1 + q[..., 3:])
+        return mrp
 
-    def as_euler(self, seq: str, degrees: bool = False, **options: Any) -> Any:
+    def as_euler(self, seq: str, degrees: bool = False, **options: object) -> AnyArray:
         del options
         lower = seq.lower()
         if len(seq) != 3 or lower[0] == lower[1] or lower[1] == lower[2]:
@@ -223,7 +237,7 @@ class Rotation:
         wrapped = [x - 2 * np.pi * np.round(to_numpy(x) / (2 * np.pi)) for x in angles]
         return np.rad2deg(_stack(wrapped)) if degrees else _stack(wrapped)
 
-    def apply(self, vectors: Any, inverse: bool = False) -> Any:
+    def apply(self, vectors: ArrayLike, inverse: bool = False) -> AnyArray:
         v, m = _double(vectors), self.as_matrix()
         m = np.swapaxes(m, -1, -2) if inverse else m
         return (m @ v[..., None])[..., 0]
@@ -231,24 +245,25 @@ class Rotation:
     def inv(self) -> "Rotation":
         return Rotation(self._quat * np.array([-1.0, -1, -1, 1]), normalize=False)
 
-    def magnitude(self) -> Any:
+    def magnitude(self) -> AnyArray:
         v = self._quat[..., :3]
-        return 2 * np.arctan2(np.sqrt(np.sum(v * v, axis=-1)), np.abs(self._quat[..., 3]))
+        half: AnyArray = np.arctan2(np.sqrt(np.sum(v * v, axis=-1)), np.abs(self._quat[..., 3]))
+        return 2 * half
 
-    def mean(self, weights: Any = None, axis: Any = None) -> Any:
+    def mean(self, weights: ArrayLike | None = None, axis: Axis = None) -> AnyArray:
         del weights, axis
         raise NotDifferentiableError(
             f"{_NAME}.mean has no derivative rule in cotan; use np.linalg.eigh of the sum of "
             "q[:, None] * q over the quaternions q"
         )
 
-    def __mul__(self, other: Any) -> "Rotation":
+    def __mul__(self, other: "Rotation | _Quaternions") -> "Rotation":
         return Rotation(_compose(self._quat, asarray(_quaternions(other))))
 
-    def __rmul__(self, other: Any) -> "Rotation":
+    def __rmul__(self, other: "Rotation | _Quaternions") -> "Rotation":
         return Rotation(_compose(asarray(_quaternions(other)), self._quat))
 
-    def __pow__(self, n: Any) -> "Rotation":
+    def __pow__(self, n: Scalar) -> "Rotation":
         return Rotation.from_rotvec(n * self.as_rotvec())
 
     def __len__(self) -> int:
@@ -259,11 +274,11 @@ class Rotation:
     def __getitem__(self, key: Any) -> "Rotation":
         return Rotation(self._quat[key], normalize=False)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator["Rotation"]:
         return (self[i] for i in range(len(self)))
 
 
-def _quaternions(rotation: Any) -> Any:
+def _quaternions(rotation: Rotation | _Quaternions) -> AnyArray:
     return rotation._quat if type(rotation) is Rotation else rotation.as_quat()
 
 
@@ -282,12 +297,12 @@ for _method in ("from_quat", "from_rotvec", "from_mrp", "from_euler", "from_matr
 
 
 @override(f"{_NAME}.apply", kind=METHOD)
-def apply(self: Any, vectors: Any, inverse: bool = False) -> Any:
+def apply(self: _Quaternions, vectors: ArrayLike, inverse: bool = False) -> AnyArray:
     return Rotation(self.as_quat()).apply(vectors, inverse)
 
 
 @override(f"{_NAME}.__mul__", kind=METHOD, when=ALWAYS)
-def multiply(self: Any, other: Any) -> Any:
+def multiply(self: _Quaternions, other: Rotation | _Quaternions) -> Any:
     if type(other) is Rotation:
         return other.__rmul__(self)
     return inspect.unwrap(locate(_NAME).__mul__)(self, other)
