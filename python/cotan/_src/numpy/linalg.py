@@ -3,25 +3,35 @@
 import functools
 import math
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.numpy.shape import moveaxis
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.values import call_on_values, is_given
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray, Scalar, Shape
+from cotan._src.runtime.values import call_on_values, is_given, or_default
+
+if TYPE_CHECKING:
+    from numpy._globals import _NoValueType
+
+# What singular values are cut off by.
+_Share: TypeAlias = AnyArray | float
+_GivenShare: TypeAlias = "_Share | _NoValueType | None"
 
 # --------------------------------------------------------------------------------------------------
 # Systems of equations, determinants
 
 
 @override(np.linalg.solve)
-def solve(a: Any, b: Any) -> Any:
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
     a, b = dec.common(a, b)
     a = dec.matrix("solve", a, square=True)
     vector = b.ndim == 1
@@ -35,51 +45,53 @@ def solve(a: Any, b: Any) -> Any:
 
 
 @override(np.linalg.tensorsolve)
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
-    a, b = host_asarray(a), host_asarray(b)
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
+    x, y = host_asarray(a), host_asarray(b)
     if axes is not None:
-        rest = [k for k in range(a.ndim) if k not in axes]
-        a = a.transpose(rest + list(axes))
-    shape = a.shape[-(a.ndim - b.ndim) :]
-    if a.size != math.prod(shape) ** 2:
+        rest = [k for k in range(x.ndim) if k not in axes]
+        x = x.transpose(rest + list(axes))
+    shape = x.shape[-(x.ndim - y.ndim) :]
+    if x.size != math.prod(shape) ** 2:
         raise LinAlgError(
             "Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == "
-            f"prod(a.shape[:b.ndim]), but they are {a.shape} and {b.shape}"
+            f"prod(a.shape[:b.ndim]), but they are {x.shape} and {y.shape}"
         )
     n = math.prod(shape)
-    return solve(_core.reshape(a, (n, n)), _core.reshape(b, -1)).reshape(shape)
+    solution: Array = solve(_core.reshape(x, (n, n)), _core.reshape(y, -1)).reshape(shape)
+    return solution
 
 
 @override(np.linalg.inv)
-def inv(a: Any) -> Any:
+def inv(a: ArrayLike) -> Array:
     a = dec.matrix("inv", a, square=True)
     return dec.solve(a, dec.eye(a.shape[-1], a))
 
 
 @override(np.linalg.tensorinv)
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
-    a = host_asarray(a)
-    shape = a.shape[ind:] + a.shape[:ind]
-    return inv(_core.reshape(a, (math.prod(a.shape[ind:]), -1))).reshape(shape)
+    x: AnyArray = host_asarray(a)
+    shape = x.shape[ind:] + x.shape[:ind]
+    inverse: Array = inv(_core.reshape(x, (math.prod(x.shape[ind:]), -1))).reshape(shape)
+    return inverse
 
 
 @override(np.linalg.det)
-def det(a: Any) -> Any:
+def det(a: ArrayLike) -> Array:
     a = dec.matrix("det", a, square=True)
     return dec.part("det", a, dec.packed("lu", a))
 
 
 @override(np.linalg.slogdet)
-def slogdet(a: Any) -> Any:
+def slogdet(a: ArrayLike) -> tuple[AnyArray, ...]:
     a = dec.matrix("slogdet", a, square=True)
     lu = dec.packed("lu", a)
     return _named(np.linalg.slogdet, dec.part("signdet", a, lu), dec.part("logabsdet", a, lu))
 
 
 @functools.cache
-def _class_of(function: Any) -> Any:
+def _class_of(function: Function) -> type[tuple[AnyArray, ...]]:
     return type(function(np.eye(1)))
 
 
@@ -88,7 +100,7 @@ def _any(text: str) -> Any:
     return text
 
 
-def _named(function: Any, *parts: Any) -> Any:
+def _named(function: Function, *parts: AnyArray) -> tuple[AnyArray, ...]:
     """Give several results as the function of NumPy does: a named tuple."""
     return _class_of(function)(*parts)
 
@@ -98,19 +110,20 @@ def _named(function: Any, *parts: Any) -> Any:
 
 
 @override(np.linalg.cholesky)
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
     a = dec.matrix("cholesky", a, square=True)
     factor = dec.cholesky(a, lower=not upper)
     return dec.adjoint(factor) if upper else factor
 
 
 @override(np.linalg.qr)
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> AnyArray | tuple[AnyArray, ...]:
     mode = {"f": "reduced", "full": "reduced", "e": "economic"}.get(mode, mode)
     if mode not in {"reduced", "complete", "r", "raw", "economic"}:
         raise ValueError(f"Unrecognized mode '{mode}'")
     if mode in {"raw", "economic"}:
-        return call_on_values(np.linalg.qr, (a, mode), {})
+        plain: NDArray | tuple[NDArray, ...] = call_on_values(np.linalg.qr, (a, mode), {})
+        return plain
     a = dec.matrix("qr", a)
     if mode == "r":
         return lapack.qr(a, *dec.qr(a), np.linalg.qr)[1]
@@ -120,8 +133,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 @override(np.linalg.svd)
 def svd(
-    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
-) -> Any:
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> AnyArray | tuple[AnyArray, ...]:
     a = dec.matrix("svd", a)
     if hermitian:
         return _hermitian_svd(a, compute_uv)
@@ -132,10 +145,10 @@ def svd(
     return _named(np.linalg.svd, *lapack.singular_vectors(*parts, chosen))
 
 
-def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
+def _hermitian_svd(a: Array, compute_uv: bool) -> AnyArray | tuple[AnyArray, ...]:
     """Give a decomposition by eigenvalues, which are singular values but for their signs."""
     w, u = eigh(a)
-    size: Any = _core.abs(w)
+    size: AnyArray = _core.abs(w)
     order = np.flip(np.argsort(dec.constant(size), axis=-1), -1)
     size = np.take_along_axis(size, order, -1)
     if not compute_uv:
@@ -148,7 +161,7 @@ def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
 
 
 @override(np.linalg.svdvals)
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: ArrayLike, /) -> Array:
     return dec.svdvals(dec.matrix("svdvals", x))
 
 
@@ -160,7 +173,7 @@ def _is_lower(UPLO: str) -> bool:
 
 
 @override(np.linalg.eigh)
-def eigh(a: Any, UPLO: str = "L") -> Any:
+def eigh(a: ArrayLike, UPLO: str = "L") -> tuple[AnyArray, ...]:
     lower = _is_lower(UPLO)
     a = dec.matrix("eigh", a, square=True)
     w, v = dec.eigh(a, lower)
@@ -170,19 +183,19 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 
 
 @override(np.linalg.eigvalsh)
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
     lower = _is_lower(UPLO)
     return dec.eigvalsh(dec.matrix("eigvalsh", a, square=True), lower)
 
 
 @override(np.linalg.eig)
-def eig(a: Any) -> Any:
+def eig(a: ArrayLike) -> tuple[AnyArray, ...]:
     a = dec.matrix("eig", a, square=True)
     return _named(np.linalg.eig, *lapack.eig(a, *dec.eig(a), np.linalg.eig))
 
 
 @override(np.linalg.eigvals)
-def eigvals(a: Any) -> Any:
+def eigvals(a: ArrayLike) -> AnyArray:
     a = dec.matrix("eigvals", a, square=True)
     return lapack.eigvals(a, dec.eigvals(a), np.linalg.eigvals)
 
@@ -191,22 +204,28 @@ def eigvals(a: Any) -> Any:
 # Least squares
 
 
-def _eps(x: Any) -> float:
+def _eps(x: AnyArray) -> float:
     return float(np.finfo(x.dtype).eps)
 
 
-def _largest(s: Any) -> Any:
+def _largest(s: Array) -> AnyArray:
     """Give the largest singular value of each matrix; zero when there is none."""
     return _core.max(dec.constant(s), -1) if s.shape[-1] else np.zeros(s.shape[:-1], s.dtype)
 
 
 @override(np.linalg.pinv)
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:
+def pinv(
+    a: ArrayLike,
+    rcond: _Share | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: _GivenShare = np._NoValue,
+) -> AnyArray:
     a = dec.matrix("pinv", a)
     if rcond is not None and is_given(rtol):
         raise ValueError("`rtol` and `rcond` can't be both set.")
     if rcond is None:
-        rcond = 1e-15 if not is_given(rtol) else rtol
+        rcond = or_default(rtol, 1e-15)
     if rcond is None:
         rcond = max(a.shape[-2:]) * _eps(a)
     if hermitian:
@@ -219,12 +238,14 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     return dec.pinv(a, dec.constant(rcond) * _largest(s), rcond)
 
 
-def _real(x: Any) -> Any:
+def _real(x: Array) -> Array:
     return _core.cast(x.real, x.dtype) if x.dtype.kind == "c" else x
 
 
 @override(np.linalg.lstsq)
-def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: _Share | None = None
+) -> tuple[AnyArray, AnyArray, Scalar, AnyArray]:
     a, b = dec.common(a, b)
     if a.ndim != 2:
         raise LinAlgError(f"{a.ndim}-dimensional array given. Array must be two-dimensional")
@@ -246,7 +267,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         if a.size
         else np.zeros((n, b.shape[1]), a.dtype)
     )
-    rest: Any = np.empty(0, s.dtype)
+    rest: AnyArray = np.empty(0, s.dtype)
     if m > n and rank == n:
         left = b - _core.matmul(a, x)
         squares = _core.square(_core.abs(left)) if left.dtype.kind == "c" else _core.square(left)
@@ -259,10 +280,10 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
 # Norms and condition numbers by singular values
 
 
-def spectral_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def spectral_norm(x: AnyArray, ord: float | str, axes: Shape, keepdims: bool) -> Array:
     """Give the largest, the smallest, or the sum of all singular values."""
     s = dec.svdvals(dec.matrix("norm", moveaxis(x, axes, (-2, -1))))
-    if ord == "nuc":
+    if isinstance(ord, str):
         # The derivative of the absolute value at zero is zero, as for other norms.
         result = _core.sum(_core.abs(s), -1)
     elif ord > 0 and not s.shape[-1]:
@@ -276,7 +297,7 @@ def spectral_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> An
 
 
 @override(np.linalg.cond)
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     x = dec.matrix("cond", x)
     if x.size == 0:
         raise LinAlgError("cond is not defined on empty arrays")
@@ -287,7 +308,7 @@ def cond(x: Any, p: Any = None) -> Any:
         x = dec.matrix("cond", x, square=True)
         lu = dec.Lu(x, nonsingular=False)
         inverse = lu.solve(dec.eye(x.shape[-1], x))
-        norm = functools.partial(np.linalg.norm, ord=p, axis=(-2, -1))
+        norm: Function = functools.partial(np.linalg.norm, ord=p, axis=(-2, -1))
         result = norm(x) * norm(inverse)
     # The condition of a singular matrix is infinite, unless the matrix says nothing.
     known = _core.logical_not(_core.isnan(x).any(axis=(-2, -1)))
@@ -295,25 +316,27 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 @override(np.linalg.matrix_power)
-def matrix_power(a: Any, n: Any) -> Any:
-    a = host_asarray(a)
-    if a.dtype.kind not in "biu" and a.dtype != np.float16:
-        a = dec.matrix("matrix_power", a, square=True)
-    elif a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+def matrix_power(a: ArrayLike, n: SupportsIndex) -> AnyArray:
+    x: AnyArray = host_asarray(a)
+    if x.dtype.kind not in "biu" and x.dtype != np.float16:
+        x = dec.matrix("matrix_power", x, square=True)
+    elif x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise LinAlgError("Last 2 dimensions of the array must be square")
     try:
-        n = operator.index(n)
+        power = operator.index(n)
     except TypeError as error:
         raise TypeError("exponent must be an integer") from error
-    if n == 0:
-        return _core.broadcast_to(dec.eye(a.shape[-1], a), a.shape).copy()
-    if n < 0:
-        a, n = inv(a), -n
-    result, square = None, a
-    while n:
-        n, odd = divmod(n, 2)
+    if power == 0:
+        return _core.broadcast_to(dec.eye(x.shape[-1], x), x.shape).copy()
+    if power < 0:
+        x, power = inv(x), -power
+    square = x
+    result: Any = None
+    while power:
+        power, odd = divmod(power, 2)
         if odd:
             result = square if result is None else _core.matmul(result, square)
-        if n:
+        if power:
             square = _core.matmul(square, square)
-    return result
+    product: AnyArray = result
+    return product

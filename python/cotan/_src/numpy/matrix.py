@@ -9,18 +9,40 @@ one in operators, slices and functions, and gives scalars and arrays where NumPy
 
 import inspect
 import operator
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import current_instruction, user_frame
 from cotan._src.runtime.ndarray_subclasses import MET
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Axes,
+    Axis,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
+)
 from cotan._src.runtime.values import TwinInstance, contains_active, is_active, is_array, to_numpy
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+# What an operator of a matrix takes and gives: matrices and arrays, numbers.
+_Operand: TypeAlias = "Matrix | ArrayLike"
+_Result: TypeAlias = "Matrix | AnyArray"
+_Matrices: TypeAlias = "Matrix | NDArray"
+_Part: TypeAlias = "int | slice | EllipsisType | ArrayLike | None"
+_Key: TypeAlias = "_Part | tuple[_Part, ...]"
+_Order: TypeAlias = Literal["C", "F", "A", "K"]
 
 # The original: the name stands for what is below while something is recorded.
 _matrix: Any = vars(np)["matrix"]
@@ -69,12 +91,12 @@ _COLUMNS = {
 }  # fmt: skip
 
 
-def _of_function(func: Any, result: Any, axis: Any = None) -> Any:
+def _of_function(func: Function, result: object, axis: object = None) -> object:
     """Give what a function of NumPy has computed for matrices as NumPy would."""
     if func.__name__ in _PLAIN or func.__module__ == "numpy.fft":
         return result
     is_column = func.__name__ in _COLUMNS and isinstance(axis, int) and axis in {1, -1}
-    if is_column and is_array(result) and result.ndim == 1:
+    if is_column and isinstance(result, Array) and result.ndim == 1:
         return Matrix(result[:, None])
     # The functions of `numpy.linalg` give arrays with one axis as they are.
     return (_wrapped if func.__module__ == "numpy.linalg" else _as_row)(result)
@@ -84,26 +106,32 @@ def _of_function(func: Any, result: Any, axis: Any = None) -> Any:
 # multiply as matrices do.
 
 
-def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def _roll(a: _Operand, shift: ArrayLike, axis: Axes = None) -> _Result:
     if axis is None and type(a) is Matrix:
         return Matrix(a.A.copy())  # along the first axis of a matrix of one row
-    return _wrapped(np.roll(_plain(a), _plain(shift), axis))
+    rolled: _Result = _wrapped(np.roll(_plain(a), _plain(shift), axis))
+    return rolled
 
 
-def _polyval(p: Any, x: Any) -> Any:
-    y = x * 0.0
+def _polyval(p: _Operand, x: Any) -> _Result:
+    y: _Result = x * 0.0
     for coefficient in _plain(p):
         y = y * x + coefficient
     return y
 
 
-def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def _ediff1d(
+    ary: _Operand, to_end: _Operand | None = None, to_begin: _Operand | None = None
+) -> _Result:
     if to_end is None and to_begin is None and type(ary) is Matrix:
-        return ary.ravel()[1:] - ary.ravel()[:-1]
-    return _wrapped(np.ediff1d(_plain(ary), _plain(to_end), _plain(to_begin)))
+        later: Any = ary.ravel()[1:]
+        steps: Matrix = later - ary.ravel()[:-1]
+        return steps
+    differences: _Result = _wrapped(np.ediff1d(_plain(ary), _plain(to_end), _plain(to_begin)))
+    return differences
 
 
-def _vdot(a: Any, b: Any) -> Any:
+def _vdot(a: _Operand, b: _Operand) -> "Matrix":
     # NumPy takes the first axis of a matrix of one row for the length.
     first, second = (x.A.reshape(-1)[:1] if type(x) is Matrix else np.ravel(x) for x in (a, b))
     if len(first) != len(second):
@@ -111,7 +139,7 @@ def _vdot(a: Any, b: Any) -> Any:
     return Matrix(np.vdot(first, second).reshape(1, 1))
 
 
-_OWN: dict[str, Callable[..., Any]] = {
+_OWN: dict[str, Function] = {
     "roll": _roll,
     "polyval": _polyval,
     "ediff1d": _ediff1d,
@@ -119,30 +147,32 @@ _OWN: dict[str, Callable[..., Any]] = {
 }
 
 
-def is_matrix(x: Any) -> bool:
+def is_matrix(x: object) -> bool:
     """Say whether this stands for a matrix of NumPy's."""
     return type(x) is Matrix
 
 
-def _is_numpys(x: Any) -> bool:
+def _is_numpys(x: object) -> bool:
     return issubclass(type(x), _matrix)
 
 
-def has_matrices(items: Any, of_numpy: bool) -> bool:
+def has_matrices(items: Iterable[object], of_numpy: bool) -> bool:
     """Say whether a matrix of ours is among arguments, or one of NumPy's if these count."""
     return any(type(x) is Matrix or (of_numpy and _is_numpys(x)) for x in items)
 
 
-def joined_matrices(join: Callable[[Any], Any], key: Any) -> Any:
+def joined_matrices(join: Callable[[_Key], AnyArray], key: _Key) -> _Result:
     """Compute `np.r_` or `np.c_` where a matrix is among what is joined, which gives a matrix."""
-    return _wrapped(join(_plain(key)))
+    joined: _Result = _wrapped(join(_plain(key)))
+    return joined
 
 
-def _two_axes(x: Any) -> Any:
-    x = asarray(_plain(x))
+def _two_axes(data: _Operand) -> AnyArray:
+    x: AnyArray = asarray(_plain(data))
     if x.ndim > 2:
         raise ValueError("matrix must be 2-dimensional")
-    return x.reshape(1, -1) if x.ndim < 2 else x
+    row: AnyArray = x.reshape(1, -1) if x.ndim < 2 else x
+    return row
 
 
 class Matrix(TwinInstance):
@@ -151,16 +181,17 @@ class Matrix(TwinInstance):
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 10.0
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: AnyArray) -> None:
         self.A = array
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return _matrix
+    def __class__(self) -> type:
+        numpys: type = _matrix
+        return numpys
 
     # What NumPy asks
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
         if is_active(self.A):
             raise NotDifferentiableError(
                 "np.asarray(m) of a traced np.matrix would drop the gradient; use m.A, or m.A1 for "
@@ -168,13 +199,18 @@ class Matrix(TwinInstance):
             )
         return np.asarray(to_numpy(self.A), dtype)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: _Operand, **options: object
+    ) -> _Result:
         if ufunc is np.multiply and method == "__call__" and not options and is_operator():
             return _product(*inputs)
         options = {key: _plain(value) for key, value in options.items()}
-        return _as_row(getattr(ufunc, method)(*map(_plain, inputs), **options))
+        result: _Result = _as_row(getattr(ufunc, method)(*map(_plain, inputs), **options))
+        return result
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, func: Function, types: object, args: Args, kwargs: Kwargs
+    ) -> object:
         if args and type(args[0]) is Matrix and func.__name__ in _KEEP_AXES:
             # NumPy asks the method of this name, which keeps two axes.
             return getattr(args[0], func.__name__)(*args[1:], **kwargs)
@@ -193,7 +229,7 @@ class Matrix(TwinInstance):
         if not callable(value):
             return _wrapped(value)
 
-        def method(*args: Any, **kwargs: Any) -> Any:
+        def method(*args: object, **kwargs: object) -> object:
             return _as_row(value(*_plain(args), **_plain(kwargs)))
 
         return method
@@ -201,54 +237,55 @@ class Matrix(TwinInstance):
     # What is a matrix's own
 
     @property
-    def A1(self) -> Any:
+    def A1(self) -> AnyArray:
         return self.A.reshape(-1)
 
     @property
-    def I(self) -> Any:  # noqa: E743
+    def I(self) -> "Matrix":  # noqa: E743
         square = self.shape[0] == self.shape[1]
         return Matrix((np.linalg.inv if square else np.linalg.pinv)(self.A))
 
     @property
-    def H(self) -> Any:
+    def H(self) -> "Matrix":
         return Matrix(self.A.conj().T)
 
     @property
-    def T(self) -> Any:
+    def T(self) -> "Matrix":
         return Matrix(self.A.T)
 
-    def getA(self) -> Any:
+    def getA(self) -> AnyArray:
         return self.A
 
-    def getA1(self) -> Any:
+    def getA1(self) -> AnyArray:
         return self.A1
 
-    def getH(self) -> Any:
+    def getH(self) -> "Matrix":
         return self.H
 
-    def getI(self) -> Any:
+    def getI(self) -> "Matrix":
         return self.I
 
-    def getT(self) -> Any:
+    def getT(self) -> "Matrix":
         return self.T
 
-    def ravel(self, order: str = "C") -> Any:
+    def ravel(self, order: _Order = "C") -> "Matrix":
         return Matrix(self.A.ravel(order).reshape(1, -1))
 
-    def flatten(self, order: str = "C") -> Any:
+    def flatten(self, order: _Order = "C") -> "Matrix":
         return Matrix(self.A.flatten(order).reshape(1, -1))
 
-    def trace(self, *args: Any, **kwargs: Any) -> Any:
+    def trace(self, *args: Any, **kwargs: Any) -> "Matrix":
         return Matrix(self.A.trace(*args, **kwargs).reshape(1, 1))
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: _Key) -> _Result:
         out = self.A[_plain(key)]
         if not is_array(out) or out.ndim != 1:
-            return _wrapped(out)
+            part: _Result = _wrapped(out)
+            return part
         column = isinstance(key, tuple) and len(key) > 1 and np.isscalar(key[1])
         return Matrix(out[:, None] if column else out[None, :])
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: _Key, value: _Operand) -> None:
         value = _plain(value)
         target = self.A[_plain(key)]
         if np.ndim(target) == 0 and np.size(value) == 1:
@@ -260,7 +297,7 @@ class Matrix(TwinInstance):
     def __len__(self) -> int:
         return len(self.A)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[_Result]:
         return (self[i] for i in range(len(self)))
 
     def __bool__(self) -> bool:
@@ -275,21 +312,21 @@ class Matrix(TwinInstance):
     def __str__(self) -> str:
         return str(_matrix(to_numpy(self.A)))
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: _Operand) -> _Result:
         return _product(self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: _Operand) -> _Result:
         return _product(other, self)
 
-    def __imul__(self, other: Any) -> Any:
+    def __imul__(self, other: _Operand) -> Self:
         self.A[...] = _plain(_product(self, other))
         return self
 
-    def __pow__(self, n: Any) -> Any:
+    def __pow__(self, n: SupportsIndex) -> "Matrix":
         return Matrix(np.linalg.matrix_power(self.A, n))
 
-    def _reduced(self, name: str, axis: Any, options: dict[str, Any]) -> Any:
-        reduced = getattr(self.A, name)(axis=axis, **_plain(options))
+    def _reduced(self, name: str, axis: Axis, options: Kwargs) -> _Result:
+        reduced: AnyArray = getattr(self.A, name)(axis=axis, **_plain(options))
         if axis is None:
             return reduced
         return Matrix(reduced[None, :] if axis in {0, -2} else reduced[:, None])
@@ -300,19 +337,20 @@ def is_operator() -> bool:
     return current_instruction(user_frame()).opname in {"BINARY_OP", "COMPARE_OP"}
 
 
-def _product(a: Any, b: Any) -> Any:
+def _product(a: _Operand, b: _Operand) -> _Result:
     """Multiply as matrices do, numbers with whatever there is."""
     x, y = _plain(a), _plain(b)
     if np.ndim(x) == 0 or np.ndim(y) == 0:
-        return _wrapped(x * y)
+        scaled: _Result = _wrapped(x * y)
+        return scaled
     return Matrix(_two_axes(x) @ _two_axes(y))
 
 
-def _meets(name: str, compute: Callable[[Any, Any], Any]) -> None:
+def _meets(name: str, compute: Callable[[_Operand, _Operand], _Result]) -> None:
     """Let an operator of NumPy's matrices take ours, and our arrays."""
 
     @override(f"numpy.matrix.{name}", kind=METHOD, when=ALWAYS)
-    def operate(self: Any, other: Any) -> Any:
+    def operate(self: _Operand, other: _Operand) -> object:
         if type(other) is Matrix or is_array(other):
             return compute(self, other)
         return inspect.unwrap(vars(_matrix)[name])(self, other)
@@ -326,13 +364,13 @@ _meets("__rmul__", lambda self, other: _product(other, self))
 def _operators(name: str) -> None:
     compute = getattr(operator, name)
 
-    def forward(self: Any, other: Any) -> Any:
+    def forward(self: Matrix, other: _Operand) -> object:
         return _as_row(compute(self.A, _plain(other)))
 
-    def reflected(self: Any, other: Any) -> Any:
+    def reflected(self: Matrix, other: _Operand) -> object:
         return _as_row(compute(_plain(other), self.A))
 
-    def in_place(self: Any, other: Any) -> Any:
+    def in_place(self: Matrix, other: _Operand) -> Matrix:
         self.A[...] = compute(self.A, _plain(other))
         return self
 
@@ -359,7 +397,7 @@ MET[_matrix] = lambda x: Matrix(_core.array(np.asarray(x)))
 
 
 def _reductions(name: str) -> None:
-    def reduce(self: Any, axis: Any = None, **options: Any) -> Any:
+    def reduce(self: Matrix, axis: Axis = None, **options: object) -> object:
         return self._reduced(name, axis, options)
 
     setattr(Matrix, name, reduce)
@@ -371,10 +409,11 @@ for _name in _KEEP_AXES:
     _reductions(_name)
 
 
-def _makes(make: Callable[..., Any]) -> Callable[..., Any]:
-    def made(data: Any, dtype: Any = None, copy: bool = True) -> Any:
+def _makes(make: Function) -> Callable[..., _Matrices]:
+    def made(data: _Operand | str, dtype: DTypeLike | None = None, copy: bool = True) -> _Matrices:
         if isinstance(data, str):
-            return make(data, dtype)
+            plain: NDArray = make(data, dtype)
+            return plain
         array = _two_axes(data)
         array = _core.asarray(array, dtype) if dtype is not None else array
         return Matrix(array.copy() if copy else array)
@@ -386,12 +425,14 @@ override("numpy.matrix")(_makes(_matrix))
 
 
 @override("numpy.asmatrix")
-def asmatrix(data: Any, dtype: Any = None) -> Any:
+def asmatrix(data: _Operand | str, dtype: DTypeLike | None = None) -> _Matrices:
     return _makes(_matrix)(data, dtype, copy=False)
 
 
 @override("numpy.bmat")
-def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
+def bmat(
+    obj: str | ArrayLike | Sequence[Any], ldict: Kwargs | None = None, gdict: Kwargs | None = None
+) -> _Matrices:
     if not contains_active(_plain(obj)):
         return np.bmat(to_numpy(_plain(obj)), ldict, gdict)
     return Matrix(np.block(_plain(obj)))

@@ -37,6 +37,7 @@ from cotan._src.runtime.values import write_out as _write_out
 if TYPE_CHECKING:
     from numpy._globals import _NoValueType
 
+_Mask: TypeAlias = ArrayLike | bool
 _Axes: TypeAlias = int | Shape | None
 # What may be left out.
 _Flag: TypeAlias = "bool | _NoValueType"
@@ -81,8 +82,9 @@ def _folded(
 ) -> AnyArray:
     """Reduce in the dtype that holds the elements and those of `out=`; that takes what it can."""
     keep: bool = or_default(keepdims, False)
-    where, out = or_default(where, True), or_default(out, None)
-    result = reduced(ufunc, a, axis, dtype, keep, initial, where, out)
+    mask: _Mask = or_default(where, True)
+    out = or_default(out, None)
+    result = reduced(ufunc, a, axis, dtype, keep, initial, mask, out)
     return write_out(name, out, result, "unsafe")
 
 
@@ -158,8 +160,8 @@ def _logical(name: str, ufunc: np.ufunc) -> Callable[..., AnyArray]:
         where: _Operand = True,
     ) -> AnyArray:
         keep: bool = or_default(keepdims, False)
-        where = or_default(where, True)
-        result = reduced(ufunc, a, axis, None, keep, np._NoValue, where)
+        mask: _Mask = or_default(where, True)
+        result = reduced(ufunc, a, axis, None, keep, np._NoValue, mask)
         return write_out(name, out, result)
 
     return function
@@ -221,7 +223,7 @@ override(np.nanargmin)(_nan_arg("nanargmin"))
 # Moments
 
 
-def _count(x: AnyArray, axis: _Axes, where: _Operand, keepdims: bool) -> NDArray | int:
+def _count(x: AnyArray, axis: _Axes, where: _Mask, keepdims: bool) -> NDArray | int:
     """Give how many elements each entry of a reduction combines."""
     axes = axes_of(axis, x.ndim)
     if where is True:
@@ -243,14 +245,15 @@ def mean(
 ) -> AnyArray:
     if dtype is None and out is None and type(keepdims) is bool and where is True:
         return _core.mean(a, axis, keepdims)
-    keepdims, where = bool(or_default(keepdims, False)), or_default(where, True)
+    keepdims = bool(or_default(keepdims, False))
+    mask: _Mask = or_default(where, True)
     x = _core.asarray(a, dtype)
     result: AnyArray
-    if where is True:
+    if mask is True:
         result = _core.mean(x, axis, keepdims)
     else:
-        total = reduced(np.add, x, axis, None, keepdims, np._NoValue, where)
-        result = _per(total, _count(x, axis, where, keepdims))
+        total = reduced(np.add, x, axis, None, keepdims, np._NoValue, mask)
+        result = _per(total, _count(x, axis, mask, keepdims))
     return write_out("mean", out, _of_dtype(result, dtype))
 
 
@@ -296,15 +299,16 @@ def var(
         )
     x = _core.asarray(x, dtype)
     keep: bool = or_default(keepdims, False)
-    where, ddof = or_default(where, True), or_default(correction, ddof)
-    center: AnyArray = FUNCTIONS[np.mean](x, axis, None, None, True, where=where)
+    mask: _Mask = or_default(where, True)
+    ddof = or_default(correction, ddof)
+    center: AnyArray = FUNCTIONS[np.mean](x, axis, None, None, True, where=mask)
     deviation = x - (center if mean is np._NoValue else mean)
     if deviation.dtype.kind == "c":
         square = _core.square(deviation.real) + _core.square(deviation.imag)
     else:
         square = _core.square(deviation)
-    total = reduced(np.add, square, axis, None, keep, np._NoValue, where)
-    count = np.maximum(np.subtract(_count(x, axis, where, keep), ddof), 0)
+    total = reduced(np.add, square, axis, None, keep, np._NoValue, mask)
+    count = np.maximum(np.subtract(_count(x, axis, mask, keep), ddof), 0)
     result = _per(total, count if np.ndim(count) else float(count))
     # NumPy sums up in the dtype that was asked for, also where the squares are real.
     if dtype is not None and np.dtype(dtype).kind == "c":
