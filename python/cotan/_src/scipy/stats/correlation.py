@@ -1,6 +1,6 @@
 """`scipy.stats.pearsonr`, whose own code writes into a scalar."""
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -8,10 +8,18 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Axis
 from cotan._src.runtime.values import attach_derivative, refuse, to_numpy
 
 
-def _centred(x: Any) -> Any:
+class _Correlation(Protocol):
+    """What SciPy gives for a correlation."""
+
+    statistic: AnyArray
+    pvalue: AnyArray
+
+
+def _centred(x: AnyArray) -> AnyArray:
     """Give deviations from the mean, up to a factor that keeps their squares within the range."""
     x = x - np.mean(x, axis=-1, keepdims=True)
     largest = np.max(np.abs(to_numpy(x)), axis=-1, keepdims=True)
@@ -20,30 +28,38 @@ def _centred(x: Any) -> Any:
 
 @override("scipy.stats.pearsonr")
 def pearsonr(
-    x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0
-) -> Any:
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    alternative: str = "two-sided",
+    method: object = None,
+    axis: Axis = 0,
+) -> _Correlation:
     if method is not None:
         raise refuse("scipy.stats.pearsonr with method=")
-    x, y = map(asarray, (x, y))
+    a, b = map(asarray, (x, y))
     original = locate("scipy.stats.pearsonr")
     # It raises what it does not like, and says of what class its result is.
-    known = original(to_numpy(x), to_numpy(y), alternative=alternative, axis=axis)
-    kind = np.result_type(x.dtype, y.dtype)
+    known = original(to_numpy(a), to_numpy(b), alternative=alternative, axis=axis)
+    kind = np.result_type(a.dtype, b.dtype)
     kind = kind if kind.kind == "f" else np.dtype(np.float64)
-    rest = {"alternative": alternative, "x": x, "y": y, "axis": axis}
-    x, y = (_core.asarray(v, np.float64) for v in (x, y))
+    rest = {"alternative": alternative, "x": a, "y": b, "axis": axis}
+    a, b = (_core.asarray(v, np.float64) for v in (a, b))
     if axis is None:
-        x, y, rest["axis"] = np.ravel(x), np.ravel(y), -1
-    x, y = (np.moveaxis(v, rest["axis"], -1) for v in np.broadcast_arrays(x, y))
-    n = rest["n"] = x.shape[-1]
-    xm, ym = _centred(x), _centred(y)
+        a, b, rest["axis"] = np.ravel(a), np.ravel(b), -1
+    a, b = (np.moveaxis(v, rest["axis"], -1) for v in np.broadcast_arrays(a, b))
+    n = rest["n"] = a.shape[-1]
+    xm, ym = _centred(a), _centred(b)
     r = np.sum(xm * ym, -1) / (np.linalg.norm(xm, axis=-1) * np.linalg.norm(ym, axis=-1))
     r = np.clip(attach_derivative(np.asarray(known.statistic, np.float64), r), -1.0, 1.0)
+    result: _Correlation
     if n == 2:
         r = _core.asarray(r, kind)[()]
-        return type(known)(statistic=r, pvalue=known.pvalue, **rest)
+        result = type(known)(statistic=r, pvalue=known.pvalue, **rest)
+        return result
     tail = {"two-sided": (1 - np.abs(r)) / 2, "greater": (1 - r) / 2, "less": (1 + r) / 2}
     p = locate("scipy.special.betainc")(n / 2 - 1, n / 2 - 1, tail[alternative])
     p = 2 * p if alternative == "two-sided" else p
     r, p = (_core.asarray(v, kind)[()] for v in (r, p))
-    return type(known)(statistic=r, pvalue=p, **rest)
+    result = type(known)(statistic=r, pvalue=p, **rest)
+    return result

@@ -7,79 +7,100 @@ the derivative of the distribution.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import host_call
 from cotan._src.rebind.engine import ReboundInstance, locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import METHOD, SUBSTITUTE, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
 
 _HERE = "scipy.stats"
 
-_Method = Callable[..., Any]
+
+class _Distribution(Protocol):
+    """One of SciPy's distributions, continuous or discrete."""
+
+    name: str
+    shapes: str | None
+    badvalue: float
+    _stats_has_moments: bool
+    _argcheck: Function
+    _entropy: Function
+    _logpdf: Function
+    _nonzero: Function
+    _parse_args: Function
+    _parse_args_stats: Function
+    _pdf: Function
+    _ppf: Function
+    _support_mask: Function
 
 
-def _by_logarithm(name: str) -> _Method:
-    def method(self: Any, x: Any, *shapes: Any) -> Any:
-        return np.exp(getattr(self, name)(x, *shapes))
+def _by_logarithm(name: str) -> Function:
+    def method(self: _Distribution, x: AnyArray, *shapes: AnyArray) -> AnyArray:
+        logarithm: AnyArray = getattr(self, name)(x, *shapes)
+        return np.exp(logarithm)
 
     return method
 
 
-def _t_logpdf(self: Any, x: Any, df: Any) -> Any:
+def _t_logpdf(self: object, x: AnyArray, df: AnyArray) -> AnyArray:
     del self
     if np.any(np.isinf(to_numpy(df))):
         raise NotDifferentiableError(
             "scipy.stats.t: an infinite df has no derivative rule; use norm"
         )
     # As SciPy does it: the logarithms of gamma functions of large numbers would cancel.
-    constant = np.log(locate("scipy.special.poch")(df / 2, 0.5)) - 0.5 * np.log(df * math.pi)
+    poch: AnyArray = locate("scipy.special.poch")(df / 2, 0.5)
+    constant = np.log(poch) - 0.5 * np.log(df * math.pi)
     return constant - (df + 1) / 2 * np.log1p(x * x / df)
 
 
-def _binom_pmf(self: Any, k: Any, n: Any, p: Any) -> Any:
+def _binom_pmf(self: object, k: AnyArray, n: AnyArray, p: AnyArray) -> AnyArray:
     del self
     betaln, k = locate("scipy.special.betaln"), np.floor(k)
-    count = -betaln(n - k + 1, k + 1) - np.log1p(n)
+    count: AnyArray = -betaln(n - k + 1, k + 1) - np.log1p(n)
     return np.exp(count + _powers(k, p, n - k))
 
 
-def _nbinom_pmf(self: Any, k: Any, n: Any, p: Any) -> Any:
+def _nbinom_pmf(self: object, k: AnyArray, n: AnyArray, p: AnyArray) -> AnyArray:
     del self
     betaln, k = locate("scipy.special.betaln"), np.floor(k)
-    count = -betaln(n, k + 1) - np.log(n + k)
+    count: AnyArray = -betaln(n, k + 1) - np.log(n + k)
     return np.exp(count + _powers(n, p, k))
 
 
-def _powers(n: Any, p: Any, m: Any) -> Any:
+def _powers(n: AnyArray, p: AnyArray, m: AnyArray) -> AnyArray:
     """Give the logarithm of `p**n * (1 - p)**m`."""
-    return locate("scipy.special.xlogy")(n, p) + locate("scipy.special.xlog1py")(m, -p)
+    done: AnyArray = locate("scipy.special.xlogy")(n, p)
+    missed: AnyArray = locate("scipy.special.xlog1py")(m, -p)
+    return done + missed
 
 
-def _cauchy_logpdf(self: Any, x: Any) -> Any:
+def _cauchy_logpdf(self: object, x: AnyArray) -> AnyArray:
     del self
     return -math.log(math.pi) - 2 * np.log(np.hypot(1.0, x))
 
 
-def _cauchy_ppf(self: Any, q: Any) -> Any:
+def _cauchy_ppf(self: object, q: AnyArray) -> AnyArray:
     del self
     return np.tan(math.pi * (q - 0.5))
 
 
-def _cauchy_isf(self: Any, q: Any) -> Any:
+def _cauchy_isf(self: object, q: AnyArray) -> AnyArray:
     del self
     return np.tan(math.pi * (0.5 - q))
 
 
 # Distributions whose code is compiled in places, and what that code computes.
-_INSTEAD: dict[str, dict[str, _Method]] = {
+_INSTEAD: dict[str, dict[str, Function]] = {
     "beta_gen": {"_pdf": _by_logarithm("_logpdf")},
     "cauchy_gen": {"_logpdf": _cauchy_logpdf, "_ppf": _cauchy_ppf, "_isf": _cauchy_isf},
     "t_gen": {"_logpdf": _t_logpdf, "_pdf": _by_logarithm("_logpdf")},
@@ -105,7 +126,7 @@ _PRIMITIVE = frozenset(
 )
 
 
-def _adopted(distribution: Any, shapes: Any) -> ReboundInstance:
+def _adopted(distribution: _Distribution, shapes: Sequence[ArrayLike]) -> ReboundInstance:
     name = type(distribution).__name__
     # The code of this one is compiled only in what depends on its shape.
     own = name == "t_gen" and not contains_active(shapes)
@@ -113,15 +134,17 @@ def _adopted(distribution: Any, shapes: Any) -> ReboundInstance:
 
 
 @override("scipy._lib.array_api_extra.apply_where", kind=SUBSTITUTE)
-def _apply_where(cond: Any, args: Any, f1: Any, f2: Any = None, *, fill_value: Any = None,
-                 **options: Any) -> Any:  # fmt: skip
+def _apply_where(cond: AnyArray, args: AnyArray | Sequence[AnyArray], f1: Function,
+                 f2: Function | None = None, *, fill_value: Any = None,
+                 **options: object) -> AnyArray | Scalar:  # fmt: skip
     """Choose between two functions; the one that is not chosen has no influence."""
     del options
     args = args if isinstance(args, (list, tuple)) else (args,)
     chosen = _known(cond)
     if _holds(chosen):
-        return f1(*args)
-    other = fill_value if f2 is None else f2(*args)
+        everywhere: AnyArray = f1(*args)
+        return everywhere
+    other: AnyArray | Scalar = fill_value if f2 is None else f2(*args)
     is_some = _is_mapped(chosen) or np.any(chosen)
     return _core.where(chosen, f1(*args), other) if is_some else other
 
@@ -131,12 +154,12 @@ def _is_mapped(x: Any) -> bool:
     return is_array(x) and bool(_core.is_mapped(x))
 
 
-def _holds(condition: Any) -> bool:
+def _holds(condition: AnyArray) -> bool:
     """Say whether a condition is known to hold everywhere."""
     return not _is_mapped(condition) and bool(np.all(condition))
 
 
-def _known(condition: Any) -> Any:
+def _known(condition: AnyArray) -> AnyArray:
     """Give the values of a condition; of examples that are mapped itself.
 
     A prepared function asks again whether it holds everywhere, or nowhere; what else it may be
@@ -147,16 +170,19 @@ def _known(condition: Any) -> Any:
     if is_array(condition) and _core.is_preparing():
         for value, is_so in ((True, np.all(condition)), (False, not np.any(condition))):
             if is_so:
-                return np.full(condition.shape, value)[()]
-    return to_numpy(condition)
+                same: NDArray = np.full(condition.shape, value)[()]
+                return same
+    values: NDArray = to_numpy(condition)
+    return values
 
 
-def _compared(x: Any) -> Any:
+def _compared(x: AnyArray) -> AnyArray:
     """Give what conditions are computed of: values, but where a function is prepared."""
-    return x if _core.is_preparing() or _is_mapped(x) else to_numpy(x)
+    seen: AnyArray = x if _core.is_preparing() or _is_mapped(x) else to_numpy(x)
+    return seen
 
 
-def _staying(shape: Any) -> Any:
+def _staying(shape: AnyArray) -> AnyArray:
     """Keep what is infinite from following: it is where it is, however its parts move."""
     infinite = _known(np.isinf(_compared(shape)))
     return _core.where(infinite, to_numpy(shape), shape) if np.any(infinite) else shape
@@ -165,13 +191,20 @@ def _staying(shape: Any) -> Any:
 class _Call:
     """A call of a method: arguments in standard form, and where they are what they should be."""
 
-    def __init__(self, dist: Any, x: Any, args: Any, kwds: Any, discrete: bool = False) -> None:
+    def __init__(
+        self,
+        dist: _Distribution,
+        x: ArrayLike,
+        args: Sequence[ArrayLike],
+        kwds: Mapping[str, ArrayLike],
+        discrete: bool = False,
+    ) -> None:
         if discrete:
             shapes, loc, _ = dist._parse_args(*args, **kwds)
-            scale: Any = 1.0
+            scale: ArrayLike = 1.0
         else:
             shapes, loc, scale = dist._parse_args(*args, **kwds)
-        given = [asarray(v) for v in (x, loc, scale, *shapes)]
+        given: list[AnyArray] = [asarray(v) for v in (x, loc, scale, *shapes)]
         # Integers stay as they are, to be counted with.
         self.dist, self.own = dist, _adopted(dist, list(shapes))
         shapes_of = dist.shapes.split(", ") if dist.shapes else []
@@ -183,14 +216,14 @@ class _Call:
                 )
         self.x, self.loc, self.scale = given[:3]
         self.shapes = [_staying(s) for s in given[3:]]
-        self.values = [to_numpy(s) for s in self.shapes]
+        self.values: list[NDArray] = [to_numpy(s) for s in self.shapes]
         self.valid = (dist._argcheck(*self.values)) & _known(_compared(self.scale) > 0)
         shape = np.broadcast_shapes(*(np.shape(g) for g in given))
         self.valid = np.broadcast_to(self.valid == 1, shape)
         present = _known(~np.isnan(_compared(self.x)))
         self.missing = ~(self.valid & np.broadcast_to(present, shape))
 
-    def standard(self) -> Any:
+    def standard(self) -> Array:
         y = self.x - self.loc
         unknown = is_active(self.scale) or _is_mapped(self.scale) or (
             is_array(self.scale) and _core.is_preparing())  # fmt: skip
@@ -198,18 +231,23 @@ class _Call:
             y = y / self.scale
         return _core.asarray(y, np.float64)
 
-    def at(self, inside: Any, y: Any, function: Callable[..., Any], is_share: bool = False) -> Any:
+    def at(
+        self, inside: AnyArray, y: AnyArray, function: Function, is_share: bool = False
+    ) -> AnyArray | float:
         """Give a function where `inside` holds; elsewhere it gets arguments that do no harm.
 
         Where nobody knows where that is, it is the middle: of the distribution, or of the shares.
         """
+        value: AnyArray
         inside = np.broadcast_to(inside & ~self.missing, np.broadcast_shapes(
             np.shape(inside), self.missing.shape))  # fmt: skip
         if _is_mapped(inside):
             middle = 0.5 if is_share else self.dist._ppf(0.5, *self.values)
-            return function(_core.where(inside, y, middle), *self.shapes)
+            value = function(_core.where(inside, y, middle), *self.shapes)
+            return value
         if np.all(inside):
-            return function(y, *self.shapes)
+            value = function(y, *self.shapes)
+            return value
         if not np.any(inside):
             return 0.0
         first = tuple(i[0] for i in np.nonzero(inside)) if inside.ndim else ()
@@ -217,9 +255,12 @@ class _Call:
             _core.where(inside, v, np.broadcast_to(to_numpy(v), inside.shape)[first])
             for v in (y, *self.shapes)
         ]
-        return function(*harmless)
+        value = function(*harmless)
+        return value
 
-    def chosen(self, result: Any, *cases: tuple[Any, Any]) -> Any:
+    def chosen(
+        self, result: AnyArray | Scalar, *cases: tuple[AnyArray, AnyArray | Scalar]
+    ) -> AnyArray:
         """Put together what holds where."""
         for condition, value in cases:
             result = _core.where(condition, value, result)
@@ -228,16 +269,17 @@ class _Call:
         result = _core.broadcast_to(_core.asarray(result, np.float64), self.missing.shape)
         return result[()] if result.ndim == 0 else result
 
-    def support(self) -> tuple[Any, Any]:
-        return self.own._get_support(*self.shapes)  # type: ignore[no-any-return]
+    def support(self) -> tuple[AnyArray, AnyArray]:
+        ends: tuple[AnyArray, AnyArray] = self.own._get_support(*self.shapes)
+        return ends
 
     def is_open(self) -> bool:
         """Say whether only points, location and scale are followed."""
         return not any(map(is_active, self.shapes))
 
 
-def _density(log: bool) -> Callable[..., Any]:
-    def method(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
+def _density(log: bool) -> Function:
+    def method(self: _Distribution, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> AnyArray:
         call = _Call(self, x, args, kwds)
         base = locate("scipy.stats.rv_continuous")
         if type(self)._pdf is base._pdf and type(self)._logpdf is base._logpdf:
@@ -257,13 +299,13 @@ def _density(log: bool) -> Callable[..., Any]:
     return method
 
 
-def _safe(scale: Any) -> Any:
+def _safe(scale: AnyArray) -> AnyArray:
     positive = _known(_compared(scale) > 0)
     return scale if _holds(positive) else _core.where(positive, scale, 1.0)
 
 
 # What the logarithm of the derivative is, given the logarithm of the density and the result.
-_SLOPES: dict[str, Callable[[Any, Any], Any]] = {
+_SLOPES: dict[str, Callable[[AnyArray, Any], AnyArray]] = {
     "cdf": lambda log, _: np.exp(log),
     "sf": lambda log, _: -np.exp(log),
     "logcdf": lambda log, y: np.exp(log - y),
@@ -271,22 +313,23 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _computed(call: _Call, name: str, y: Any, *shapes: Any) -> Any:
+def _computed(call: _Call, name: str, y: AnyArray, *shapes: AnyArray) -> AnyArray:
     """Give a function of the standard form: its own code, or compiled with a known derivative."""
     dist, own = call.dist, call.own
     is_own = type(dist).__name__ in _PRIMITIVE and name in _SLOPES
     if is_own or _is_mapped(y) or not call.is_open():
-        return getattr(own, f"_{name}")(y, *shapes)
+        value: AnyArray = getattr(own, f"_{name}")(y, *shapes)
+        return value
 
-    def compiled(y: Any, *shapes: Any) -> Any:
+    def compiled(y: AnyArray, *shapes: AnyArray) -> Array:
         return host_call(f"scipy.stats.{dist.name}.{name}", forward, pullback, y, *shapes)
 
-    def forward(y: Any, *shapes: Any) -> Any:
+    def forward(y: NDArray, *shapes: NDArray) -> NDArray:
         # SciPy's own code always gets arrays with one axis, of the same length.
         given = map(np.ravel, np.broadcast_arrays(y, *shapes))
         return np.reshape(getattr(dist, f"_{name}")(*given), y.shape)
 
-    def pullback(ct: Any, y: Any, *rest: Any) -> Any:
+    def pullback(ct: AnyArray, y: AnyArray, *rest: Any) -> tuple[AnyArray | None, ...]:
         *shapes, wanted = rest
         shapes = [_core.dropgrad(s) if not isinstance(s, np.ndarray) else s for s in shapes]
         if name in _SLOPES:
@@ -302,12 +345,12 @@ def _computed(call: _Call, name: str, y: Any, *shapes: Any) -> Any:
     return compiled(_core.broadcast_to(_core.asarray(y, np.float64), shape), *map(to_numpy, shapes))
 
 
-def _distribution(name: str) -> Callable[..., Any]:
+def _distribution(name: str) -> Function:
     low, high = (0.0, 1.0) if name.endswith("cdf") else (1.0, 0.0)
     if name.startswith("log"):
         low, high = (-math.inf, 0.0) if low == 0 else (0.0, -math.inf)
 
-    def method(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
+    def method(self: _Distribution, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> AnyArray:
         call = _Call(self, x, args, kwds)
         y = call.standard()
         a, b = map(to_numpy, call.support())
@@ -319,14 +362,15 @@ def _distribution(name: str) -> Callable[..., Any]:
     return method
 
 
-def _quantile(name: str) -> Callable[..., Any]:
-    def method(self: Any, q: Any, *args: Any, **kwds: Any) -> Any:
+def _quantile(name: str) -> Function:
+    def method(self: _Distribution, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> AnyArray:
         call = _Call(self, q, args, kwds)
         a, b = call.support()
         ends = (a, b) if name == "ppf" else (b, a)
         values = _compared(call.x)
         inside = _known((values > 0) & (values < 1))
         y = call.at(inside, call.x, lambda q, *s: _computed(call, name, q, *s), True)
+        cases: list[tuple[AnyArray, AnyArray | Scalar]]
         cases = [(_known((values < 0) | (values > 1)), math.nan)]
         for at, end in zip((0, 1), ends, strict=True):
             if _is_mapped(at_end := _known(values == at)) or np.any(at_end):
@@ -349,8 +393,8 @@ for _name in ("ppf", "isf"):
 # Discrete distributions
 
 
-def _mass(log: bool) -> Callable[..., Any]:
-    def method(self: Any, k: Any, *args: Any, **kwds: Any) -> Any:
+def _mass(log: bool) -> Function:
+    def method(self: _Distribution, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> AnyArray:
         call = _Call(self, k, args, kwds, discrete=True)
         y = call.x - call.loc
         a, b = map(to_numpy, call.support())
@@ -364,12 +408,12 @@ def _mass(log: bool) -> Callable[..., Any]:
     return method
 
 
-def _cumulated(name: str) -> Callable[..., Any]:
+def _cumulated(name: str) -> Function:
     low, high = (0.0, 1.0) if name.endswith("cdf") else (1.0, 0.0)
     if name.startswith("log"):
         low, high = (-math.inf, 0.0) if low == 0 else (0.0, -math.inf)
 
-    def method(self: Any, k: Any, *args: Any, **kwds: Any) -> Any:
+    def method(self: _Distribution, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> AnyArray:
         call = _Call(self, k, args, kwds, discrete=True)
         y = _core.dropgrad(call.x) - _core.dropgrad(call.loc)
         a, b = map(to_numpy, call.support())
@@ -393,25 +437,33 @@ for _name in _SLOPES:
 _GENERIC = f"{_HERE}._distn_infrastructure.rv_generic"
 
 
-def _is_discrete(dist: Any) -> bool:
+def _is_discrete(dist: _Distribution) -> bool:
     return isinstance(dist, locate("scipy.stats.rv_discrete"))
 
 
-def _of_parameters(name: str) -> Callable[[_Method], None]:
+def _of_parameters(name: str) -> Callable[[Function], None]:
     """Enter what a method gives while one of its arguments is followed."""
 
-    def enter(rule: _Method) -> None:
+    def enter(rule: Function) -> None:
         @override(f"{_GENERIC}.{name}", kind=METHOD)
-        def method(self: Any, *args: Any, **kwds: Any) -> Any:
+        def method(
+            self: _Distribution, *args: ArrayLike, **kwds: ArrayLike
+        ) -> AnyArray | tuple[AnyArray, ...]:
+            result: AnyArray | tuple[AnyArray, ...]
             if contains_active(args) or contains_active(kwds):
-                return rule(self, *args, **kwds)
+                result = rule(self, *args, **kwds)
+                return result
             values = {key: to_numpy(v) for key, v in kwds.items()}
-            return original_of(vars(locate(_GENERIC))[name])(self, *map(to_numpy, args), **values)
+            original = original_of(vars(locate(_GENERIC))[name])
+            result = original(self, *map(to_numpy, args), **values)
+            return result
 
     return enter
 
 
-def _stats(self: Any, *args: Any, **kwds: Any) -> Any:
+def _stats(
+    self: _Distribution, *args: ArrayLike, **kwds: ArrayLike
+) -> AnyArray | tuple[AnyArray, ...]:
     shapes, loc, scale, asked = self._parse_args_stats(*args, **kwds)
     given = {"loc": loc} if _is_discrete(self) else {"loc": loc, "scale": scale}
     call = _Call(self, 0.0, shapes, given, _is_discrete(self))
@@ -434,8 +486,10 @@ def _stats(self: Any, *args: Any, **kwds: Any) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _moment(asked: str) -> _Method:
-    def method(self: Any, *args: Any, **kwds: Any) -> Any:
+def _moment(asked: str) -> Function:
+    def method(
+        self: _Distribution, *args: ArrayLike, **kwds: ArrayLike
+    ) -> AnyArray | tuple[AnyArray, ...]:
         return _stats(self, *args, **{**kwds, "moments": asked})
 
     return method
@@ -448,7 +502,7 @@ _of_parameters("std")(lambda *args, **kwds: np.sqrt(_moment("v")(*args, **kwds))
 
 
 @_of_parameters("entropy")
-def _entropy(self: Any, *args: Any, **kwds: Any) -> Any:
+def _entropy(self: _Distribution, *args: ArrayLike, **kwds: ArrayLike) -> AnyArray:
     base = locate(f"{_HERE}.rv_continuous")
     if _is_discrete(self) or type(self)._entropy is base._entropy:
         raise NotDifferentiableError(
@@ -460,7 +514,7 @@ def _entropy(self: Any, *args: Any, **kwds: Any) -> Any:
 
 
 @override(f"{_HERE}._distn_infrastructure.rv_frozen.__init__", kind=METHOD)
-def _freeze(self: Any, dist: Any, *args: Any, **kwds: Any) -> None:
+def _freeze(self: Any, dist: Any, *args: ArrayLike, **kwds: ArrayLike) -> None:
     self.args, self.kwds = args, kwds
     self.dist = dist.__class__(**dist._updated_ctor_param())
     shapes, _, _ = self.dist._parse_args(*args, **kwds)

@@ -2,8 +2,7 @@
 
 # ruff: noqa: ARG001 - the signatures are SciPy's
 
-from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -12,12 +11,22 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import REBOUND_METHOD, locate, rebinds_instances
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import METHOD, SUBSTITUTE, SUBSTITUTE_MEMBER, named, override
+from cotan._src.runtime.typing import AnyArray, Function, Scalar
 from cotan._src.runtime.values import to_numpy
 
 _NAME = "scipy.stats.gaussian_kde"
 
 
-def _exponents(points: Any, xi: Any, factor: Any) -> tuple[Any, Any]:
+class _KernelDensity(Protocol):
+    """An instance of SciPy's class."""
+
+    d: int
+    covariance: AnyArray
+    dataset: AnyArray
+    weights: AnyArray
+
+
+def _exponents(points: AnyArray, xi: AnyArray, factor: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Give -d²/2 for each point of the data and each place, and the logarithm of the norm."""
     points, xi, factor = dec.common(*map(asarray, (points, xi, factor)))
     d = xi.shape[1]
@@ -28,12 +37,26 @@ def _exponents(points: Any, xi: Any, factor: Any) -> tuple[Any, Any]:
     return -distance / 2, -d / 2 * np.log(2 * np.pi) - np.sum(np.log(pivots))
 
 
-def _estimate(points: Any, values: Any, xi: Any, factor: Any, dtype: Any, *rest: Any) -> Any:
+def _estimate(
+    points: AnyArray,
+    values: AnyArray,
+    xi: AnyArray,
+    factor: AnyArray,
+    dtype: object,
+    *rest: object,
+) -> AnyArray:
     exponents, norm = _exponents(points, xi, factor)
     return np.exp(dec.swap(exponents) + norm) @ values
 
 
-def _estimate_log(points: Any, values: Any, xi: Any, factor: Any, dtype: Any, *rest: Any) -> Any:
+def _estimate_log(
+    points: AnyArray,
+    values: AnyArray,
+    xi: AnyArray,
+    factor: AnyArray,
+    dtype: object,
+    *rest: object,
+) -> AnyArray:
     exponents, norm = _exponents(points, xi, factor)
     terms = exponents + np.log(values)
     return (_core.logsumexp(terms, 0) + norm)[:, None]
@@ -42,10 +65,10 @@ def _estimate_log(points: Any, values: Any, xi: Any, factor: Any, dtype: Any, *r
 class _Specialized:
     """Compiled functions are chosen by a key: here one serves for all dtypes."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Function) -> None:
         self._function = function
 
-    def __getitem__(self, key: Any) -> Callable[..., Any]:
+    def __getitem__(self, key: object) -> Function:
         return self._function
 
 
@@ -60,15 +83,17 @@ override(*named(_NAME, "evaluate __call__ pdf logpdf integrate_box_1d"), kind=ME
 
 
 @override("scipy.stats._kde.gaussian_kde.integrate_box_1d", kind=SUBSTITUTE_MEMBER)
-def _integrate_box_1d(self: Any, low: Any, high: Any) -> Any:
+def _integrate_box_1d(self: _KernelDensity, low: Scalar, high: Scalar) -> Scalar:
     """Integrate; an infinite end is where it is, however wide the kernels are."""
     if self.d != 1:
         raise ValueError("integrate_box_1d() only handles 1D pdfs")
     width = np.sqrt(self.covariance).reshape(-1)[0]
 
-    def below(end: Any) -> Any:
+    def below(end: Scalar) -> Scalar:
         if np.isinf(to_numpy(end)):
             return np.float64(to_numpy(end) > 0)
-        return locate("scipy.special.ndtr")((end - self.dataset[0]) / width)
+        share: Scalar = locate("scipy.special.ndtr")((end - self.dataset[0]) / width)
+        return share
 
-    return np.sum(self.weights * (below(high) - below(low)))
+    mass: Scalar = np.sum(self.weights * (below(high) - below(low)))
+    return mass

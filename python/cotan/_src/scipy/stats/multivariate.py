@@ -1,7 +1,8 @@
 """Distributions of `scipy.stats` over vectors and matrices: the normal one and Wishart's two."""
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -13,16 +14,51 @@ from cotan._src.rebind.engine import detached as value_of
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray, Shape
 from cotan._src.runtime.values import contains_active, is_active, to_numpy
 
 _HERE = "scipy.stats"
+
+#: What random numbers are drawn by.
+_Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+
+
+class _KnownCovariance(Protocol):
+    """What SciPy's classes know of a covariance that is constant."""
+
+    rank: int
+    shape: Shape
+
+
+class _Normal(Protocol):
+    """SciPy's distribution of normal vectors."""
+
+    def _process_parameters(self, *args: object) -> tuple[int, NDArray, _KnownCovariance]: ...
+
+
+class _FrozenNormal(Protocol):
+    """That distribution with parameters."""
+
+    dim: int
+    mean: AnyArray
+    cov_object: Any
+    _dist: Any
+
+
+class _FrozenWishart(Protocol):
+    """One of Wishart's distributions with parameters."""
+
+    df: ArrayLike
+    scale: AnyArray
+    _dist: Any
+
 
 # --------------------------------------------------------------------------------------------------
 # The multivariate normal distribution
 
 
-def _log_determinant(matrix: Any) -> Any:
-    def pullback(ct: Any, a: Any, wanted: Any) -> Any:
+def _log_determinant(matrix: AnyArray) -> AnyArray:
+    def pullback(ct: AnyArray, a: AnyArray, wanted: Sequence[bool]) -> tuple[AnyArray]:
         del wanted
         return (ct * inverse(a).T,)
 
@@ -35,43 +71,47 @@ class _Covariance:
 
     _allow_singular = False
 
-    def __init__(self, matrix: Any, known: Any) -> None:
+    def __init__(self, matrix: AnyArray, known: _KnownCovariance) -> None:
         self.covariance = matrix
         self.rank, self.shape = known.rank, known.shape
         read = np.tril(matrix) + np.tril(matrix, -1).T  # by SciPy, of one that is not symmetric
         self.log_pdet = _log_determinant(read)
         self._inverse = inverse(read)
 
-    def distances(self, deviation: Any) -> Any:
+    def distances(self, deviation: AnyArray) -> AnyArray:
         return _core.sum(_core.matmul(deviation, self._inverse) * deviation, -1)
 
 
-def _parameters(dist: Any, mean: Any, cov: Any, allow_singular: Any) -> tuple[Any, Any, Any]:
+def _parameters(
+    dist: _Normal, mean: ArrayLike | None, cov: ArrayLike, allow_singular: bool
+) -> tuple[int, AnyArray, _Covariance | _KnownCovariance]:
     """Check the parameters on values, and give them as they are."""
     dim, mean_value, known = dist._process_parameters(to_numpy(mean), to_numpy(cov), allow_singular)
-    mean = mean_value if mean is None else _core.reshape(asarray(mean, np.float64), (dim,))
+    center = mean_value if mean is None else _core.reshape(asarray(mean, np.float64), (dim,))
     if not is_active(cov):
-        return dim, mean, known
-    cov = asarray(cov, np.float64)
+        return dim, center, known
+    matrix = asarray(cov, np.float64)
     if np.any(known.rank < dim):
         raise NotDifferentiableError(
             "multivariate_normal: a singular covariance that is being differentiated has no "
             "derivative; add a small number to its diagonal"
         )
-    if cov.ndim == 0:
-        cov = cov * np.eye(dim)
-    elif cov.ndim == 1:
-        cov = cov[:, None] * np.eye(dim)
-    return dim, mean, _Covariance(cov, known)
+    if matrix.ndim == 0:
+        matrix = matrix * np.eye(dim)
+    elif matrix.ndim == 1:
+        matrix = matrix[:, None] * np.eye(dim)
+    return dim, center, _Covariance(matrix, known)
 
 
-def _normal_logpdf(x: Any, dim: int, mean: Any, covariance: Any, outside: float = -math.inf) -> Any:
-    x = asarray(x, np.float64)
-    if x.ndim == 0:
-        x = x[None]
-    elif x.ndim == 1:
-        x = x[:, None] if dim == 1 else x[None, :]
-    deviation = x - mean
+def _normal_logpdf(
+    x: ArrayLike, dim: int, mean: AnyArray, covariance: Any, outside: float = -math.inf
+) -> AnyArray:
+    points = asarray(x, np.float64)
+    if points.ndim == 0:
+        points = points[None]
+    elif points.ndim == 1:
+        points = points[:, None] if dim == 1 else points[None, :]
+    deviation = points - mean
     if isinstance(covariance, _Covariance):
         distances = covariance.distances(deviation)
     else:
@@ -81,8 +121,8 @@ def _normal_logpdf(x: Any, dim: int, mean: Any, covariance: Any, outside: float 
     if np.any(covariance.rank < dim):
         beyond = ~covariance._support_mask(to_numpy(deviation))
         result = _core.where(beyond, outside, result)
-    result = _core.asarray(result).squeeze()
-    return result[()] if result.ndim == 0 else result
+    density: AnyArray = _core.asarray(result).squeeze()
+    return density[()] if density.ndim == 0 else density
 
 
 _NORMAL = f"{_HERE}._multivariate.multivariate_normal_gen"
@@ -90,21 +130,41 @@ _FROZEN = f"{_HERE}._multivariate.multivariate_normal_frozen"
 
 
 @override(f"{_NORMAL}.logpdf", kind=METHOD)
-def _logpdf(self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+def _logpdf(
+    self: _Normal,
+    x: ArrayLike,
+    mean: ArrayLike | None = None,
+    cov: ArrayLike = 1,
+    allow_singular: bool = False,
+) -> AnyArray:
     return _normal_logpdf(x, *_parameters(self, mean, cov, allow_singular))
 
 
 @override(f"{_NORMAL}.pdf", kind=METHOD)
-def _pdf(self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+def _pdf(
+    self: _Normal,
+    x: ArrayLike,
+    mean: ArrayLike | None = None,
+    cov: ArrayLike = 1,
+    allow_singular: bool = False,
+) -> AnyArray:
     return np.exp(_logpdf(self, x, mean, cov, allow_singular))
 
 
 @override(f"{_NORMAL}.rvs", kind=METHOD)
-def _rvs(self: Any, mean: Any = None, cov: Any = 1, size: Any = 1, random_state: Any = None) -> Any:
+def _rvs(
+    self: _Normal,
+    mean: ArrayLike | None = None,
+    cov: ArrayLike = 1,
+    size: int | Shape = 1,
+    random_state: _Seed = None,
+) -> AnyArray:
     """Move what is drawn about 0 to the mean: NumPy adds it in memory of its own."""
     draw = original_of(vars(locate(_NORMAL))["rvs"])
+    drawn: AnyArray
     if not contains_active([mean]):
-        return draw(self, mean, cov, size, random_state)
+        drawn = draw(self, mean, cov, size, random_state)
+        return drawn
     dim, _, _ = self._process_parameters(value_of(mean), value_of(cov))
     drawn = draw(self, np.zeros(dim), cov, size, random_state)
     center = _core.reshape(asarray(mean, np.float64), (dim,))
@@ -112,8 +172,9 @@ def _rvs(self: Any, mean: Any = None, cov: Any = 1, size: Any = 1, random_state:
 
 
 @override(f"{_FROZEN}.__init__", kind=METHOD)
-def _freeze_normal(self: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False,
-                   *args: Any, **options: Any) -> None:  # fmt: skip
+def _freeze_normal(self: _FrozenNormal, mean: ArrayLike | None = None, cov: ArrayLike = 1,
+                   allow_singular: bool = False, *args: object,
+                   **options: object) -> None:  # fmt: skip
     init = original_of(vars(locate(_FROZEN))["__init__"])
     init(self, to_numpy(mean), to_numpy(cov), allow_singular, *args, **options)
     _, self.mean, self.cov_object = _parameters(self._dist, mean, cov, allow_singular)
@@ -121,7 +182,7 @@ def _freeze_normal(self: Any, mean: Any = None, cov: Any = 1, allow_singular: bo
 
 def _uncomputed(owner: str, name: str) -> None:
     @override(f"{owner}.{name}", kind=METHOD, when=ALWAYS)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Any, *args: ArrayLike, **kwargs: object) -> AnyArray:
         frozen = [self.mean, self.cov_object.covariance] if owner == _FROZEN else []
         if contains_active(args) or contains_active(kwargs) or contains_active(frozen):
             raise NotDifferentiableError(
@@ -130,15 +191,18 @@ def _uncomputed(owner: str, name: str) -> None:
                 "times the distribution of the others given it"
             )
         given = {key: value_of(v) for key, v in kwargs.items()}
-        return original_of(vars(locate(owner))[name])(self, *map(value_of, args), **given)
+        value: NDArray
+        value = original_of(vars(locate(owner))[name])(self, *map(value_of, args), **given)
+        return value
 
 
 def _frozen(name: str) -> None:
     @override(f"{_FROZEN}.{name}", kind=METHOD, when=ALWAYS)
-    def method(self: Any, x: Any) -> Any:
+    def method(self: _FrozenNormal, x: ArrayLike) -> AnyArray:
         parts = x, self.mean, self.cov_object.covariance
         if not any(isinstance(p, _core.Array) for p in parts):
-            return original_of(vars(locate(_FROZEN))[name])(self, x)
+            value: NDArray = original_of(vars(locate(_FROZEN))[name])(self, x)
+            return value
         result = _normal_logpdf(x, self.dim, self.mean, self.cov_object)
         return result if name == "logpdf" else np.exp(result)
 
@@ -148,10 +212,11 @@ _frozen("pdf")
 
 
 @override(f"{_FROZEN}.rvs", kind=METHOD, when=ALWAYS)
-def _frozen_rvs(self: Any, size: Any = 1, random_state: Any = None) -> Any:
+def _frozen_rvs(self: _FrozenNormal, size: int | Shape = 1, random_state: _Seed = None) -> AnyArray:
     cov = self.cov_object
     cov = cov.covariance if isinstance(cov, _Covariance) else cov
-    return self._dist.rvs(self.mean, cov, size, random_state)
+    drawn: AnyArray = self._dist.rvs(self.mean, cov, size, random_state)
+    return drawn
 
 
 for _name in ("cdf", "logcdf"):
@@ -172,21 +237,23 @@ def _wishart(name: str) -> None:
     owner = f"{base}_frozen"
 
     @override(f"{owner}.__init__", kind=METHOD)
-    def init(self: Any, df: Any, scale: Any, seed: Any = None) -> None:
+    def init(self: _FrozenWishart, df: ArrayLike, scale: ArrayLike, seed: _Seed = None) -> None:
         original_of(vars(locate(owner))["__init__"])(self, value_of(df), value_of(scale), seed)
         self.df, self.scale = df, asarray(scale)
 
     def enter(method: str) -> None:
         @override(f"{owner}.{method}", kind=METHOD, when=ALWAYS)
-        def frozen(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def frozen(self: _FrozenWishart, *args: ArrayLike, **kwargs: object) -> AnyArray:
+            value: AnyArray
             if not contains_active([self.df, self.scale, *args]):
-                return original_of(vars(locate(owner))[method])(
-                    self, *map(to_numpy, args), **kwargs
-                )
+                original = original_of(vars(locate(owner))[method])
+                value = original(self, *map(to_numpy, args), **kwargs)
+                return value
             given = (
                 (*args, self.df, self.scale) if "pdf" in method else (self.df, self.scale, *args)
             )
-            return getattr(self._dist, method)(*given, **kwargs)
+            value = getattr(self._dist, method)(*given, **kwargs)
+            return value
 
     for method in ("entropy", "logpdf", "mean", "mode", "pdf", "rvs", "var"):
         enter(method)

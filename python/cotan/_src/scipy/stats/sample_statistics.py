@@ -26,6 +26,7 @@ from cotan._src.rebind.engine import (
 from cotan._src.rebind.numpy_substitutes import array, asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray, Shape
 
 
 def _reduces(name: str, *samples: str) -> None:
@@ -33,7 +34,7 @@ def _reduces(name: str, *samples: str) -> None:
     full = f"scipy.stats.{name}"
 
     @functools.cache
-    def own() -> tuple[Callable[..., Any], inspect.Signature]:
+    def own() -> tuple[Function, inspect.Signature]:
         function = locate(full)
         return rebind_function(inspect.unwrap(function)), inspect.signature(function)
 
@@ -52,8 +53,9 @@ def _reduces(name: str, *samples: str) -> None:
         axes = _axes(axis, ndim)
         rows = {n: _last(x, axes) for n, x in zip(given_samples, arrays, strict=True)}
 
-        def reduced(**rows: Any) -> Any:
-            return bare(**rest, **rows, axis=-1)
+        def reduced(**rows: AnyArray) -> AnyArray:
+            statistic: AnyArray = bare(**rest, **rows, axis=-1)
+            return statistic
 
         first = next(iter(rows.values()))
         if first.size:
@@ -64,7 +66,7 @@ def _reduces(name: str, *samples: str) -> None:
         return np.expand_dims(result, axes) if keepdims else result
 
 
-def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+def _axes(axis: int | Shape | None, ndim: int) -> Shape:
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, tuple) else (int(axis),)
@@ -74,14 +76,16 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(at % ndim for at in given)
 
 
-def _last(x: Any, axes: tuple[int, ...]) -> Any:
+def _last(x: Any, axes: Shape) -> AnyArray:
     """Give an array with some of its axes as one, the last."""
     x = np.moveaxis(x, axes, range(-len(axes), 0))
     others = x.shape[: x.ndim - len(axes)]
     return np.reshape(x, (*others, math.prod(x.shape[x.ndim - len(axes) :])))
 
 
-def _without_nan(reduced: Callable[..., Any], rows: dict[str, Any], policy: str) -> Any:
+def _without_nan(
+    reduced: Callable[..., AnyArray], rows: dict[str, AnyArray], policy: str
+) -> AnyArray:
     if policy not in {"propagate", "omit", "raise"}:
         raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
     unknown = functools.reduce(np.logical_or, (_is_nan(x) for x in rows.values()))
@@ -100,9 +104,9 @@ def _without_nan(reduced: Callable[..., Any], rows: dict[str, Any], policy: str)
     return result if result.ndim else result[()]
 
 
-def _is_nan(x: Any) -> Any:
-    x = np.asarray(detached(x))
-    return np.isnan(x) if x.dtype.kind in "fc" else np.zeros(x.shape, bool)
+def _is_nan(x: AnyArray) -> NDArray:
+    values = np.asarray(detached(x))
+    return np.isnan(values) if values.dtype.kind in "fc" else np.zeros(values.shape, bool)
 
 
 for _name in ("iqr", "variation"):
@@ -117,11 +121,12 @@ _AT = "scipy._lib.array_api_extra._lib._at.at"
 
 
 @override(f"{_AT}._op", kind=METHOD, when=ALWAYS)
-def _write(self: Any, *args: Any, **options: Any) -> Any:
+def _write(self: Any, *args: object, **options: object) -> AnyArray:
     """Write to a copy of a number, as of all that is read-only: a test looks like this at it."""
     if isinstance(self._x, _core.Array) and self._x.ndim == 0:
         self._x = array(self._x)
-    return original_of(vars(locate(_AT))["_op"])(self, *args, **options)
+    written: AnyArray = original_of(vars(locate(_AT))["_op"])(self, *args, **options)
+    return written
 
 
 override(
@@ -146,10 +151,13 @@ def _fits(name: str) -> None:
     """Let code of SciPy's that fits a distribution in its own way run on our arrays."""
 
     @override(f"scipy.stats._continuous_distns.{name}.fit", kind=METHOD)
-    def fit(self: Any, data: Any, *args: Any, **kwds: Any) -> Any:
-        mine = copy.copy(self)
+    def fit(
+        self: object, data: ArrayLike, *args: ArrayLike, **kwds: object
+    ) -> tuple[AnyArray, ...]:
+        mine: Any = copy.copy(self)
         mine.__class__ = rebound_class(type(self))
-        return mine.fit(data, *args, **kwds)
+        parameters: tuple[AnyArray, ...] = mine.fit(data, *args, **kwds)
+        return parameters
 
 
 for _name in (
