@@ -11,7 +11,7 @@ use crate::aval::DType;
 use crate::error::{Error, Result};
 use crate::io::{Fields, Kind, Saved};
 use crate::program::Program;
-use crate::tape::{Hold, Recording};
+use crate::tape::{KeepHistory, Recording};
 
 /// The section that says which arguments of a function are leaves.
 const ARGS: [u8; 4] = *b"args";
@@ -365,7 +365,7 @@ where
     let recording = Recording::new();
     let leaves: Vec<Array> = args.iter().map(|x| recording.leaf(x)).collect();
     let y = {
-        let _hold = Hold::new(&recording);
+        let _history = KeepHistory::new(&recording);
         f(&leaves)?
     };
     autodiff::trace(&recording, &[&y], &leaves)

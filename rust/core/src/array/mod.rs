@@ -29,7 +29,7 @@ use crate::prim::{Params, Prim, Site, here};
 use crate::program::Program;
 use crate::tape::node::{Inputs, Marks, Node, Op, Shared};
 pub use crate::tape::{Array, Number};
-use crate::tape::{call_once, held_by, recording};
+use crate::tape::{call_once, keeps_history, recording};
 
 /// A chain of this many pending operations outside any recording is computed by itself, so that
 /// `x = x + 1` in a long loop needs constant memory.
@@ -224,7 +224,7 @@ impl Array {
             return self.clone();
         }
         // Nothing passes the primitive itself, where its history has to be kept.
-        let tag = held_by(self).map_or(0, |_| self.tag());
+        let tag = if keeps_history(self) { self.tag() } else { 0 };
         Array(Node::detached(ops::DROPGRAD, self, tag))
     }
 

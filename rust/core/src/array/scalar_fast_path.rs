@@ -62,9 +62,9 @@ pub(super) fn evaluate(array: &Array) -> Result<bool> {
     for pending in &chain {
         let id = pending.array.id();
         // What nobody else holds nobody else can ask for.
-        let is_held =
+        let is_shared =
             Shared::strong_count(&pending.array.0) > uses.get(&id).copied().unwrap_or(0) + 1;
-        if id == array.id() || is_held {
+        if id == array.id() || is_shared {
             let value = match pending.array.dtype() {
                 DType::Bool => Value::scalar(known[&id] != 0)?,
                 _ => Value::scalar(f64::from_bits(known[&id]))?,

@@ -5,4 +5,4 @@ pub(crate) mod nonfinite;
 pub(crate) mod report;
 
 pub use nonfinite::{NonFinite, Origin, Range, Reached, begin_detection, end_detection};
-pub use report::{Held, Report, Source, Stretch};
+pub use report::{Report, Residual, Source, Stretch};

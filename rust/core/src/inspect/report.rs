@@ -7,7 +7,7 @@ use crate::tape::Array;
 use crate::tape::node::Marks;
 use crate::util::FastMap;
 
-/// Where a value that is held comes from.
+/// Where a residual comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// An input of the forward program.
@@ -18,9 +18,9 @@ pub enum Source {
     Unknown,
 }
 
-/// A value that is held.
+/// A value that a pullback holds.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct Residual {
     /// Which input of the pullback's program it is.
     pub input: usize,
     /// Dtype and shape.
@@ -44,7 +44,7 @@ pub struct Stretch {
     pub ends: [(Var, Prim, Site); 2],
     /// How many there are.
     pub equations: usize,
-    /// Bytes that would not be held.
+    /// Bytes of residuals that would not be kept.
     pub nbytes: usize,
     /// The part of the forward program's work that would be done again.
     pub work: f64,
@@ -54,7 +54,7 @@ pub struct Stretch {
 #[derive(Debug, Clone)]
 pub struct Report {
     /// What it holds, each value once.
-    pub held: Vec<Held>,
+    pub residuals: Vec<Residual>,
     /// For each leaf, whether its cotangent was computed; `None` where it has none.
     pub computed: Vec<Option<bool>>,
     /// How many equations the program has.
@@ -98,7 +98,7 @@ impl Subject<'_> {
         let first = program.num_inputs();
         let avoided = || (first..program.num_vars()).filter(|&v| !needed[v]);
         Report {
-            held: self.held(),
+            residuals: self.residuals(),
             computed,
             equations: program.eqns().len(),
             equations_avoided: avoided().count(),
@@ -111,7 +111,8 @@ impl Subject<'_> {
         }
     }
 
-    fn held(&self) -> Vec<Held> {
+    /// What it holds, and what for.
+    fn residuals(&self) -> Vec<Residual> {
         let program = self.program;
         let count = program.num_inputs() - self.residuals.len();
         let mut readers: Vec<(u32, u32)> = vec![(u32::MAX, 0); program.num_inputs()];
@@ -127,7 +128,7 @@ impl Subject<'_> {
         let forward = self.forward;
         let results = self.outputs;
         let mut seen: FastMap<usize, ()> = FastMap::default();
-        let mut held = Vec::with_capacity(self.residuals.len());
+        let mut residuals = Vec::with_capacity(self.residuals.len());
         for (i, residual) in self.residuals.iter().enumerate() {
             let address = residual.value().map(|v| v.as_ptr() as usize);
             let is_new = address.is_none_or(|a| seen.insert(a, ()).is_none());
@@ -143,7 +144,7 @@ impl Subject<'_> {
                 .eqns()
                 .get(reader as usize)
                 .map(|e| (e.prim, reader));
-            held.push(Held {
+            residuals.push(Residual {
                 input: count + i,
                 aval: residual.aval().clone(),
                 nbytes: if is_new { residual.nbytes() } else { 0 },
@@ -153,7 +154,7 @@ impl Subject<'_> {
                 leaves: users.of(count + i),
             });
         }
-        held
+        residuals
     }
 
     /// Which leaves' cotangents need which variable of the program.
@@ -244,7 +245,7 @@ fn in_order(forward: &Program, results: usize) -> (Vec<usize>, Vec<bool>) {
 }
 
 /// Where a checkpoint would free the most. The program is cut where little is alive, and of the stretches
-/// between two cuts those that free the most come first. What a checkpoint needs from before is held
+/// between two cuts those that free the most come first. What a checkpoint needs from before is kept
 /// instead, and so is what comes after it reads.
 fn stretches(forward: &Program, results: usize) -> Vec<Stretch> {
     let (first, count) = (forward.num_inputs(), forward.eqns().len());
@@ -253,15 +254,15 @@ fn stretches(forward: &Program, results: usize) -> Vec<Stretch> {
     for (i, &k) in order.iter().enumerate() {
         at[k] = i;
     }
-    let held: Vec<usize> = (forward.outs()[results..].iter())
+    let residuals: Vec<usize> = (forward.outs()[results..].iter())
         .filter_map(|&v| (v as usize).checked_sub(first))
         .collect();
-    if held.is_empty() {
+    if residuals.is_empty() {
         return Vec::new();
     }
-    let mut is_held = vec![false; forward.num_vars()];
+    let mut is_residual = vec![false; forward.num_vars()];
     for &v in &forward.outs()[results..] {
-        is_held[v as usize] = true;
+        is_residual[v as usize] = true;
     }
     // Behind which position a result is not read any more.
     let mut last: Vec<usize> = at.clone();
@@ -300,7 +301,7 @@ fn stretches(forward: &Program, results: usize) -> Vec<Stretch> {
             if share > PART {
                 break;
             }
-            let inside = held.iter().filter(|&&k| (from..to).contains(&at[k]));
+            let inside = residuals.iter().filter(|&&k| (from..to).contains(&at[k]));
             let freed: usize = inside.filter(|&&k| last[k] < to).map(|&k| nbytes(k)).sum();
             let mut needed = 0;
             pair += 1;
@@ -310,7 +311,7 @@ fn stretches(forward: &Program, results: usize) -> Vec<Stretch> {
                         .checked_sub(first)
                         .is_none_or(|of| at[of] < from);
                     if before
-                        && !is_held[a as usize]
+                        && !is_residual[a as usize]
                         && forward.literal(a).is_none()
                         && met[a as usize] != pair
                     {

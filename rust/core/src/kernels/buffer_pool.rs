@@ -31,12 +31,12 @@ const HUGE: usize = 4 << 20;
 /// three quarters of one.
 struct Pool {
     free: Vec<(usize, Vec<usize>)>,
-    held: usize,
+    nbytes: usize,
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool {
     free: Vec::new(),
-    held: 0,
+    nbytes: 0,
 });
 
 impl Pool {
@@ -60,8 +60,8 @@ pub fn lock_pool() -> impl Sized {
 }
 
 /// Bytes that the pool holds at the moment for reuse.
-pub fn pool_held() -> usize {
-    pool().held
+pub fn pooled_bytes() -> usize {
+    pool().nbytes
 }
 
 /// Gives every free block back to the system.
@@ -72,7 +72,7 @@ pub fn release_pool() {
             free(block, capacity);
         }
     }
-    pool.held = 0;
+    pool.nbytes = 0;
 }
 
 /// Sees that so many bytes can be had, for code that would not survive it if they could not.
@@ -206,7 +206,7 @@ pub(super) fn take(bytes: usize) -> Result<(*mut u8, usize)> {
     if capacity >= POOLED {
         let mut pool = pool();
         if let Some(block) = pool.of(capacity).pop() {
-            pool.held -= capacity;
+            pool.nbytes -= capacity;
             return Ok((block as *mut u8, capacity));
         }
     }
@@ -224,15 +224,15 @@ pub(super) unsafe fn give(block: *mut u8, capacity: usize) {
     let mut unused: Vec<(usize, usize)> = Vec::new();
     let mut pool = pool();
     pool.of(capacity).push(block as usize);
-    pool.held += capacity;
-    while pool.held > LIMIT {
+    pool.nbytes += capacity;
+    while pool.nbytes > LIMIT {
         // The size that was used last comes last, and fits alone.
         let (capacity, blocks) = &mut pool.free[0];
         let capacity = *capacity;
         match blocks.pop() {
             Some(block) => {
                 unused.push((block, capacity));
-                pool.held -= capacity;
+                pool.nbytes -= capacity;
             }
             None => drop(pool.free.remove(0)),
         }
@@ -250,7 +250,7 @@ mod tests {
     fn pool_of(capacities: &[usize]) -> Pool {
         let mut pool = Pool {
             free: Vec::new(),
-            held: 0,
+            nbytes: 0,
         };
         for &capacity in capacities {
             pool.of(capacity);
@@ -287,7 +287,7 @@ mod tests {
                 block.add(bytes - 1).write(1);
                 give(block, capacity);
             }
-            assert!(pool_held() <= LIMIT);
+            assert!(pooled_bytes() <= LIMIT);
         }
         assert!(take(usize::MAX).is_err());
         assert!(take(1 << 60).is_err());

@@ -38,7 +38,7 @@ struct Plans<T: FftNum> {
     complex: HashMap<(usize, bool), Arc<dyn Fft<T>>>,
     forward: HashMap<usize, Arc<dyn RealToComplex<T>>>,
     inverse: HashMap<usize, Arc<dyn ComplexToReal<T>>>,
-    held: usize,
+    lengths: usize,
 }
 
 type Kept<T> = Mutex<Option<Plans<T>>>;
@@ -66,7 +66,7 @@ trait Real: FftNum + Element {
     /// Looks up or makes a plan.
     fn plan<P>(len: usize, find: impl FnOnce(&mut Plans<Self>) -> Result<(P, bool)>) -> Result<P> {
         let mut kept = Self::kept().lock().unwrap_or_else(PoisonError::into_inner);
-        let full = kept.as_ref().is_some_and(|p| p.held + len > KEPT);
+        let full = kept.as_ref().is_some_and(|p| p.lengths + len > KEPT);
         if full {
             *kept = None;
         }
@@ -74,10 +74,10 @@ trait Real: FftNum + Element {
             complex: HashMap::new(),
             forward: HashMap::new(),
             inverse: HashMap::new(),
-            held: 0,
+            lengths: 0,
         });
         let (plan, new) = find(plans)?;
-        plans.held += if new { len } else { 0 };
+        plans.lengths += if new { len } else { 0 };
         Ok(plan)
     }
 

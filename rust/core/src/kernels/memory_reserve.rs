@@ -18,7 +18,7 @@ const SIZES: [usize; 4] = [64 << 20, 32 << 20, 16 << 20, 8 << 20];
 const ALIGN: usize = 16;
 
 /// The address of what is set aside, plus its place in [`SIZES`] counted from one; zero for nothing.
-static HELD: AtomicUsize = AtomicUsize::new(0);
+static RESERVED: AtomicUsize = AtomicUsize::new(0);
 
 /// The system's allocator with a reserve behind it, for `#[global_allocator]`: too little memory for a list of
 /// equations or a part of a plan is [`Error::Memory`](crate::error::Error::Memory) then, and does not end the process.
@@ -86,9 +86,9 @@ pub fn set_aside() {
 
 /// Sets it aside, if there is none.
 fn renew() -> Reserve {
-    let held = HELD.load(Ordering::Relaxed);
-    if held != 0 {
-        return of_size(place_of(held));
+    let reserved = RESERVED.load(Ordering::Relaxed);
+    if reserved != 0 {
+        return of_size(place_of(reserved));
     }
     for place in 0..SIZES.len() {
         // SAFETY: the size is not zero.
@@ -96,8 +96,8 @@ fn renew() -> Reserve {
         if block.is_null() {
             continue;
         }
-        let held = block as usize + place + 1;
-        let taken = HELD.compare_exchange(0, held, Ordering::AcqRel, Ordering::Relaxed);
+        let reserved = block as usize + place + 1;
+        let taken = RESERVED.compare_exchange(0, reserved, Ordering::AcqRel, Ordering::Relaxed);
         if taken.is_err() {
             // SAFETY: it is ours; another thread was faster.
             unsafe { System.dealloc(block, reserve(place)) };
@@ -107,9 +107,9 @@ fn renew() -> Reserve {
     Reserve::Nothing
 }
 
-/// The place in [`SIZES`] of what is held.
-fn place_of(held: usize) -> usize {
-    held % ALIGN - 1
+/// The place in [`SIZES`] of the size that is reserved.
+fn place_of(reserved: usize) -> usize {
+    reserved % ALIGN - 1
 }
 
 fn of_size(place: usize) -> Reserve {
@@ -126,11 +126,16 @@ fn give_up(wanted: usize) -> bool {
     if wanted > SIZES[0] {
         return false;
     }
-    let held = HELD.swap(0, Ordering::AcqRel);
-    if held != 0 {
+    let reserved = RESERVED.swap(0, Ordering::AcqRel);
+    if reserved != 0 {
         memory_ended(wanted);
         // SAFETY: it was set aside with this layout, and whoever swaps it out owns it.
-        unsafe { System.dealloc((held & !(ALIGN - 1)) as *mut u8, reserve(place_of(held))) };
+        unsafe {
+            System.dealloc(
+                (reserved & !(ALIGN - 1)) as *mut u8,
+                reserve(place_of(reserved)),
+            )
+        };
     }
     // Without one, another thread may have given it back just now.
     true

@@ -29,7 +29,9 @@ mod view;
 mod window;
 
 pub use buffer::{Element, Storage, Value};
-pub use buffer_pool::{ALIGN, empty_list, kept_beside, lock_pool, pool_held, release_pool, spare};
+pub use buffer_pool::{
+    ALIGN, empty_list, kept_beside, lock_pool, pooled_bytes, release_pool, spare,
+};
 pub use conv::conv;
 pub use ctx::Ctx;
 pub use finite::{Look, contiguous, first_found, for_each};

@@ -346,7 +346,7 @@ impl<'v, 'a> Closing<'v, 'a> {
         let mut kept = Vec::new();
         if self.scope.tag == RUN {
             let (vars, count) = (&self.vars, self.inputs.len());
-            kept = held_elsewhere(self.visited, outputs);
+            kept = shared_elsewhere(self.visited, outputs);
             kept.retain(|a| self.scope.role(a) == Role::Equation && !vars.is_input(a.id(), count));
             outs.extend(kept.iter().map(|a| vars.get(a.id())));
         }
@@ -372,7 +372,7 @@ fn unknown(array: &Array) -> Error {
 
 /// Pending arrays on the way that somebody else holds, too: he is likely to ask for more of them, as
 /// a loop does that looks at its state in every step, and should not start from the beginning then.
-fn held_elsewhere(visited: &[Visited<'_>], outputs: &[&Array]) -> Vec<Array> {
+fn shared_elsewhere(visited: &[Visited<'_>], outputs: &[&Array]) -> Vec<Array> {
     let mut uses: FastMap<u64, usize> = FastMap::default();
     for (array, inputs) in visited {
         let copies = 1 + usize::from(matches!(inputs, NodeInputs::Copied(_)));

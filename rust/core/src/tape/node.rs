@@ -89,7 +89,7 @@ pub(crate) enum Op {
     /// One output of a program that was applied: which one, which application it was, and where to note
     /// that it was computed.
     Output(Arc<Program>, u32, u64, Option<Arc<Marks>>),
-    /// What several outputs of an application have in common: its inputs, held once for all of them. It has
+    /// What several outputs of an application have in common: its inputs, kept once for all of them. It has
     /// no value.
     Call(Arc<Program>, u64),
 }
@@ -157,7 +157,7 @@ impl Array {
     }
 
     /// Whether no derivative passes through it: all that it depends on is constant or was detached, although
-    /// its history may be kept (see [`Hold`]).
+    /// its history may be kept (see [`KeepHistory`]).
     pub fn is_detached(&self) -> bool {
         self.0.cut
     }
@@ -418,8 +418,8 @@ impl Node {
         if program.outs().len() > 1 {
             let op = Op::Call(Arc::clone(program), call);
             let aval = Aval::scalar(DType::F64);
-            let held = Node::make(op, None, aval, (tag, cut), depth, || shared, site);
-            shared = SmallVec::from_iter([Array(held)]);
+            let common = Node::make(op, None, aval, (tag, cut), depth, || shared, site);
+            shared = SmallVec::from_iter([Array(common)]);
         }
         (program.outs().iter().enumerate())
             .map(|(i, &out)| {
@@ -509,7 +509,7 @@ impl Drop for Node {
     /// A long chain must not be dropped by recursion: each drop would be a frame of the stack.
     fn drop(&mut self) {
         let inputs = self.edges.get_mut();
-        // Most inputs are held by somebody else, too, and then there is nothing to walk along.
+        // Most inputs have other owners, too, and then there is nothing to walk along.
         while let Some(Array(input)) = inputs.pop() {
             if let Some(mut last) = Shared::into_unique(input) {
                 let mut work = mem::take(inputs);

@@ -45,7 +45,7 @@ thread_local! {
 /// Notes what happens in this thread, until it is dropped.
 pub struct EscapeLog {
     before: Option<Escapes>,
-    _hold: tape::Hold,
+    _history: tape::KeepHistory,
 }
 
 impl EscapeLog {
@@ -53,7 +53,7 @@ impl EscapeLog {
     pub fn begin(recording: &Recording) -> EscapeLog {
         EscapeLog {
             before: ESCAPES.replace(Some(Escapes::default())),
-            _hold: tape::Hold::new(recording),
+            _history: tape::KeepHistory::new(recording),
         }
     }
 
@@ -142,14 +142,15 @@ pub fn left(py: Python<'_>, what: &str) -> PyErr {
     )
 }
 
-/// Whether only the preparation follows an array, and no gradient inside it.
-pub fn is_only_held(array: &Array) -> bool {
-    is_held(array) && !tape::is_followed(array)
+/// Whether an array depends on arguments of the function that is being prepared, and no gradient inside it
+/// differentiates the array: a replay has to compute it, and that is all.
+pub fn is_replayed_only(array: &Array) -> bool {
+    keeps_history(array) && !tape::is_followed(array)
 }
 
 /// Whether an array depends on the arguments of the function that is being prepared.
-pub fn is_held(array: &Array) -> bool {
-    is_on() && tape::held_by(array).is_some()
+pub fn keeps_history(array: &Array) -> bool {
+    is_on() && tape::keeps_history(array)
 }
 
 /// Whether reading an array would lose something: a derivative, or what a replay has to follow. What was
@@ -160,7 +161,7 @@ pub fn is_followed(array: &Array) -> bool {
 
 /// Refuses what a replay would not repeat.
 pub fn expect_free(py: Python<'_>, array: &Array, what: &str) -> PyResult<()> {
-    if is_held(array) {
+    if keeps_history(array) {
         return Err(left(py, what));
     }
     Ok(())
@@ -185,7 +186,7 @@ pub fn compute(py: Python<'_>, array: &Array) -> PyResult<Value> {
 
 /// Refuses to lose a derivative in silence.
 pub fn refuse_active(py: Python<'_>, array: &Array, what: &str, instead: &str) -> PyResult<()> {
-    if is_only_held(array) {
+    if is_replayed_only(array) {
         return Err(left(py, what));
     }
     if is_followed(array) {
@@ -205,7 +206,7 @@ pub fn refuse_active(py: Python<'_>, array: &Array, what: &str, instead: &str) -
 /// The value of an array decides which way the code takes.
 pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
     let value = compute(py, array)?;
-    if is_held(array) {
+    if keeps_history(array) {
         note(|escapes| {
             if !escapes
                 .value_guards
@@ -222,7 +223,7 @@ pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
 /// The value of an array leaves for Python: integers and booleans as a decision, others not
 /// at all.
 pub fn leave(py: Python<'_>, array: &Array) -> PyResult<Value> {
-    if !is_held(array) {
+    if !keeps_history(array) {
         return compute(py, array);
     }
     if matches!(array.dtype().kind(), Kind::Bool | Kind::Integer) {
@@ -236,14 +237,14 @@ pub fn leave(py: Python<'_>, array: &Array) -> PyResult<Value> {
 
 /// An array is computed for the errors that this may lead to.
 pub fn root(array: &Array) {
-    if is_held(array) {
+    if keeps_history(array) {
         note(|escapes| escapes.roots.push(array.clone()));
     }
 }
 
 /// An error that depends on values; code that catches it takes a way that nothing guards.
 pub fn failed(error: &PyErr, py: Python<'_>, array: &Array) {
-    if is_held(array) {
+    if keeps_history(array) {
         let _ = refusal(
             py,
             &format!(

@@ -38,7 +38,7 @@ pub fn given_out<'py>(
         ));
     }
     // Integers and booleans decide: which elements of a plain array, how many steps.
-    let decides = escapes::is_only_held(&array) && !array.dtype().is_inexact(); // guarded by `force`
+    let decides = escapes::is_replayed_only(&array) && !array.dtype().is_inexact(); // guarded by `force`
     // Without elements there is no gradient to drop.
     if array.aval().size() > 0 && !decides {
         refuse_active(
@@ -79,7 +79,7 @@ pub fn item<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> 
 /// piecewise constant: while a function is prepared, a decision.
 pub fn whole<'py>(py: Python<'py>, array: &Array, round: Prim) -> PyResult<Bound<'py, PyAny>> {
     let is_float = array.dtype().kind() == Kind::Float;
-    if !escapes::is_held(array) || !is_float || array.aval().size() != 1 {
+    if !escapes::keeps_history(array) || !is_float || array.aval().size() != 1 {
         return item(py, array);
     }
     let rounded = Array::apply(round, Params::None, &[array]).or_raise()?;

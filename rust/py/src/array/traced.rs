@@ -2,7 +2,7 @@
 
 use cotan::Array;
 use cotan::aval::Kind;
-use cotan::tape::held_by;
+use cotan::tape::keeps_history;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -31,7 +31,7 @@ pub fn expect_no_variable(array: &Array) -> PyResult<()> {
         Kind::Integer => array.shape().is_empty(),
         _ => false,
     };
-    if !is_tracing() || decides || held_by(array).is_none() {
+    if !is_tracing() || decides || !keeps_history(array) {
         return Ok(());
     }
     Err(PyTypeError::new_err(format!(

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cotan::Array;
 use cotan::kernels::Value;
-use cotan::tape::held_by;
+use cotan::tape::keeps_history;
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -115,7 +115,7 @@ impl PyPrepared {
         let args = &self.with_constants(py, args)?;
         let taken = self.take(py, args)?;
         // What is recorded around it goes on through the function itself.
-        let goes_on = |a: &Array| a.is_active() || held_by(a).is_some();
+        let goes_on = |a: &Array| a.is_active() || keeps_history(a);
         if crate::array::escapes::is_on() || taken.leaves.iter().any(|l| goes_on(&l.array)) {
             return self.unprepared(py, args, out);
         }

@@ -1,7 +1,7 @@
 //! Collects the facts about a pullback, the values that it keeps and why, for `Pullback.report`.
 
 use cotan::autodiff::Pullback;
-use cotan::inspect::{Held, Source, Stretch};
+use cotan::inspect::{Residual, Source, Stretch};
 use cotan::prim::{Prim, Site, Var};
 use cotan::program::FastMap;
 use cotan::{Aval, Program};
@@ -73,8 +73,8 @@ impl Facts<'_> {
                 Ok(((self.leaf)(i), aval.dtype.numpy_name(), shape, *state))
             })
             .collect::<PyResult<_>>()?;
-        let held: Vec<_> = (report.held.iter())
-            .map(|h| self.held(py, h, &mut places))
+        let residuals: Vec<_> = (report.residuals.iter())
+            .map(|r| self.residual(py, r, &mut places))
             .collect::<PyResult<_>>()?;
         let checkpoints: Vec<_> = (report.checkpoints.iter())
             .map(|s| stretch(s, &mut places))
@@ -84,7 +84,7 @@ impl Facts<'_> {
             .collect();
         let facts = PyDict::new(py);
         facts.set_item("arguments", arguments)?;
-        facts.set_item("held", held)?;
+        facts.set_item("held", residuals)?;
         facts.set_item("held_bytes", core.nbytes())?;
         facts.set_item("equations", report.equations)?;
         facts.set_item("equations_avoided", report.equations_avoided)?;
@@ -99,13 +99,13 @@ impl Facts<'_> {
         hooks::REPORT.get(py)?.call1((facts,))
     }
 
-    fn held<'py>(
+    fn residual<'py>(
         &self,
         py: Python<'py>,
-        held: &Held,
+        residual: &Residual,
         places: &mut Places,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        let (kind, name, place) = match held.source {
+        let (kind, name, place) = match residual.source {
             Source::Input(i) => match (self.input)(i) {
                 path if path.is_empty() => ("constant", String::new(), None),
                 path => ("argument", path, None),
@@ -115,17 +115,17 @@ impl Facts<'_> {
             }
             Source::Unknown => ("unknown", String::new(), None),
         };
-        let leaves: Vec<&str> = (held.leaves.iter())
+        let leaves: Vec<&str> = (residual.leaves.iter())
             .map(|&leaf| (self.leaf)(self.slots[leaf]))
             .collect();
-        let reader = held
+        let reader = residual
             .reader
             .map(|(prim, site)| (prim.name(), places.of(site)));
-        let shape = PyTuple::new(py, held.aval.shape.iter())?;
-        let dtype = held.aval.dtype.numpy_name();
-        let what = (kind, name, dtype, shape, held.nbytes, place);
-        let why = (reader, held.readers, leaves);
-        (held.input, what, why).into_pyobject(py)
+        let shape = PyTuple::new(py, residual.aval.shape.iter())?;
+        let dtype = residual.aval.dtype.numpy_name();
+        let what = (kind, name, dtype, shape, residual.nbytes, place);
+        let why = (reader, residual.readers, leaves);
+        (residual.input, what, why).into_pyobject(py)
     }
 }
 

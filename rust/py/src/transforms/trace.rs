@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use cotan::autodiff;
 use cotan::prim::Lines;
 use cotan::program::{FastMap, literal_of};
-use cotan::tape::Hold;
+use cotan::tape::KeepHistory;
 use cotan::{Array, Recording};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -92,7 +92,7 @@ pub fn trace<'py>(
     let inputs = Inputs::new(&recording, &f, &args, None, true)?;
     let y = {
         // Also what is detached is to be computed from the arguments of each call.
-        let _tracing = (Tracing::enter(), Hold::new(&recording));
+        let _tracing = (Tracing::enter(), KeepHistory::new(&recording));
         inputs.call(&f)?
     };
     let mut results = Flattener::new(Borrow::Copy, true, false);
@@ -158,7 +158,7 @@ pub fn record(
         .map(|(i, l)| (i, recording.leaf(&l.array)))
         .collect();
     let y = {
-        let _tracing = (Tracing::enter(), Hold::new(&recording));
+        let _tracing = (Tracing::enter(), KeepHistory::new(&recording));
         inputs.call(f)?
     };
     let mut results = Flattener::new(Borrow::Copy, true, false);

@@ -33,7 +33,7 @@ pub(super) fn take() -> Result<()> {
     if TAKEN.get() {
         return Ok(());
     }
-    let _held = lock();
+    let _guard = lock();
     if !can_be_mapped(PLENTY) {
         spare(room())?;
     }
