@@ -11,7 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import AnyArray
+from cotan._src.runtime.typing import AnyArray, NDArray
 from cotan._src.state.bitwise_equal import same_bits
 from cotan._src.state.slots import ABSENT, MAX_PARTS, Part, Parts, Saved, Slot
 
@@ -62,13 +62,14 @@ class SmallBuffer(Slot):
         return [(i, None) for i in np.ndindex(now.shape)
                 if not same_bits(was[(*i, ...)], now[(*i, ...)])]  # fmt: skip
 
-    def _values(self, array: Any) -> Any:
-        return array
+    def _values(self, array: Any) -> NDArray:
+        values: NDArray = array
+        return values
 
-    def read_part(self, part: Part, _begin: int | None) -> Any:
+    def read_part(self, part: Part, _begin: int | None) -> object:
         return self.read(True) if part is None else self.array[part]
 
-    def write_part(self, part: Part, _begin: int | None, value: Any) -> None:
+    def write_part(self, part: Part, _begin: int | None, value: object) -> None:
         self.array[... if part is None else part] = value
 
     def values_in(self, part: Part, value: Any) -> Iterable[object]:
@@ -96,7 +97,7 @@ class ArraySlot(SmallBuffer):
         is_less = _core.is_active(saved) and not _core.is_active(self.array)
         return not is_less and same_bits(_core.value(saved), _core.value(self.array))
 
-    def _values(self, array: Any) -> Any:
+    def _values(self, array: AnyArray) -> NDArray:
         return _core.value(array)
 
     def values_in(self, _part: Part, _value: object) -> Iterable[object]:
@@ -173,7 +174,7 @@ class StateSlot(Slot):
     def restore(self, saved: Saved) -> None:
         self._put(saved)
 
-    def changes(self, _held: Any) -> Parts:
+    def changes(self, _held: Saved) -> Parts:
         return []
 
 

@@ -18,7 +18,7 @@ class CallbackProbe:
         self._function = function
         self.captures_active = False
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         y = self._function(*args, **kwargs)
         if contains_active(y):
             self.captures_active = True
@@ -28,7 +28,7 @@ class CallbackProbe:
         return getattr(self._function, name)
 
 
-def probed(function: Any) -> Any:
+def probed(function: object) -> object:
     """Wrap a function in a probe; give back what is not callable."""
     return CallbackProbe(function) if callable(function) else function
 

@@ -84,7 +84,7 @@ class EdgeKind(Enum):
 class Edge(NamedTuple):
     """A value, and where it is held: `key` of `owner` (in sets and arrays the position)."""
 
-    owner: Any
+    owner: object
     kind: EdgeKind
     key: Any
     value: Any
@@ -180,7 +180,7 @@ class Policy:
         if cls in self._known:
             return self._known[cls]
         sort = next((s for s in _sorts() if issubclass(cls, s)), object)
-        collections: list[tuple[type, Any]] = []
+        collections: list[tuple[type, type]] = []
         for base in (dict, set, list, deque):
             if issubclass(cls, base):
                 builtin = (c for c in cls.__mro__ if c.__module__ in {"builtins", "collections"})
@@ -253,7 +253,7 @@ class Policy:
         return self._item_edges(value, list(methods.__iter__(value)))
 
     def _item_edges(
-        self, owner: Any, items: Collection[Any], keys: Iterable[Any] | None = None
+        self, owner: object, items: Collection[object], keys: Iterable[object] | None = None
     ) -> Iterable[Edge]:
         # Long lists of numbers are common, and quickly told.
         if len(items) > self.longest or ATOMS.issuperset(map(type, items)):
@@ -283,7 +283,7 @@ class Walk:
         It may change while it is looked at by the consumer: edges are followed afterwards.
         """
         policy, seen = self._policy, self.seen
-        waiting: deque[Any] = deque(roots)
+        waiting: deque[object] = deque(roots)
         while waiting and len(seen) < policy.bound:
             value = waiting.popleft()
             kind = type(value)
@@ -316,7 +316,7 @@ def default_edges(function: FunctionType) -> Iterator[Edge]:
     yield Edge(function, EdgeKind.DEFAULT, "__kwdefaults__", function.__kwdefaults__)
 
 
-def named_edges(members: dict[str, Any], kind: EdgeKind, names: Iterable[str]) -> Iterator[Edge]:
+def named_edges(members: dict[str, object], kind: EdgeKind, names: Iterable[str]) -> Iterator[Edge]:
     """Give the members of a dictionary that have one of the names, in the order of the names."""
     return (Edge(members, kind, name, members[name]) for name in names if name in members)
 
@@ -372,7 +372,7 @@ def reference_edges(value: Any, sort: type) -> Iterator[Edge]:
         yield Edge(value, EdgeKind.REFERENCE, "", value.get(None))
 
 
-def members_of(value: Any) -> dict[str, Any] | None:
+def members_of(value: object) -> dict[str, object] | None:
     """Give the `__dict__` of an object, None without one; no code of its class runs."""
     if type(value) is threading.local:
         return vars(value)  # of this thread

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from operator import is_
-from types import CellType, GeneratorType, MappingProxyType
+from types import CellType, GeneratorType, MappingProxyType, MemberDescriptorType
 from typing import Any, TypeAlias
 
 from cotan import _core
@@ -69,11 +69,11 @@ class Slot:
         """Give the parts that differ from what was read."""
         return [] if self.matches(saved) else [(None, None)]
 
-    def read_part(self, _part: Part, _begin: int | None) -> Any:
+    def read_part(self, _part: Part, _begin: int | None) -> object:
         """Give what a part holds, `ABSENT` if it is gone."""
         return self.read(True)
 
-    def write_part(self, _part: Part, _begin: int | None, value: Any) -> None:
+    def write_part(self, _part: Part, _begin: int | None, value: object) -> None:
         """Write to a part that is still there."""
         self.restore(value)
 
@@ -125,7 +125,7 @@ class CellSlot(ObjectSlot):
             self._cell.cell_contents = saved
 
 
-_CONTENTS: Any = vars(CellType)["cell_contents"].__get__
+_CONTENTS: Callable[[CellType], object] = vars(CellType)["cell_contents"].__get__
 
 
 class ContextSlot(ObjectSlot):
@@ -133,7 +133,7 @@ class ContextSlot(ObjectSlot):
 
     name = "a context variable"
 
-    def __init__(self, variable: ContextVar[Any]) -> None:
+    def __init__(self, variable: ContextVar[object]) -> None:
         super().__init__(variable.get)
         self._variable = variable
 
@@ -146,7 +146,7 @@ class ContextSlot(ObjectSlot):
 class GlobalSlot(ObjectSlot):
     """A global that a function assigns to, or that holds an iterator."""
 
-    def __init__(self, names: dict[str, Any], name: str) -> None:
+    def __init__(self, names: dict[str, object], name: str) -> None:
         super().__init__(partial(names.get, name, ABSENT))
         self._names, self._name = names, name
 
@@ -160,7 +160,7 @@ class GlobalSlot(ObjectSlot):
 class DescriptorSlot(ObjectSlot):
     """An attribute in `__slots__`, accessed by its descriptor: no code of the class runs."""
 
-    def __init__(self, descriptor: Any, owner: Any) -> None:
+    def __init__(self, descriptor: MemberDescriptorType, owner: object) -> None:
         super().__init__(partial(descriptor.__get__, owner))
         self._descriptor, self._owner = descriptor, owner
 
@@ -174,10 +174,10 @@ class DescriptorSlot(ObjectSlot):
 class _Ends:
     """What is saved of a long collection: its length, the first four items and the last four."""
 
-    def __init__(self, items: Any, kind: Methods) -> None:
+    def __init__(self, items: Collection[object], kind: Methods) -> None:
         self.length: int = kind.__len__(items)
         self.first = list(islice(kind.__iter__(items), 4))
-        backwards: Iterable[Any] = () if kind is set else kind.__reversed__(items)
+        backwards: Iterable[object] = () if kind is set else kind.__reversed__(items)
         self.last = list(islice(backwards, 4))
 
     def __len__(self) -> int:
@@ -231,7 +231,7 @@ class SequenceSlot(Slot):
         at = len(saved) - len(saved.last)
         return all(self._at(at + i) is v for i, v in enumerate(reversed(saved.last)))
 
-    def _at(self, i: int) -> Any:
+    def _at(self, i: int) -> object:
         return self._kind.__getitem__(self._items, i)
 
     def changes(self, saved: Saved) -> Parts:
@@ -247,14 +247,14 @@ class SequenceSlot(Slot):
                 return [(i, None) for i in indices]
         return [(None, None)]
 
-    def read_part(self, part: Part, begin: Any) -> Any:
+    def read_part(self, part: Part, begin: Any) -> object:
         if part is None:
             return self.read(True)
         if part is _GROWN:
             return [self._at(i) for i in range(begin, self._length())]
         return self._at(part) if part < self._length() else ABSENT
 
-    def values_in(self, part: Part, value: Any) -> Any:
+    def values_in(self, part: Part, value: Any) -> Iterable[object]:
         return value if part is None or part is _GROWN else [value]
 
     def write_part(self, part: Part, begin: Any, value: Any) -> None:
@@ -267,14 +267,14 @@ class SequenceSlot(Slot):
                 self._kind.__setitem__(self._items, i, v)
 
 
-def _alike(saved: Saved, now: Any) -> tuple[Any, Any]:
+def _alike(saved: Saved, now: Saved) -> tuple[Saved, Saved]:
     """Give both as ends if one of them is."""
     if isinstance(saved, _Ends) or isinstance(now, _Ends):
         saved, now = (x if isinstance(x, _Ends) else _Ends(x, type(x)) for x in (saved, now))
     return saved, now
 
 
-def _has_grown(saved: Saved, now: Any) -> bool:
+def _has_grown(saved: Saved, now: Saved) -> bool:
     """Say whether a longer list seems to begin with the old items; derivatives need no more."""
     if isinstance(saved, _Ends) or isinstance(now, _Ends) or len(saved) <= MAX_PARTS:
         return _is_beginning(saved, now)
@@ -282,7 +282,7 @@ def _has_grown(saved: Saved, now: Any) -> bool:
     return all(saved[i] is now[i] for i in ends)
 
 
-def _is_beginning(saved: Saved, now: Any) -> bool:
+def _is_beginning(saved: Saved, now: Saved) -> bool:
     """Say whether a collection is the same as another or its beginning, as far as is saved."""
     saved, now = _alike(saved, now)
     if not isinstance(saved, _Ends):
@@ -296,7 +296,7 @@ def _is_beginning(saved: Saved, now: Any) -> bool:
 class SetSlot(Slot):
     """The items of a set, compared by identity: nothing is hashed, except to restore it."""
 
-    def __init__(self, items: Any, _kind: Methods = set) -> None:
+    def __init__(self, items: set[object], _kind: Methods = set) -> None:
         self._items = items
         self.name = f"a set of more than {_LONG} items"
 
@@ -323,8 +323,9 @@ class SetSlot(Slot):
         is_plain = kind.__iter__ is set.__iter__ and kind.__len__ is set.__len__
         return (self._items,) if is_plain and not self.is_long() else None
 
-    def values_in(self, _part: Part, value: Any) -> Any:
-        return value
+    def values_in(self, _part: Part, value: Any) -> Iterable[object]:
+        items: Iterable[object] = value
+        return items
 
     def restore(self, saved: Saved) -> None:
         if isinstance(saved, _Ends):
@@ -362,7 +363,7 @@ class DictSlot(Slot):
         return (_core.same_items(list(saved), list(keys))
                 and _core.same_items(list(saved.values()), list(values)))  # fmt: skip
 
-    def _live_items(self) -> tuple[Any, Any]:
+    def _live_items(self) -> tuple[Collection[object], Collection[object]]:
         return self._kind.keys(self._items), self._kind.values(self._items)
 
     def live_items(self) -> tuple[Collection[object], ...] | None:
@@ -388,10 +389,10 @@ class DictSlot(Slot):
         for key in newest[:extra]:
             self._delete(key)
 
-    def _delete(self, key: Any) -> None:
+    def _delete(self, key: Part) -> None:
         self._kind.pop(self._items, key, None)
 
-    def _set(self, key: Any, value: Any) -> None:
+    def _set(self, key: Part, value: object) -> None:
         self._kind.__setitem__(self._items, key, value)
 
     def changes(self, saved: Saved) -> Parts:
@@ -412,15 +413,15 @@ class DictSlot(Slot):
             keys = [k for k, v in now.items() if saved.get(k, ABSENT) is not v]
         return [(key, None) for key in keys[:MAX_PARTS]]
 
-    def read_part(self, part: Part, _begin: int | None) -> Any:
+    def read_part(self, part: Part, _begin: int | None) -> object:
         return self._kind.get(self._items, part, ABSENT)
 
-    def write_part(self, part: Part, _begin: int | None, value: Any) -> None:
+    def write_part(self, part: Part, _begin: int | None, value: object) -> None:
         if self.read_part(part, None) is not ABSENT and value is not ABSENT:
             self._set(part, value)
 
 
-def _is_same_mapping(saved: dict[Any, Any], now: dict[Any, Any]) -> bool:
+def _is_same_mapping(saved: dict[object, object], now: dict[object, object]) -> bool:
     """Say whether the items of one mapping are the beginning of those of the other."""
     return all(map(is_, saved, now)) and all(map(is_, saved.values(), now.values()))
 
@@ -443,13 +444,13 @@ class ClassSlot(DictSlot):
             if now.get(key, ABSENT) is not value:
                 self._set(key, value)
 
-    def _delete(self, key: Any) -> None:
+    def _delete(self, key: Part) -> None:
         type.__delattr__(self._cls, key)
 
-    def _set(self, key: Any, value: Any) -> None:
+    def _set(self, key: Part, value: object) -> None:
         type.__setattr__(self._cls, key, value)
 
-    def read_part(self, part: Part, _begin: int | None) -> Any:
+    def read_part(self, part: Part, _begin: int | None) -> object:
         return self._items.get(part, ABSENT)
 
 
@@ -462,7 +463,7 @@ class IteratorSlot(Slot):
     name = "an iterator or a generator"
     has_parts = False  # What it gave is not known.
 
-    def __init__(self, iterator: Any, slot: Slot | None = None, part: Any = None) -> None:
+    def __init__(self, iterator: object, slot: Slot | None = None, part: Part = None) -> None:
         self._first = self._now = iterator
         self._place, self._part = slot, part
 
@@ -481,16 +482,17 @@ class IteratorSlot(Slot):
             self._now = _copy_iterator(saved[1])
             self._place.write_part(self._part, None, self._now)
 
-    def changes(self, _held: Any) -> Parts:
+    def changes(self, _held: Saved) -> Parts:
         return []
 
 
-def _reduced(value: Any) -> Any:
+def _reduced(value: Any) -> tuple[Any, ...] | None:
     """Give what `__reduce__` tells of an iterator, None if it tells nothing."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
-            return value.__reduce__()
+            told: tuple[Any, ...] = value.__reduce__()
+            return told
     except RuntimeError:
         return None  # The collection has changed meanwhile.
     except TypeError:
@@ -501,7 +503,7 @@ def _reduced(value: Any) -> Any:
         return (type(value), tuple(map(int, numbers))) if is_count else None
 
 
-def _position(value: Any, within: tuple[Any, ...] = ()) -> Any:
+def _position(value: object, within: tuple[object, ...] = ()) -> object:
     """Give something that is equal for two iterators, or one at two times, at one position."""
     if any(value is outer for outer in within):
         return None
@@ -527,7 +529,7 @@ def _position(value: Any, within: tuple[Any, ...] = ()) -> Any:
     return value if type(value) in (int, float, bool, range) else id(value)
 
 
-def _copy_iterator(value: Any) -> Any:
+def _copy_iterator(value: object) -> object:
     """Copy an iterator at its position, `ABSENT` if it cannot be copied; others are given back."""
     if not is_iterator(value):
         return value
@@ -545,7 +547,7 @@ def _copy_iterator(value: Any) -> Any:
     return result
 
 
-def _copy_parts(part: Any) -> Any:
+def _copy_parts(part: object) -> Any:
     if type(part) is not tuple:
         return _copy_iterator(part)
     parts = tuple(map(_copy_parts, part))

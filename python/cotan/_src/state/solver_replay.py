@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cotan._src.runtime.typing import AnyArray
+from cotan._src.runtime.typing import AnyArray, Args, Function, Kwargs
 from cotan._src.runtime.values import attach_derivative, is_array, to_numpy
 from cotan._src.state.buffers import is_large
 from cotan._src.state.callback_probe import CallbackProbe
@@ -27,7 +27,7 @@ from cotan._src.state.snapshot import SavedState, StateSnapshot
 _MAX_CALLS = 16
 _MAX_PARTS = 1024
 
-Arguments: TypeAlias = tuple[Any, ...]
+Arguments: TypeAlias = Args
 
 
 class _Call(NamedTuple):
@@ -38,7 +38,7 @@ class _Call(NamedTuple):
     #: The state in which it began.
     found: SavedState
     callback: Callable[..., object] | None = None
-    named: Any = None
+    named: Kwargs | None = None
 
 
 class _Write(NamedTuple):
@@ -46,7 +46,7 @@ class _Write(NamedTuple):
 
     call: _Call
     begin: int | None
-    value: Any
+    value: object
     #: Slots of objects that the call has created in it, with what they hold.
     made: list[tuple[Slot, Saved]]
 
@@ -75,18 +75,20 @@ class ReplayedCallback(CallbackProbe):
         # What the solver has left.
         self._end: SavedState = {}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: object) -> Any:
         call = self._last = self._begun(args)
         y = super().__call__(*args, **kwargs)
         self._note_writes(call)
         return y
 
-    def _begun(self, args: Arguments, *callback: Any) -> _Call:
+    def _begun(
+        self, args: Arguments, callback: Function | None = None, named: Kwargs | None = None
+    ) -> _Call:
         self._count += 1
         args = tuple(map(_copy_argument, args))
-        return _Call(self._count, args, self._snapshot.before_call(), *callback)
+        return _Call(self._count, args, self._snapshot.before_call(), callback, named)
 
-    def wrap_callback(self, callback: Any) -> Any:
+    def wrap_callback(self, callback: object) -> object:
         """Wrap a callback of the solver, so that its last calls are replayed as well.
 
         What is not callable is given back.
@@ -95,7 +97,7 @@ class ReplayedCallback(CallbackProbe):
             return callback
 
         @functools.wraps(callback)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: object, **kwargs: object) -> object:
             begun = self._begun(args, callback, {k: _copy_argument(v) for k, v in kwargs.items()})
             try:
                 return callback(*args, **kwargs)
@@ -104,24 +106,24 @@ class ReplayedCallback(CallbackProbe):
 
         return call
 
-    def wrap_solver(self, solver: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_solver(self, solver: Function) -> Function:
         """Wrap a solver, so that the state in which it ends is saved."""
 
-        def solve(*args: Any, **kwargs: Any) -> Any:
+        def solve(*args: object, **kwargs: object) -> object:
             result = solver(*args, **kwargs)
             self._end = self._snapshot.state()
             return result
 
         return solve
 
-    def from_initial_state(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def from_initial_state(self, function: Function) -> Function:
         """Wrap the user's function for calls that compute a derivative at the solution.
 
         Each begins in the state in which the solver began, and ends in the one that the solver has
         left. Otherwise a function that caches its last point would answer with a plain value.
         """
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: object, **kwargs: object) -> object:
             self._snapshot.restore()
             try:
                 return function(*args, **kwargs)
@@ -130,7 +132,7 @@ class ReplayedCallback(CallbackProbe):
 
         return call
 
-    def write_back(self, found: AnyArray, more: Arguments = (), **kwargs: Any) -> None:
+    def write_back(self, found: AnyArray, more: Arguments = (), **kwargs: object) -> None:
         """Replay the calls near a solution `found`, and write what they write with derivatives.
 
         `found` has the shape of the first argument, which gets its derivatives; `more` takes the
@@ -143,7 +145,7 @@ class ReplayedCallback(CallbackProbe):
         )
 
     def write_back_by(
-        self, found: AnyArray, activate: Callable[[Arguments], Arguments], **kwargs: Any
+        self, found: AnyArray, activate: Callable[[Arguments], Arguments], **kwargs: object
     ) -> None:
         """Write back as `write_back` does, with arguments that a function makes of plain ones."""
         last = self._last
@@ -191,13 +193,13 @@ class ReplayedCallback(CallbackProbe):
         call: _Call,
         found: AnyArray,
         activate: Callable[[Arguments], Arguments],
-        kwargs: dict[str, Any],
+        kwargs: dict[str, object],
     ) -> None:
         if call.callback is None:
             self._function(*activate(call.args), **kwargs)
             return
 
-        def active(value: Any) -> Any:
+        def active(value: Any) -> object:
             """Give an argument of a callback with derivatives: a point, or a report of a step."""
             if not _is_step_report(value):
                 is_point = isinstance(value, np.ndarray)
@@ -205,18 +207,19 @@ class ReplayedCallback(CallbackProbe):
             report = copy.copy(value)
             report["x"] = with_solution_derivative(value["x"], found)
             if np.ndim(value["fun"]) == 0:
-                y: Any = self._function(*activate((value["x"],)), **kwargs)
+                y = self._function(*activate((value["x"],)), **kwargs)
                 report["fun"] = attach_derivative(value["fun"], y[0] if isinstance(y, tuple) else y)
             return report
 
-        args, named = [active(a) for a in call.args], {k: active(v) for k, v in call.named.items()}
+        args = [active(a) for a in call.args]
+        named = {k: active(v) for k, v in (call.named or {}).items()}
         # To make the report, the objective was called.
         self._snapshot.restore_to(self._end)
         self._snapshot.restore_to(call.found)
         call.callback(*args, **named)
 
 
-def _copy_argument(value: Any) -> Any:
+def _copy_argument(value: Any) -> object:
     """Copy a vector or a report of a step, which solvers write to in place."""
     if _is_step_report(value):
         value = copy.copy(value)
@@ -229,7 +232,7 @@ def _is_step_report(value: object) -> bool:
     return isinstance(value, dict) and "x" in value and "fun" in value
 
 
-def _same_value(a: Any, b: Any) -> bool:
+def _same_value(a: object, b: object) -> bool:
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(is_, a, b))
     return a is b or (_is_array(a) and _is_array(b) and np.array_equal(to_numpy(a), to_numpy(b)))

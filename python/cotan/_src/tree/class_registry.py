@@ -17,10 +17,15 @@ from typing import Any, NamedTuple, TypeVar, overload
 import numpy as np
 
 from cotan import _core
+from cotan._src.tree.signatures import Function
 
 _Class = TypeVar("_Class", bound=type)
 _Flatten = Callable[[Any], tuple[Any, ...]]
-_Unflatten = Callable[[Any, tuple[Any, ...]], Any]
+_Unflatten = Callable[[Any, tuple[Any, ...]], object]
+# Children, their names or indices, and what else there is.
+_Parts = tuple[tuple[object, ...], tuple[Any, ...], object]
+_Take = Callable[[Any], _Parts]
+_Project = Callable[[Any, Any], object]
 
 
 class Layout(NamedTuple):
@@ -28,7 +33,7 @@ class Layout(NamedTuple):
 
     kind: str
     """`tuple`, `list`, `dict`, `object`, or `registered`."""
-    make: Callable[..., Any] | None = None
+    make: Function | None = None
     """Makes an empty object of a class that it is given: the `__new__` of the built-in base."""
     slots: tuple[str, ...] = ()
     """Names of slots, as `getattr` takes them."""
@@ -39,14 +44,14 @@ class Layout(NamedTuple):
     """Entries of `__dict__` that are computed again from the others: cached properties."""
     names: tuple[str, ...] | None = None
     """Names of the entries of a named tuple."""
-    items: Callable[..., Any] | None = None
+    items: Function | None = None
     """Gives the items of a dictionary in their order."""
-    put: Callable[..., Any] | None = None
+    put: Function | None = None
     """Sets an item of a dictionary, or appends to a list."""
-    flatten: Callable[[Any], tuple[tuple[Any, ...], tuple[Any, ...], Any]] | None = None
+    flatten: _Take | None = None
     """Of a registered class: gives children, their names or indices, and what else there is."""
     unflatten: _Unflatten | None = None
-    project: Callable[[Any, Any], Any] | None = None
+    project: _Project | None = None
 
 
 # Built-in classes whose subclasses are taken apart, with what tells them from each other.
@@ -61,11 +66,11 @@ _BASES: dict[type, str] = {
 }
 # What classes of Python's own making have set in `__flags__`, and static ones of C have not.
 _HEAP_TYPE = 1 << 9
-_REGISTERED: dict[type, tuple[Any, _Unflatten]] = {}
-_PROJECTIONS: dict[type, Callable[[Any, Any], Any]] = {}
+_REGISTERED: dict[type, tuple[_Take, _Unflatten]] = {}
+_PROJECTIONS: dict[type, _Project] = {}
 
 
-def layout(cls: type, sample: Any) -> Layout | None:
+def layout(cls: type, sample: object) -> Layout | None:
     """Say how objects of a class are taken apart, given one of them; None when they are not."""
     project = next((_PROJECTIONS[c] for c in cls.__mro__ if c in _PROJECTIONS), None)
     registered = _REGISTERED.get(cls) or _of_optree(cls) or _of_jax(cls, sample)
@@ -105,7 +110,7 @@ def layout(cls: type, sample: Any) -> Layout | None:
     )
 
 
-def _descriptors(cls: type, base: type) -> Iterator[tuple[str, Any]]:
+def _descriptors(cls: type, base: type) -> Iterator[tuple[str, types.MemberDescriptorType]]:
     """Give the slots of a class and of those it is derived from, the oldest first."""
     for owner in reversed(cls.__mro__[: cls.__mro__.index(base)]):
         found = {
@@ -175,7 +180,7 @@ def _maker(base: type) -> type:
     return next(c for c in base.__mro__ if "__new__" in vars(c))
 
 
-def copy_hidden(original: Any, new: Any) -> None:
+def copy_hidden(original: object, new: object) -> None:
     """Copy the slots of an object that attribute access does not reach."""
     cls = type(original)
     base = next(c for c in cls.__mro__ if c in _BASES)
@@ -267,12 +272,12 @@ def register(
     return cls
 
 
-def _normal(cls: type, flatten: _Flatten, names: tuple[str, ...] | None) -> Any:
+def _normal(cls: type, flatten: _Flatten, names: tuple[str, ...] | None) -> _Take:
     """Make a function that gives children, their names and the rest, and says what is wrong."""
     owner = cls.__name__
 
-    def parts(obj: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], Any]:
-        result: Any = flatten(obj)
+    def parts(obj: object) -> _Parts:
+        result: object = flatten(obj)
         if not (isinstance(result, tuple) and len(result) in {2, 3}):
             raise TypeError(
                 f"register: flatten of {owner} must return (children, aux), not {result!r}"
@@ -293,7 +298,7 @@ def _normal(cls: type, flatten: _Flatten, names: tuple[str, ...] | None) -> Any:
     return parts
 
 
-def project_to(cls: type) -> Callable[[Callable[[Any, Any], Any]], Callable[[Any, Any], Any]]:
+def project_to(cls: type) -> Callable[[_Project], _Project]:
     """Register what becomes of gradients of objects of a class before they are handed out.
 
     The decorated function is called as `function(primal, tangent)` for every object of the class,
@@ -318,7 +323,7 @@ def project_to(cls: type) -> Callable[[Callable[[Any, Any], Any]], Callable[[Any
     """
     _refuse_leaf("project_to", cls)
 
-    def decorate(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def decorate(function: _Project) -> _Project:
         if not callable(function):
             raise TypeError(f"project_to: takes a function (primal, tangent), not {function!r}")
         _PROJECTIONS[cls] = function
@@ -328,7 +333,7 @@ def project_to(cls: type) -> Callable[[Callable[[Any, Any], Any]], Callable[[Any
     return decorate
 
 
-def _refuse_leaf(operation: str, cls: Any) -> None:
+def _refuse_leaf(operation: str, cls: object) -> None:
     if not isinstance(cls, type):
         raise TypeError(f"{operation}: takes a class, not {cls!r}")
     leaves = (
@@ -346,7 +351,7 @@ def _refuse_leaf(operation: str, cls: Any) -> None:
         raise TypeError(f"{operation}: {cls.__name__} is a leaf or a built-in container")
 
 
-def _of_optree(cls: type) -> tuple[Any, _Unflatten] | None:
+def _of_optree(cls: type) -> tuple[_Take, _Unflatten] | None:
     """Give what optree knows about a class, if optree is there: globally, or in one namespace."""
     optree = sys.modules.get("optree")
     # Containers of the standard library are in that registry too.
@@ -370,7 +375,7 @@ def _of_optree(cls: type) -> tuple[Any, _Unflatten] | None:
     return _normal(cls, entry.flatten_func, None), entry.unflatten_func
 
 
-def _of_jax(cls: type, sample: Any) -> tuple[Any, _Unflatten] | None:
+def _of_jax(cls: type, sample: object) -> tuple[_Take, _Unflatten] | None:
     """Give what JAX knows about a class, if JAX is there: one level of its own flattening."""
     tree = sys.modules.get("jax.tree_util")
     if tree is None or cls.__module__.partition(".")[0] in {"builtins", "collections", "numpy"}:
@@ -379,7 +384,7 @@ def _of_jax(cls: type, sample: Any) -> tuple[Any, _Unflatten] | None:
     if issubclass(cls, (tuple, list, dict)) or tree.all_leaves([sample]):
         return None
 
-    def parts(obj: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], Any]:
+    def parts(obj: object) -> _Parts:
         pairs, treedef = tree.tree_flatten_with_path(obj, is_leaf=lambda part: part is not obj)
         keys = [getattr(path[0], "name", None) for path, _ in pairs]
         named = None not in keys and len(set(keys)) == len(keys)

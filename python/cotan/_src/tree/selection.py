@@ -7,11 +7,13 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cotan import _core
+from cotan._src.tree.signatures import Dtype, Function
 
 _FORMS = (
     "positions or names of arguments, paths like 'model.layers[*].w', a structure of bools for "
@@ -24,7 +26,7 @@ class LeafInfo(NamedTuple):
     """What a predicate given to `Pullback.wrt` sees of a leaf: its values are gone by then."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: Dtype
 
     @property
     def ndim(self) -> int:
@@ -37,7 +39,7 @@ class LeafInfo(NamedTuple):
         return math.prod(self.shape)
 
 
-def argument_names(function: Callable[..., Any], count: int) -> list[str]:
+def argument_names(function: Function, count: int) -> list[str]:
     """Give names to positional arguments: those of the signature where there is one."""
     named = getattr(type(function), "_argument_names", None)
     if named is not None:  # a program
@@ -55,7 +57,7 @@ def argument_names(function: Callable[..., Any], count: int) -> list[str]:
     return _filled(names, count)
 
 
-def code_names(code: Any, count: int) -> list[str]:
+def code_names(code: CodeType, count: int) -> list[str]:
     """Give names to positional arguments of a function, of which only the code is known."""
     names = list(code.co_varnames[: code.co_argcount])
     if code.co_flags & inspect.CO_VARARGS:
@@ -87,13 +89,13 @@ def listed_arrays(wrt: Any) -> list[_core.Array]:
 
 
 def select(
-    wrt: Any,
+    wrt: object,
     names: list[str],
     owner: list[int],
     paths: list[str],
-    leaves: list[Any],
+    leaves: list[object],
     able: list[bool],
-) -> tuple[list[bool] | None, list[Any] | None]:
+) -> tuple[list[bool] | None, list[object] | None]:
     """Say for every leaf whether `wrt` asks for it, or give a structure of bools for each argument.
 
     `owner` says for each leaf which argument it belongs to, `able` whether it can have a gradient.
@@ -127,7 +129,7 @@ def select(
     return None, items
 
 
-def _by_name(wrt: dict[Any, Any], names: list[str]) -> list[Any]:
+def _by_name(wrt: dict[Any, object], names: list[str]) -> list[object]:
     unknown = [key for key in wrt if key not in names]
     if unknown:
         raise ValueError(
@@ -138,14 +140,16 @@ def _by_name(wrt: dict[Any, Any], names: list[str]) -> list[Any]:
     return [wrt.get(name) for name in names]
 
 
-def _asked(wrt: Any, paths: list[str], leaves: list[Any], able: list[bool]) -> list[bool]:
+def _asked(
+    wrt: Callable[[str, Any], object], paths: list[str], leaves: list[object], able: list[bool]
+) -> list[bool]:
     found = []
     for path, leaf, can in zip(paths, leaves, able, strict=True):
         found.append(can and _answer(wrt(path, leaf), path))
     return found
 
 
-def _answer(told: Any, path: str) -> bool:
+def _answer(told: object, path: str) -> bool:
     """Give what a predicate said of a leaf; values of leaves are no answer."""
     if isinstance(told, (bool, np.bool_)):
         return bool(told)
@@ -172,7 +176,7 @@ def _items(wrt: Any) -> list[Any]:
     )
 
 
-def _kind(item: Any) -> str:
+def _kind(item: object) -> str:
     if isinstance(item, (_core.Array, np.ndarray)):
         return "array"
     if isinstance(item, (str, int, np.integer)) and not isinstance(item, bool):
@@ -187,7 +191,7 @@ def _matching(
     names: list[str],
     owner: list[int],
     paths: list[str],
-    leaves: list[Any],
+    leaves: list[object],
     able: list[bool],
 ) -> Iterable[int]:
     """Give the leaves that a position, a name or a pattern stands for."""
@@ -215,7 +219,7 @@ def _matching(
     return found
 
 
-def _differentiable(leaf: Any) -> bool:
+def _differentiable(leaf: object) -> bool:
     dtype = getattr(leaf, "dtype", None)
     return isinstance(leaf, (float, complex)) if dtype is None else dtype.kind not in "biuSUOmM"
 

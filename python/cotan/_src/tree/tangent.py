@@ -1,12 +1,13 @@
 """Cotangents of structures: of objects, and of arrays that a function uses."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.tree.class_registry import register
+from cotan._src.tree.signatures import Function, Scalar
 
 
 class Tangent:
@@ -34,7 +35,7 @@ class Tangent:
     # NumPy leaves arithmetic with its arrays and scalars to the methods below.
     __array_ufunc__ = None
 
-    def __init__(self, type: type, fields: Mapping[Any, Any]) -> None:
+    def __init__(self, type: type, fields: Mapping[Any, object]) -> None:
         object.__setattr__(self, "_type", type)
         object.__setattr__(self, "_fields", dict(fields))
 
@@ -50,11 +51,11 @@ class Tangent:
         except (KeyError, TypeError):
             raise KeyError(self._unknown(name)) from None
 
-    def _unknown(self, name: Any) -> str:
+    def _unknown(self, name: object) -> str:
         owner = self._type.__name__
         return f"the tangent of a {owner} has no field {name!r}; it has {list(self._fields)}"
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Tangent is immutable; use replace({name}=...)")
 
     def __delattr__(self, name: str) -> None:
@@ -63,13 +64,13 @@ class Tangent:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *(name for name in self._fields if isinstance(name, str))]
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type["Tangent"], tuple[type, dict[str | int, Any]]]:
         return Tangent, (self._type, self._fields)
 
     def __copy__(self) -> "Tangent":
         return self
 
-    def replace(self, **fields: Any) -> "Tangent":
+    def replace(self, **fields: object) -> "Tangent":
         """Give a tangent with other values in some fields.
 
         Raises `AttributeError` for a field that it does not have.
@@ -97,7 +98,7 @@ class Tangent:
         )
         return f"Tangent[{self._type.__name__}]({there})"
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> "Tangent":
         # `sum(tangents)` starts with 0.
         if other is None or (isinstance(other, int) and other == 0):
             return self
@@ -105,18 +106,19 @@ class Tangent:
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> "Tangent":
         return self + -other if isinstance(other, Tangent) else NotImplemented
 
-    def __neg__(self) -> Any:
-        return map_leaves(lambda x: -x, self)
+    def __neg__(self) -> "Tangent":
+        tangent: Tangent = map_leaves(lambda x: -x, self)
+        return tangent
 
-    def __mul__(self, factor: Any) -> Any:
+    def __mul__(self, factor: Scalar) -> "Tangent":
         return map_leaves(lambda x: x * factor, self) if _is_number(factor) else NotImplemented
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor: Any) -> Any:
+    def __truediv__(self, divisor: Scalar) -> "Tangent":
         return map_leaves(lambda x: x / divisor, self) if _is_number(divisor) else NotImplemented
 
 
@@ -127,7 +129,7 @@ register(
 )
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _equal(a: object, b: object) -> bool:
     if isinstance(a, (np.ndarray, _core.Array)) or isinstance(b, (np.ndarray, _core.Array)):
         if a is None or b is None or isinstance(a, (list, tuple, dict, Tangent)):
             return False
@@ -139,7 +141,7 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _holds_something(value: Any) -> bool:
+def _holds_something(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(_holds_something, value))
     if isinstance(value, dict):
@@ -147,7 +149,7 @@ def _holds_something(value: Any) -> bool:
     return value is not None
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, complex, np.number)) or (
         isinstance(value, (np.ndarray, _core.Array)) and value.ndim == 0
     )
@@ -172,7 +174,7 @@ def _sum(a: Any, b: Any) -> Any:
     return a + b
 
 
-def _alike(same: bool, a: Any, b: Any) -> None:
+def _alike(same: bool, a: object, b: object) -> None:
     if not same:
         raise ValueError(f"only tangents of one structure can be added, not {a!r} and {b!r}")
 
@@ -191,7 +193,7 @@ class Gradients(Mapping[_core.Array, Any]):
 
     __slots__ = ("_entries",)
 
-    def __init__(self, arrays: Sequence[_core.Array], entries: Sequence[Any]) -> None:
+    def __init__(self, arrays: Sequence[_core.Array], entries: Sequence[object]) -> None:
         self._entries = {id(a): (a, e) for a, e in zip(arrays, entries, strict=True)}
 
     def __getitem__(self, array: _core.Array) -> Any:
@@ -217,18 +219,18 @@ class Gradients(Mapping[_core.Array, Any]):
         listed = ", ".join(f"<Array {array.shape}>: {g!r}" for array, g in self._entries.values())
         return f"Gradients({{{listed}}})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type["Gradients"], tuple[list[_core.Array], list[Any]]]:
         return Gradients, (list(self), list(self.values()))
 
 
-def leaves_of(tree: Any) -> list[Any]:
+def leaves_of(tree: object) -> list[Any]:
     """Give the leaves of a structure: its arrays, `Array`s and floats."""
     if isinstance(tree, (_core.Array, np.ndarray)):
         return [tree]
     return list(_core.structure(tree).leaves)
 
 
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+def map_leaves(function: Function, tree: object) -> Any:
     """Apply a function to the leaves of a structure; one without leaves stays what it is."""
     if isinstance(tree, (_core.Array, np.ndarray)):
         return function(tree)

@@ -1,16 +1,19 @@
 """Walking models: new ones from gradients, maps over leaves, what is trained."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.tree.selection import joined
+from cotan._src.tree.signatures import AnyArray, Function, Scalar
 from cotan._src.tree.tangent import Gradients
 
+_Model = TypeVar("_Model")
 
-def update(model: Any, gradients: Any, function: Callable[..., Any], *rest: Any) -> Any:
+
+def update(model: _Model, gradients: object, function: Function, *rest: object) -> _Model:
     """Make a new model from a model and its gradient; the old one stays as it is.
 
     Parameters
@@ -55,10 +58,11 @@ def update(model: Any, gradients: Any, function: Callable[..., Any], *rest: Any)
             leaves.append(leaf)
         else:
             leaves.append(_like(leaf, function(leaf, *entries), path))
-    return structure.build(leaves)
+    made: _Model = structure.build(leaves)
+    return made
 
 
-def _beside(structure: Any, tree: Any) -> Any:
+def _beside(structure: _core._Structure, tree: object) -> Sequence[object]:
     """Give what belongs to each leaf: by place, or for `Gradients` by the identity of the array."""
     if not isinstance(tree, Gradients):
         return structure.align(tree, "update")
@@ -73,7 +77,7 @@ def _beside(structure: Any, tree: Any) -> Any:
     return [tree.get(leaf) if isinstance(leaf, _core.Array) else None for leaf in leaves]
 
 
-def _like(leaf: Any, new: Any, path: str) -> Any:
+def _like(leaf: Scalar | AnyArray, new: object, path: str) -> Scalar | AnyArray:
     """Give a new value as the kind of leaf that it replaces."""
     place = "the model" if path == "model" else path
     if new is None or isinstance(new, (str, list, tuple, dict)):
@@ -85,18 +89,21 @@ def _like(leaf: Any, new: Any, path: str) -> Any:
     if not np.can_cast(value.dtype, old.dtype, "same_kind"):
         raise TypeError(f"update: {place} is of dtype {old.dtype}, its new value of {value.dtype}")
     if isinstance(new, _core.Array) and (isinstance(leaf, _core.Array) or _core.is_active(new)):
-        return new.astype(old.dtype)
+        cast: _core.Array = new.astype(old.dtype)
+        return cast
     if isinstance(leaf, _core.Array):
         return _core.array(new, old.dtype)
-    plain = np.asarray(value, old.dtype)
+    plain: AnyArray = np.asarray(value, old.dtype)
     if isinstance(leaf, np.ndarray):
         return plain
     if isinstance(leaf, np.generic):
-        return plain[()]
-    return plain.item()
+        number: Scalar | AnyArray = plain[()]
+    else:
+        number = plain.item()
+    return number
 
 
-def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+def tree_map(function: Function, tree: object, *rest: object) -> Any:
     """Apply a function to every leaf of a structure: every array and every float.
 
     Declarations of what is trained play no part. Integers, strings and other objects stay as they
@@ -127,7 +134,7 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     )
 
 
-def trainable_leaves(model: Any) -> dict[str, Any]:
+def trainable_leaves(model: object) -> dict[str, Any]:
     """Collect what gradient calls give gradients of, by path.
 
     That is every array and float of a dtype that has derivatives, but for what a class leaves out
