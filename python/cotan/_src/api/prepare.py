@@ -10,6 +10,8 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.api.derivatives import hvp
+from cotan._src.runtime.call_site import package_of
+from cotan._src.runtime.libraries import LIBRARIES_WITHOUT_USER_CODE
 from cotan._src.tree.signatures import P, R
 
 _SINGLE = (float, int, str, bool, complex, bytes, np.generic, type, BuiltinFunctionType)
@@ -168,8 +170,7 @@ def place() -> str:
     """Give the line of the user's code that is running, as the beginning of a message."""
     frame: Any = sys._getframe(1)
     while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if str(name).partition(".")[0] not in ("cotan", "numpy", "scipy"):
+        if package_of(frame) not in LIBRARIES_WITHOUT_USER_CODE:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}: "
         frame = frame.f_back
     return ""

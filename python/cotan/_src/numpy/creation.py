@@ -22,7 +22,7 @@ from cotan._src.rebind.engine import (
 from cotan._src.rebind.numpy_substitutes import array as _array
 from cotan._src.rebind.numpy_substitutes import asanyarray as _asanyarray
 from cotan._src.rebind.numpy_substitutes import asarray as _asarray
-from cotan._src.runtime.call_site import NATIVE_LIBRARIES
+from cotan._src.runtime.libraries import NATIVE_LIBRARIES
 from cotan._src.runtime.registry import ALWAYS, CREATOR, FUNCTIONS, METHOD, REPLACEMENT, override
 from cotan._src.runtime.typing import (
     AnyArray,

@@ -14,7 +14,8 @@ from numpy.random import mtrand
 
 from cotan import _core
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.call_site import NATIVE_LIBRARIES, package_of
+from cotan._src.runtime.call_site import package_of
+from cotan._src.runtime.libraries import NATIVE_LIBRARIES
 from cotan._src.runtime.registry import ALWAYS, CREATOR, override
 from cotan._src.runtime.typing import (
     AnyArray,

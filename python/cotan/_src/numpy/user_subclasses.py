@@ -19,7 +19,8 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.numpy.matrix import Matrix
-from cotan._src.runtime.call_site import NATIVE_LIBRARIES, is_formatting
+from cotan._src.runtime.call_site import is_formatting
+from cotan._src.runtime.libraries import NATIVE_LIBRARIES
 from cotan._src.runtime.typing import Args, DTypeLike, Function, Kwargs, NDArray, Shape
 from cotan._src.runtime.values import OverArray, is_array, to_numpy
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from cotan import _core
 from cotan._core import NotDifferentiableError
+from cotan._src.runtime.libraries import Trait, libraries_with
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
 from cotan._src.runtime.registry import (
@@ -47,9 +48,8 @@ SUBSTITUTES: dict[int, Any] = {}
 INTERNAL: dict[str, Any] = {}
 # What stands for names in code of one module alone, by that module and name.
 ONLY_IN: dict[str, dict[str, Any]] = {}
-_LIBRARIES = ("numpy", "scipy")
-# Single modules that compute.
-_MODULES = ("math", "matplotlib.mlab")
+# Packages, and single modules of others.
+_LIBRARIES = libraries_with(Trait.REBOUND)
 
 
 def contains_array(items: Any, kinds: Any = (_core.Array, OverArray)) -> bool:
@@ -167,7 +167,7 @@ def _of_constants(function: FunctionType) -> Callable[..., Any]:
 
 
 def _is_library(name: str) -> bool:
-    return name.partition(".")[0] in _LIBRARIES or name in _MODULES
+    return name.partition(".")[0] in _LIBRARIES or name in _LIBRARIES
 
 
 def ask_inside_lists(function: Any) -> Callable[..., Any]:

@@ -13,16 +13,9 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._src.runtime import libraries
 
-# Libraries that hand memory to C. Their own code gets NumPy's arrays, unless a gradient follows the
-# arguments of a conversion: it can go on then, or C code refuses by name.
-NATIVE_LIBRARIES = frozenset(
-    {
-        *("PIL", "cotan", "cupy", "cv2", "dask", "h5py", "jax", "jaxlib", "llvmlite", "matplotlib"),
-        *("networkx", "numba", "numexpr", "numpy", "pandas", "pyarrow", "scipy", "skimage"),
-        *("sklearn", "statsmodels", "sympy", "tensorflow", "torch", "xarray"),
-    }
-)
+NATIVE_LIBRARIES = libraries.NATIVE_LIBRARIES
 
 
 def package_of(frame: Any) -> str:
@@ -151,7 +144,7 @@ def called_from_user_code() -> bool:
     if frame is None or not is_user_code(frame):
         return False
     package = package_of(frame)
-    return package == "__main__" or package not in sys.stdlib_module_names
+    return package == "__main__" or package not in libraries.STANDARD_LIBRARY
 
 
 def warn(message: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.runtime.call_site import package_of, result_is_dropped
+from cotan._src.runtime.libraries import Trait, libraries_with
 
 # What matplotlib computes numbers by that it gives back.
 _COUNTING = frozenset(
@@ -20,8 +21,9 @@ _SPECTRA = frozenset(
         "specgram",
     }
 )
-# Modules of matplotlib's whose functions compute for a program that calls them itself.
-_COMPUTING = frozenset({"matplotlib.cbook", "matplotlib.mlab", "matplotlib.tri._triinterpolate"})
+_COMPUTING = libraries_with(Trait.COMPUTES)
+_DRAWING = libraries_with(Trait.DRAWS)
+_IN_BETWEEN = libraries_with(Trait.READS_FOR_OTHERS)
 
 
 def is_read_for_display() -> bool:
@@ -34,14 +36,14 @@ def is_read_for_display() -> bool:
     counts = called = None
     while frame is not None:
         package = package_of(frame)
-        if package in {"matplotlib", "mpl_toolkits"}:
+        if package in _DRAWING:
             # Code that is run on our arrays draws nothing.
             if type(frame.f_globals) is dict:
                 drawn, called = True, frame
                 name = frame.f_code.co_name
                 if name in _COUNTING or (name in _SPECTRA and not _core.is_lifting()):
                     counts = frame.f_code.co_name
-        elif drawn or package not in {"cotan", "numpy"}:
+        elif drawn or package not in _IN_BETWEEN:
             break
         frame = frame.f_back
     if called is not None and str(called.f_globals.get("__name__")) in _COMPUTING:
