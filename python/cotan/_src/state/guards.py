@@ -37,6 +37,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.dtypes import DTYPES
+from cotan._src.runtime.libraries import UNGUARDED_LIBRARIES, Trait, libraries_with
 from cotan._src.state.object_graph import (
     GUARDED_VALUES,
     CodeNames,
@@ -53,9 +54,7 @@ _CALLABLES = (functools.partial, MethodType, FunctionType)
 # One of these, or a module with functions that draw.
 _Generator: TypeAlias = Any
 
-_LIBRARIES = {"cotan", "matplotlib", "numpy", "scipy", *sys.stdlib_module_names} - {"__main__"}
-# Libraries whose objects keep arrays, lists and dictionaries for their callers.
-_KEEPERS = {"_weakrefset", "collections", "numpy", "queue", "scipy", "threading", "weakref"}
+_KEEPERS = libraries_with(Trait.KEEPS_OBJECTS)
 _ATOMS = (
     *(float, int, str, bool, complex, bytes, type(None), np.generic),
     BuiltinFunctionType,
@@ -89,7 +88,7 @@ _NOT_CALLED = {
 
 
 def _is_library(name: object) -> bool:
-    return str(name or "").partition(".")[0] in _LIBRARIES
+    return str(name or "").partition(".")[0] in UNGUARDED_LIBRARIES
 
 
 @functools.cache

@@ -13,7 +13,6 @@ import functools
 import io
 import itertools
 import random
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
@@ -30,7 +29,7 @@ from numpy.random import mtrand
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.call_site import NATIVE_LIBRARIES
+from cotan._src.runtime.libraries import UNRESTORED_LIBRARIES
 from cotan._src.runtime.values import TwinInstance
 from cotan._src.state.buffers import ArraySlot, LargeBuffer, SmallBuffer, StateSlot
 from cotan._src.state.object_graph import (
@@ -73,10 +72,6 @@ _CALLS_BETWEEN_RESETS = 64
 _OPAQUE = frozenset({*(type(getattr(object, n)) for n in ("__init__", "__dir__")), np.ufunc,
                      GetSetDescriptorType, MemberDescriptorType, type(dict.__dict__["fromkeys"]),
                      type(np.sum)})  # fmt: skip
-# Libraries whose objects are not restored; those taken out hold objects of user code.
-_LIBRARIES = (NATIVE_LIBRARIES | sys.stdlib_module_names) - {
-    *("_thread", "argparse", "builtins", "collections", "functools", "queue", "types", "weakref")
-}
 _COLLECTION_SLOTS: dict[type, Callable[[Any, Any], Slot]] = {
     dict: DictSlot,
     set: SetSlot,
@@ -92,7 +87,7 @@ SavedState = dict[Slot, Saved]
 
 @functools.lru_cache(4096)
 def _is_library(home: object) -> bool:
-    return str(home).partition(".")[0] in _LIBRARIES
+    return str(home).partition(".")[0] in UNRESTORED_LIBRARIES
 
 
 class _SnapshotPolicy(Policy):
