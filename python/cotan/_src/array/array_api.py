@@ -177,7 +177,7 @@ def finfo(type: AnyArray | DTypeLike, /) -> FloatInfo:
     )
 
 
-def iinfo(type: AnyArray | DTypeLike, /) -> np.iinfo[Any]:
+def iinfo(type: AnyArray | DTypeLike, /) -> "np.iinfo[Any]":
     """Say what an integer dtype can hold."""
     return np.iinfo(type.dtype if isinstance(type, Array) else type)
 

@@ -5,17 +5,18 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._src.runtime.typing import Args, ArrayLike, Kwargs, NDArray
 
 # Methods, with the number of arguments whose elements the function gets; None for all of them.
 _METHODS = {"__call__": None, "outer": None, "reduce": 1, "accumulate": 1, "reduceat": 1}
 
 
-def is_of_python(ufunc: Any) -> bool:
+def is_of_python(ufunc: np.ufunc) -> bool:
     """Say whether a ufunc calls a Python function: it is named so, and takes objects only."""
     return ufunc.__name__.endswith(" (vectorized)") and set(*ufunc.types) == {"O", "-", ">"}
 
 
-def of_python(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def of_python(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> Any:
     """Let NumPy call the function for traced elements.
 
     What it gives is an array where NumPy has objects. Elements are Python numbers, as those that
@@ -29,7 +30,7 @@ def of_python(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str
     return tuple(map(_whole, results)) if isinstance(results, tuple) else _whole(results)
 
 
-def _objects(x: Any) -> Any:
+def _objects(x: ArrayLike) -> NDArray:
     array = _core.asarray(x)
     held = np.empty(array.shape, object)
     for index in np.ndindex(*array.shape):
@@ -37,7 +38,7 @@ def _objects(x: Any) -> Any:
     return held
 
 
-def _whole(result: Any) -> Any:
+def _whole(result: object) -> object:
     """Put results that are traced together."""
     if type(result) is not np.ndarray:
         return result

@@ -38,6 +38,16 @@ from cotan._src.runtime.registry import (
     override,
     rows_of,
 )
+from cotan._src.runtime.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
+    Scalar,
+)
 from cotan._src.runtime.values import contains_active
 
 _ma: Any = ma.core
@@ -62,7 +72,7 @@ override(
 )(None)
 
 
-def _is_fresh(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_fresh(name: str, args: Args, kwargs: Kwargs) -> bool:
     """Say whether a function makes memory of its own, whatever its arguments are."""
     if name not in rows_of("numpy.ma", CREATOR):
         return False
@@ -72,7 +82,7 @@ def _is_fresh(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return True
 
 
-def _is_function(value: Any) -> bool:
+def _is_function(value: object) -> bool:
     """Say whether a name is that of a function; some are objects in older versions of NumPy."""
     if isinstance(value, FunctionType) or value is ORIGINAL:
         return True
@@ -96,7 +106,7 @@ def _enter(name: str) -> None:
         )
 
     @override(f"numpy.ma.{name}", when=ALWAYS)
-    def masked(*args: Any, **kwargs: Any) -> Any:
+    def masked(*args: Any, **kwargs: object) -> object:
         if contains_array(args) or contains_array(kwargs.values()):
             if is_drawn((*args, *kwargs.values())):
                 return original(*map(to_draw, args), **{k: to_draw(x) for k, x in kwargs.items()})
@@ -129,10 +139,13 @@ override("numpy.ma.mr_", kind=REPLACEMENT)(_Joined)
 
 
 @override("numpy.ma.apply_along_axis", when=ALWAYS)
-def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(
+    func1d: Function, axis: int, arr: ArrayLike, *args: object, **kwargs: object
+) -> AnyArray:
     """Put results together as they are: NumPy's own code keeps them among objects."""
     if np.ma.asanyarray(arr).dtype.char not in DTYPES:
-        return locate("numpy.ma.apply_along_axis")(func1d, axis, arr, *args, **kwargs)
+        found: AnyArray = locate("numpy.ma.apply_along_axis")(func1d, axis, arr, *args, **kwargs)
+        return found
     x = np.moveaxis(Masked(arr), axis, -1)
     places = x.shape[:-1]
     results = [func1d(x[i], *args, **kwargs) for i in np.ndindex(places)]
@@ -141,12 +154,13 @@ def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
     own = range(len(places), joined.ndim)
     where = range(x.ndim + axis if axis < 0 else axis, joined.ndim)[: len(own)]
     joined = np.moveaxis(joined, own, where)
-    return joined if isinstance(arr, ORIGINAL) else joined.data
+    result: AnyArray = joined if isinstance(arr, ORIGINAL) else joined.data
+    return result
 
 
 def _enter_method(owner: type, name: str) -> None:
     @override(f"numpy.ma.core.{owner.__name__}.{name}", kind=METHOD, when=ALWAYS)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: "ma.MaskedArray[Any, Any]", *args: object, **kwargs: object) -> object:
         original = original_of(vars(owner)[name])
         if not (contains_array(args) or contains_array(kwargs.values())):
             return original(self, *args, **kwargs)
@@ -169,16 +183,24 @@ for _name in ("_comparison", "__pow__", "__rpow__", "dot"):
 
 
 @override("numpy.ma.core.MaskedArray.view", kind=METHOD, when=ALWAYS)
-def view(self: Any, dtype: Any = None, type: Any = None, fill_value: Any = None) -> Any:
+def view(
+    self: "ma.MaskedArray[Any, Any]",
+    dtype: DTypeLike | type | None = None,
+    type: type | None = None,
+    fill_value: Scalar | None = None,
+) -> Memory | NDArray:
     """Let constants be seen as what NumPy's code takes for the class of another array."""
     if dtype is Masked or type is Masked:
-        return Memory.view(as_constant(self), Masked)
-    return original_of(ORIGINAL.view)(self, dtype, type, fill_value)
+        constant: Any = as_constant(self)
+        found: Memory | NDArray = Memory.view(constant, Masked)
+        return found
+    result: NDArray = original_of(ORIGINAL.view)(self, dtype, type, fill_value)
+    return result
 
 
 def _refuse_method(name: str) -> None:
     @override(f"numpy.ma.core.MaskedArray.{name}", kind=METHOD, when=ALWAYS)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: "ma.MaskedArray[Any, Any]", *args: object, **kwargs: object) -> object:
         if not contains_active(list(map(data_of, args))):
             return original_of(vars(ORIGINAL)[name])(self, *args, **kwargs)
         if not is_read_for_display():

@@ -4,35 +4,59 @@ What NumPy's own iterator gives are elements of memory, of which our arrays give
 asked where nothing is followed and nothing is written. `np.broadcast` gives scalars.
 """
 
-from collections.abc import Iterator
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, overload
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    ArrayLike,
+    DTypeLike,
+    Function,
+    NDArray,
+    Scalar,
+    Shape,
+)
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
+if TYPE_CHECKING:
+    from types import EllipsisType
+
 _KNOWN = {"multi_index", "c_index", "f_index", "refs_ok", "zerosize_ok", "copy_if_overlap"}
+
+# What is iterated over: an array, or None for one that the iterator makes.
+_Operand: TypeAlias = ArrayLike | None
+# What is asked for all operands, or for each.
+_Asked: TypeAlias = Sequence[str] | Sequence[Sequence[str]] | None
 
 
 @override("numpy.nditer")
 def nditer(
-    op: Any, flags: Any = None, op_flags: Any = None, op_dtypes: Any = None, order: str = "K",
-    *args: Any, **kwargs: Any,
-) -> Any:  # fmt: skip
-    operands = list(op) if isinstance(op, (list, tuple)) else [op]
+    op: _Operand | Sequence[_Operand],
+    flags: Sequence[str] | None = None,
+    op_flags: _Asked = None,
+    op_dtypes: DTypeLike | Sequence[DTypeLike] | None = None,
+    order: str = "K",
+    *args: object,
+    **kwargs: object,
+) -> "np.nditer | _Elements":
+    operands: list[Any] = list(op) if isinstance(op, (list, tuple)) else [op]
     flags, asked = tuple(flags or ()), _asked(op_flags, operands)
     written = any(_is_written(x, a) for x, a in zip(operands, asked, strict=True))
     if not written and not contains_active(operands):
-        by_numpy: Any = np.nditer
+        by_numpy: Function = np.nditer
         order = _order(order, operands)
         read = [
             _in_memory(to_numpy(x), x.strides) if is_array(x) else to_numpy(x) for x in operands
         ]
         several = isinstance(op, (list, tuple))
         op = read if several else read[0]
-        return by_numpy(op, flags, op_flags, op_dtypes, order, *args, **kwargs)
+        iterator: np.nditer = by_numpy(op, flags, op_flags, op_dtypes, order, *args, **kwargs)
+        return iterator
     if unknown := sorted(set(flags) - _KNOWN):
         raise TypeError(
             f"nditer: {', '.join(unknown)} is about memory, which a traced array has not got; "
@@ -46,9 +70,9 @@ def nditer(
     return _Elements(operands, flags, asked, order, isinstance(op, (list, tuple)))
 
 
-def _asked(op_flags: Any, operands: list[Any]) -> list[set[str]]:
+def _asked(op_flags: _Asked, operands: Sequence[_Operand]) -> list[set[str]]:
     """Give what was asked for each operand: by default to read, or to write what is made here."""
-    found = list(op_flags or ())
+    found: list[Any] = list(op_flags or ())
     if found and isinstance(found[0], str):
         found = [found] * len(operands)
     found += [()] * (len(operands) - len(found))
@@ -56,19 +80,19 @@ def _asked(op_flags: Any, operands: list[Any]) -> list[set[str]]:
     return [set(f) or ({"writeonly"} if x is None else set()) for x, f in pairs]
 
 
-def _is_written(x: Any, asked: set[str]) -> bool:
+def _is_written(x: object, asked: set[str]) -> bool:
     return is_array(x) and bool(asked & {"readwrite", "writeonly"})
 
 
-def _order(order: str, operands: list[Any]) -> str:
+def _order(order: str, operands: Sequence[_Operand]) -> str:
     """Say what `"A"` means: columns first where all arrays lie in memory like that."""
     if order not in {"A", "a"}:
         return order
-    arrays = [x for x in operands if isinstance(x, np.ndarray) or is_array(x)]
+    arrays = [x for x in operands if isinstance(x, (np.ndarray, Array))]
     return "F" if all(x.flags.f_contiguous for x in arrays) else "C"
 
 
-def _in_memory(value: Any, strides: tuple[int, ...]) -> Any:
+def _in_memory(value: NDArray, strides: Shape) -> NDArray:
     """Give an array with its elements in the order in memory that these strides have.
 
     NumPy's iterator goes by that order, so it does not go through every view row by row.
@@ -86,10 +110,14 @@ class _Elements:
     """The elements of some arrays at the same place, one place after the other."""
 
     def __init__(
-        self, operands: list[Any], flags: tuple[str, ...], asked: list[set[str]], order: str,
+        self,
+        operands: Sequence[_Operand],
+        flags: tuple[str, ...],
+        asked: list[set[str]],
+        order: str,
         several: bool,
-    ) -> None:  # fmt: skip
-        given = [x if x is None or is_array(x) else np.asarray(x) for x in operands]
+    ) -> None:
+        given = [x if x is None or isinstance(x, Array) else np.asarray(x) for x in operands]
         known = [x for x in given if x is not None]
         shape = np.broadcast_shapes(*(x.shape for x in known))
         dtype = np.result_type(*(x.dtype for x in known))
@@ -109,7 +137,7 @@ class _Elements:
         self._flags, self._asked, self._several = flags, asked, several
         # NumPy finds the order of the places. What is at them is not read.
         alike = [_in_memory(np.zeros(x.shape, np.bool_), x.strides) for x in known]
-        by_numpy: Any = np.nditer
+        by_numpy: Function = np.nditer
         self._places = by_numpy(alike, ["multi_index", "zerosize_ok"], order=_order(order, known))
         self.reset()
 
@@ -136,26 +164,33 @@ class _Elements:
     @property
     def index(self) -> int:
         self._expect("c_index", "f_index")
-        order: Any = "C" if "c_index" in self._flags else "F"
+        order: Literal["C", "F"] = "C" if "c_index" in self._flags else "F"
         return int(np.ravel_multi_index(self._place, self.shape, order=order))
 
     def _expect(self, *flags: str) -> None:
         if not set(flags) & set(self._flags):
             raise ValueError(f"Iterator does not have {' or '.join(flags)} in its flags")
 
-    def __getitem__(self, i: Any) -> Any:
+    @overload
+    def __getitem__(self, i: int) -> AnyArray: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> tuple[AnyArray, ...]: ...
+
+    def __getitem__(self, i: int | slice) -> AnyArray | tuple[AnyArray, ...]:
         if isinstance(i, slice):
             return tuple(self[k] for k in range(*i.indices(self.nop)))
         x = self.operands[i]
         # One that is longer than 1 has the length of all.
         place = self._place[self.ndim - x.ndim :]
-        at = tuple(0 if n == 1 else p for n, p in zip(x.shape, place, strict=True))
-        element = x[(*at, ...)]
+        at = [0 if n == 1 else p for n, p in zip(x.shape, place, strict=True)]
+        key: tuple[int | EllipsisType, ...] = (*at, ...)
+        element: AnyArray = x[key]
         if not is_array(x) and not self._asked[i] & {"readwrite", "writeonly"}:
             element.flags.writeable = False
         return element
 
-    def __setitem__(self, i: Any, value: Any) -> None:
+    def __setitem__(self, i: int, value: ArrayLike) -> None:
         if not self._asked[i] & {"readwrite", "writeonly"}:
             raise RuntimeError(f"Iterator operand {i} is not writeable")
         self[i][...] = value
@@ -164,17 +199,17 @@ class _Elements:
         return self.nop
 
     @property
-    def value(self) -> Any:
+    def value(self) -> AnyArray | tuple[AnyArray, ...]:
         return self[:] if self._several else self[0]
 
     def iternext(self) -> bool:
         self.iterindex += 1
         return not self.finished
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[AnyArray | tuple[AnyArray, ...]]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> AnyArray | tuple[AnyArray, ...]:
         if self._begun:
             self.iternext()
         self._begun = True
@@ -196,7 +231,7 @@ class _Elements:
 class _Broadcast:
     """Scalars of some arrays at the same place of their common shape, one place after the other."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: ArrayLike) -> None:
         self.shape = np.broadcast_shapes(*(np.shape(x) for x in args))
         self.nd = self.ndim = len(self.shape)
         self.size = int(np.prod(self.shape, dtype=np.int64))
@@ -205,16 +240,16 @@ class _Broadcast:
         self.reset()
 
     @property
-    def iters(self) -> tuple[Any, ...]:
+    def iters(self) -> tuple[Iterator[Scalar], ...]:
         return tuple(x.flat for x in self._operands)
 
     def reset(self) -> None:
         self.index = 0
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+    def __iter__(self) -> Iterator[tuple[Scalar, ...]]:
         return self
 
-    def __next__(self) -> tuple[Any, ...]:
+    def __next__(self) -> tuple[Scalar, ...]:
         if self.index >= self.size:
             raise StopIteration
         place = tuple(map(int, np.unravel_index(self.index, self.shape)))

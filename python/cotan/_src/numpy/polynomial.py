@@ -1,6 +1,6 @@
 """`numpy.polynomial` on `Array`s: NumPy's own code, for the functions and for the classes."""
 
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.polynomial import (
     polynomial,
     polyutils,
 )
+from numpy.polynomial._polybase import ABCPolyBase
 
 from cotan import _core
 from cotan._src.rebind.engine import (
@@ -24,13 +25,14 @@ from cotan._src.rebind.engine import (
     rebound_class,
 )
 from cotan._src.runtime.registry import FUNCTIONS, METHOD, SUBSTITUTE, override
+from cotan._src.runtime.typing import AnyArray
 from cotan._src.runtime.values import DISPATCHER
 
 _MODULES = (chebyshev, hermite, hermite_e, laguerre, legendre, polynomial, polyutils)
 _CLASSES = ("Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre", "Polynomial")
 
 
-def _functions(module: Any) -> list[str]:
+def _functions(module: ModuleType) -> list[str]:
     names = (n for n in module.__all__ if isinstance(vars(module)[n], FunctionType))
     return [f"{module.__name__}.{n}" for n in names]
 
@@ -47,18 +49,19 @@ _AS_SERIES = "numpy.polynomial.polyutils.as_series"
 
 
 @override(_AS_SERIES, kind=SUBSTITUTE)
-def _as_series(*args: Any, **kwargs: Any) -> Any:
+def _as_series(*args: object, **kwargs: object) -> list[AnyArray]:
     """Give series that can be written into: one of constants is added to by one of ours."""
-    series = rebound_by_name(_AS_SERIES)(*args, **kwargs)
+    series: list[AnyArray] = rebound_by_name(_AS_SERIES)(*args, **kwargs)
     if not any(isinstance(c, _core.Array) for c in series):
         return series
     return [_core.array(c) if type(c) is np.ndarray else c for c in series]
 
 
-def _adopted(series: Any) -> Any:
+def _adopted(series: ABCPolyBase) -> ABCPolyBase:
     """Give the same polynomial with our names in its methods."""
     ours: Any = rebound_class(type(series))
-    return ours(series.coef, series.domain, series.window, series.symbol)
+    adopted: ABCPolyBase = ours(series.coef, series.domain, series.window, series.symbol)
+    return adopted
 
 
 # Where the methods of all classes are.
@@ -69,7 +72,7 @@ def _takes(name: str) -> None:
     """Let a method of polynomials with constant coefficients take our arrays."""
 
     @override(f"{_BASE}.{name}", kind=METHOD)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: ABCPolyBase, *args: object, **kwargs: object) -> Any:
         return getattr(_adopted(self), name)(*args, **kwargs)
 
 
@@ -84,7 +87,7 @@ def _makes(name: str) -> None:
     """Let a method of the classes, which makes a polynomial, take our arrays."""
 
     @override(f"{_BASE}.{name}", kind=METHOD)
-    def method(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(cls: type[ABCPolyBase], *args: object, **kwargs: object) -> Any:
         return getattr(rebound_class(cls), name)(*args, **kwargs)
 
 
@@ -98,7 +101,7 @@ def _mixing(name: str) -> None:
     ours: Any = rebound_class(cls)
     coefficients = ours._get_coefficients
 
-    def adopted(other: Any) -> Any:
+    def adopted(other: Any) -> object:
         return _adopted(other) if type(other) is cls else other
 
     ours._get_coefficients = lambda self, other: coefficients(self, adopted(other))
@@ -106,7 +109,7 @@ def _mixing(name: str) -> None:
     def reflect(sign: str) -> None:
         reflected = getattr(ours, f"__r{sign}__")
 
-        def method(self: Any, other: Any) -> Any:
+        def method(self: ABCPolyBase, other: object) -> Any:
             if type(other) is cls:
                 return getattr(adopted(other), f"__{sign}__")(self)
             return reflected(self, other)

@@ -6,17 +6,23 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes
 from cotan._src.runtime.values import is_active
 
 
 @override(np.gradient)
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> Any:
+def gradient(
+    f: ArrayLike, *varargs: Any, axis: Axes = None, edge_order: int = 1
+) -> AnyArray | tuple[AnyArray, ...]:
     f = _core.asarray(f)
     if not any(is_active(v) and v.ndim == 1 for v in varargs):
-        return rebound(np.gradient)(f, *varargs, axis=axis, edge_order=edge_order)
+        own = rebound(np.gradient)
+        result: AnyArray | tuple[AnyArray, ...] = own(f, *varargs, axis=axis, edge_order=edge_order)
+        return result
     # NumPy looks whether the distances are equal and reads only the first one then.
     axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
     if len(varargs) != len(axes):
@@ -30,7 +36,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> An
     return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
 
-def _slope(f: Any, x: Any, axis: int, edge_order: Any) -> Any:
+def _slope(f: Array, x: Array, axis: int, edge_order: int) -> AnyArray:
     """Differentiate the parabolas through neighbours, at any distances, along one axis."""
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
@@ -43,7 +49,7 @@ def _slope(f: Any, x: Any, axis: int, edge_order: Any) -> Any:
             "(edge_order + 1) elements are required."
         )
     f = _core.asarray(f, np.float64) if f.dtype.kind in "biu" else f
-    rows = np.moveaxis(f, axis, -1)
+    rows = np.moveaxis(f, axis, -1)  # type: ignore[type-var]
     width = np.diff(x)
     steps = np.diff(rows) / width
     left, right = width[:-1], width[1:]
@@ -58,12 +64,21 @@ def _slope(f: Any, x: Any, axis: int, edge_order: Any) -> Any:
 
 
 @override(np.cov)
-def cov(m: Any, y: Any = None, *args: Any, fweights: Any = None, aweights: Any = None,
-        **kwargs: Any) -> Any:  # fmt: skip
+def cov(
+    m: ArrayLike,
+    y: ArrayLike | None = None,
+    *args: object,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+    **kwargs: object,
+) -> AnyArray:
     # What NumPy changes in place has to be ours to begin with.
-    m, fweights, aweights = _own_copy(m), _own_copy(fweights), _own_copy(aweights)
-    return rebound(np.cov)(m, y, *args, fweights=fweights, aweights=aweights, **kwargs)
+    samples, fweights, aweights = _own_copy(m), _own_copy(fweights), _own_copy(aweights)
+    result: AnyArray = rebound(np.cov)(
+        samples, y, *args, fweights=fweights, aweights=aweights, **kwargs
+    )
+    return result
 
 
-def _own_copy(x: Any) -> Any:
+def _own_copy(x: ArrayLike | None) -> Array | None:
     return None if x is None else _core.array(host_asarray(x))
