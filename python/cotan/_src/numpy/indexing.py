@@ -275,9 +275,6 @@ def _places(shape: Sequence[int], steps: Sequence[int]) -> NDArray:
     return places
 
 
-# Stubs know of some widths only.
-_pad: Callable[..., NDArray] = np.pad
-
 _INDEX_MODES = {"edge", "reflect", "symmetric", "wrap"}
 
 
@@ -290,6 +287,7 @@ def pad(
         del kwargs["reflect_type"]
     if mode == "empty":
         mode = "constant"
+    pad_plain: Callable[..., NDArray] = np.pad  # its stub knows of some widths only
     simple = mode in _INDEX_MODES and not kwargs and x.size
     if not simple and (
         mode != "constant" or contains_active(kwargs) or set(kwargs) - {"constant_values"}
@@ -298,7 +296,7 @@ def pad(
         return padded_by(x, pad_width, mode, **kwargs)
     if mode != "constant":
         # NumPy pads the positions, and the elements follow them.
-        return rearranged(_pad(np.arange(x.size).reshape(x.shape), pad_width, mode), flat(x))
+        return rearranged(pad_plain(np.arange(x.size).reshape(x.shape), pad_width, mode), flat(x))
     widths = _pad_widths(pad_width, x.ndim)
     lengths = [n + low + high for n, (low, high) in zip(x.shape, widths, strict=True)]
     padded = _core.pad(x, lengths, [low for low, _ in widths], [1] * x.ndim)
@@ -306,7 +304,7 @@ def pad(
     if not np.any(values):
         return padded
     inside = np.pad(np.ones(x.shape, bool), widths)
-    outside = _pad(np.zeros(x.shape, x.dtype), pad_width, constant_values=values)
+    outside = pad_plain(np.zeros(x.shape, x.dtype), pad_width, constant_values=values)
     return _core.where(inside, padded, outside)
 
 

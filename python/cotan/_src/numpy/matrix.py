@@ -121,7 +121,7 @@ def _polyval(p: _Operand, x: Any) -> _Result:
 
 
 def _ediff1d(
-    ary: _Operand, to_end: _Operand | None = None, to_begin: _Operand | None = None
+    ary: _Operand, to_end: "_Operand | None" = None, to_begin: "_Operand | None" = None
 ) -> _Result:
     if to_end is None and to_begin is None and type(ary) is Matrix:
         later: Any = ary.ravel()[1:]
@@ -410,7 +410,9 @@ for _name in _KEEP_AXES:
 
 
 def _makes(make: Function) -> Callable[..., _Matrices]:
-    def made(data: _Operand | str, dtype: DTypeLike | None = None, copy: bool = True) -> _Matrices:
+    def made(
+        data: "_Operand | str", dtype: DTypeLike | None = None, copy: bool = True
+    ) -> _Matrices:
         if isinstance(data, str):
             plain: NDArray = make(data, dtype)
             return plain
@@ -425,7 +427,7 @@ override("numpy.matrix")(_makes(_matrix))
 
 
 @override("numpy.asmatrix")
-def asmatrix(data: _Operand | str, dtype: DTypeLike | None = None) -> _Matrices:
+def asmatrix(data: "_Operand | str", dtype: DTypeLike | None = None) -> _Matrices:
     return _makes(_matrix)(data, dtype, copy=False)
 
 
