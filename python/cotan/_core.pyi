@@ -651,7 +651,7 @@ def dropgrad(x: Any) -> Any:
     """The same values, held constant for every derivative."""
 
 def is_active(x: Any) -> bool:
-    """Whether a gradient that is being recorded follows `x`."""
+    """Whether `x` is active in a gradient that is being recorded."""
 
 def value(x: Any) -> np.ndarray[Any, Any]:
     """The plain ndarray value of anything array-like. Detaches: for integers, bools and indices."""

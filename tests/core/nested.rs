@@ -57,7 +57,7 @@ fn perturbations_are_not_confused() {
 
 /// An inner constant may be an outer variable.
 #[test]
-fn an_inner_constant_is_followed_outside() {
+fn an_inner_constant_is_active_outside() {
     let outer = |x: &[Array]| {
         let f = |v: &[Array]| v[0].square()?.mul(&v[1]);
         let g = gradient(f, &[Arg::from(Array::from(3.0)), constant(&x[0])])?;

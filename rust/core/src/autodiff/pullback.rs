@@ -44,7 +44,7 @@ struct Recorded {
     derived: Arc<Derived>,
     /// The inputs of the joint program but for the cotangents; leaves are replaced by what they copy.
     inputs: Vec<Array>,
-    /// Whether something that an outer recording follows takes part.
+    /// Whether something takes part that is active in an outer recording.
     nested: bool,
 }
 

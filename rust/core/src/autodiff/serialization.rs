@@ -54,8 +54,8 @@ impl Pullback {
     /// What a file holds of it. Values that are not computed yet are computed.
     ///
     /// Functions with derivative rules of their own become the primitives that they consist of. Fails for
-    /// a program that calls back (hooks, opaque rules), and where an outer gradient that is still going on
-    /// follows what the pullback keeps.
+    /// a program that calls back (hooks, opaque rules), and where residuals are active in an outer gradient
+    /// that is still going on.
     pub fn to_saved(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<Saved> {
         if self.residuals.iter().any(Array::is_active) {
             return Err(Error::Saved(

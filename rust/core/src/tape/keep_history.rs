@@ -49,7 +49,7 @@ pub fn keeps_history(array: &Array) -> bool {
 }
 
 /// Whether a recording newer than the one whose history is kept may differentiate an array.
-pub fn is_followed(array: &Array) -> bool {
+pub fn is_differentiated_inside(array: &Array) -> bool {
     let kept = TAG.get();
     let mut seen: FastMap<u64, ()> = FastMap::default();
     let mut work = vec![array.clone()];

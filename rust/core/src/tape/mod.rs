@@ -11,6 +11,6 @@ pub(crate) mod node;
 pub(crate) mod recording;
 
 pub use close::{Closed, UNKNOWN};
-pub use keep_history::{KeepHistory, is_followed, keeps_history};
+pub use keep_history::{KeepHistory, is_differentiated_inside, keeps_history};
 pub use node::{Array, Number};
 pub use recording::{Recording, is_live};

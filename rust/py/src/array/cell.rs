@@ -125,7 +125,7 @@ const MAX_VIEWS: usize = 64;
 
 /// What is written into one element.
 pub enum Element {
-    /// A number that nothing follows.
+    /// A number, which is constant.
     Number(Number),
     /// An array without axes.
     Array(Array),

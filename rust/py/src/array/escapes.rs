@@ -30,7 +30,7 @@ pub struct Escapes {
     pub roots: Vec<Array>,
     /// Plain arrays that were met, and what was in them.
     pub arrays: Vec<(Py<PyUntypedArray>, Value)>,
-    /// `Array`s that nothing follows, and which value each was.
+    /// Inactive `Array`s, and which value each was.
     pub handles: Vec<(Py<PyArray>, u64)>,
     /// Functions that the program calls back.
     pub callbacks: Vec<Py<PyAny>>,
@@ -145,7 +145,7 @@ pub fn left(py: Python<'_>, what: &str) -> PyErr {
 /// Whether an array depends on arguments of the function that is being prepared, and no gradient inside it
 /// differentiates the array: a replay has to compute it, and that is all.
 pub fn is_replayed_only(array: &Array) -> bool {
-    keeps_history(array) && !tape::is_followed(array)
+    keeps_history(array) && !tape::is_differentiated_inside(array)
 }
 
 /// Whether an array depends on the arguments of the function that is being prepared.
@@ -153,9 +153,9 @@ pub fn keeps_history(array: &Array) -> bool {
     is_on() && tape::keeps_history(array)
 }
 
-/// Whether reading an array would lose something: a derivative, or what a replay has to follow. What was
+/// Whether reading an array would lose something: a derivative, or what a replay has to compute. What was
 /// detached may be read while a program is traced, although its history is kept there.
-pub fn is_followed(array: &Array) -> bool {
+pub fn loses_derivative(array: &Array) -> bool {
     array.is_active() && (is_on() || !array.is_detached())
 }
 
@@ -189,7 +189,7 @@ pub fn refuse_active(py: Python<'_>, array: &Array, what: &str, instead: &str) -
     if is_replayed_only(array) {
         return Err(left(py, what));
     }
-    if is_followed(array) {
+    if loses_derivative(array) {
         if hooks::VALUE_IS_DISCARDED.get(py)?.call0()?.is_truthy()? {
             return Ok(());
         }

@@ -177,12 +177,12 @@ fn repeated(mut at: usize, common: &[usize], own: &[usize]) -> usize {
     found
 }
 
-/// Whether an array is what such a primitive has just made, and a gradient follows it.
+/// Whether an array is what such a primitive has just made, and active.
 pub fn is_made_by(x: &PyArray, test: impl Fn(Prim) -> bool) -> bool {
-    x.holds(|array| array.primitive().is_some_and(test) && escapes::is_followed(array))
+    x.holds(|array| array.primitive().is_some_and(test) && escapes::loses_derivative(array))
 }
 
-/// Whether an elementwise operation has just made an array that a gradient follows: elements of it may be infinite, or
+/// Whether an elementwise operation has just made an active array: elements of it may be infinite, or
 /// have an infinite slope.
 #[pyfunction]
 #[pyo3(signature = (x: "Array") -> "bool")]

@@ -21,7 +21,7 @@ pub fn matmul<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bou
     let py = x.py();
     let operands = [Operand::expect("matmul", x)?, Operand::expect("matmul", y)?];
     let [a, b] = &operands;
-    let gaps = b.is_followed() && a.has_gaps(x)? || a.is_followed() && b.has_gaps(y)?;
+    let gaps = b.is_active() && a.has_gaps(x)? || a.is_active() && b.has_gaps(y)?;
     let dtype = common_dtype(&operands);
     let [a, b] = operands;
     let (a, b) = (a.cast(dtype)?, b.cast(dtype)?);

@@ -274,8 +274,8 @@ impl Operand {
         self.cast(dtype)
     }
 
-    /// Whether a derivative follows it.
-    pub fn is_followed(&self) -> bool {
+    /// Whether it is an active array.
+    pub fn is_active(&self) -> bool {
         matches!(self, Operand::Strong(array, _) if array.is_active())
     }
 

@@ -396,7 +396,7 @@ impl PyArray {
     }
 
     /// An element as a Python number: the only one, the one at a position in the flattened array, or
-    /// the one at an index along every axis. A gradient that follows it goes on.
+    /// the one at an index along every axis. An active element stays active.
     #[pyo3(signature = (*index))]
     fn item<'py>(
         slf: &Bound<'py, Self>,
@@ -405,7 +405,7 @@ impl PyArray {
         to_host::element(slf, index)
     }
 
-    /// The values as nested lists of Python numbers. A gradient that follows them goes on.
+    /// The values as nested lists of Python numbers. Active values stay active.
     fn tolist<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         to_host::lists(slf)
     }

@@ -15,7 +15,7 @@ pub fn repr(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
     let array = cell.read()?;
     escapes::expect_free(py, &array, "repr(x)")?;
     let value = force(py, &array)?;
-    if is_lifting() && !escapes::is_followed(&array) {
+    if is_lifting() && !escapes::loses_derivative(&array) {
         // Programs evaluate such texts, and know of NumPy only.
         let shown = match cell.scalar_kind() {
             ScalarKind::Array => to_ndarray(py, value)?,

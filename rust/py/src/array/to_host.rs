@@ -164,7 +164,7 @@ pub fn index<'py>(cell: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAny>
     item(py, &array)
 }
 
-/// An element as a Python number, or followed.
+/// An element as a Python number, or active.
 pub fn element<'py>(
     slf: &Bound<'py, PyArray>,
     index: &Bound<'py, PyTuple>,
@@ -178,7 +178,7 @@ pub fn element<'py>(
     to_ndarray(py, force(py, &array)?)?.call_method1("item", index)
 }
 
-/// The values as nested lists of Python numbers, or followed.
+/// The values as nested lists of Python numbers, or active.
 pub fn lists<'py>(slf: &Bound<'py, PyArray>) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
     let array = slf.get().read()?;

@@ -522,12 +522,14 @@ pub fn dropgrad<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// Whether a gradient that is being recorded follows `x`.
+/// Whether `x` is active in a gradient that is being recorded.
 #[pyfunction]
 #[pyo3(signature = (x: "Any") -> "bool")]
 pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     match x.cast::<PyArray>() {
-        Ok(array) => Ok(crate::array::escapes::is_followed(&array.get().read()?)),
+        Ok(array) => Ok(crate::array::escapes::loses_derivative(
+            &array.get().read()?,
+        )),
         Err(_) => Ok(false),
     }
 }
