@@ -506,10 +506,10 @@ def is_preparing() -> bool:
     """Whether a function is being prepared in this thread."""
 
 def num_met(x: Any) -> int:
-    """How often a plain array was met: so many references to it are the preparation's own."""
+    """How often an ndarray was captured: so many references to it are the preparation's own."""
 
 def meet(x: Any) -> None:
-    """Notes that a plain array was read by code outside of this module."""
+    """Notes an ndarray that code outside of this module has read as captured."""
 
 # array/fancy_index.rs
 def is_elementwise(x: Array) -> bool:

@@ -294,7 +294,7 @@ fn stretches(forward: &Program, results: usize) -> Vec<Stretch> {
     let cuts = cuts(&change, &done, total);
     let mut found: Vec<(usize, f64, usize, usize)> = Vec::new();
     // In which pair of cuts a variable was last counted.
-    let (mut met, mut pair) = (vec![0u32; forward.num_vars()], 0);
+    let (mut counted, mut pair) = (vec![0u32; forward.num_vars()], 0);
     for (i, &from) in cuts.iter().enumerate() {
         for &to in &cuts[i + 1..] {
             let share = (done[to] - done[from]) / total;
@@ -313,9 +313,9 @@ fn stretches(forward: &Program, results: usize) -> Vec<Stretch> {
                     if before
                         && !is_residual[a as usize]
                         && forward.literal(a).is_none()
-                        && met[a as usize] != pair
+                        && counted[a as usize] != pair
                     {
-                        met[a as usize] = pair;
+                        counted[a as usize] = pair;
                         needed += forward.aval(a).nbytes();
                     }
                 }

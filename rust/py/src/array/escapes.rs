@@ -19,19 +19,19 @@ use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::swallowed_errors;
 
-exports!(failed_at, is_preparing, num_met, meet);
+exports!(failed_at, is_preparing, num_captures, capture);
 
-/// What was escapes.
+/// What leaves a recording.
 #[derive(Default)]
 pub struct Escapes {
     /// Arrays that decided which way the code took, and their values.
     pub value_guards: Vec<(Array, Value)>,
     /// Arrays whose computation may fail, which the code wants to know.
     pub roots: Vec<Array>,
-    /// Plain arrays that were met, and what was in them.
-    pub arrays: Vec<(Py<PyUntypedArray>, Value)>,
-    /// Inactive `Array`s, and which value each was.
-    pub handles: Vec<(Py<PyArray>, u64)>,
+    /// Captured ndarrays, and what was in them.
+    pub captured_ndarrays: Vec<(Py<PyUntypedArray>, Value)>,
+    /// Captured `Array`s that are constant, and which value each was.
+    pub captured_arrays: Vec<(Py<PyArray>, u64)>,
     /// Functions that the program calls back.
     pub callbacks: Vec<Py<PyAny>>,
     /// What the code was refused, whether or not it took note.
@@ -57,7 +57,7 @@ impl EscapeLog {
         }
     }
 
-    /// What has been escapes, once the code has run; the error that it was refused something with.
+    /// What has left, once the code has run; the error that it was refused something with.
     // It ends here, whatever is returned.
     #[allow(clippy::unused_self)]
     pub fn finish(self, py: Python<'_>) -> PyResult<Escapes> {
@@ -65,7 +65,7 @@ impl EscapeLog {
         if let Some(error) = escapes.failure.take() {
             return Err(error);
         }
-        for (object, seen) in &escapes.arrays {
+        for (object, seen) in &escapes.captured_ndarrays {
             if !same_elements(object.bind(py), seen)? {
                 return Err(refusal(
                     py,
@@ -79,18 +79,29 @@ impl EscapeLog {
             }
         }
         // What the code made for itself, nobody can write to any more.
-        escapes.arrays.sort_by_key(|(o, _)| o.as_ptr() as usize);
-        escapes.arrays.dedup_by_key(|(o, _)| o.as_ptr() as usize);
-        escapes.handles.sort_by_key(|(o, _)| o.as_ptr() as usize);
-        escapes.handles.dedup_by_key(|(o, _)| o.as_ptr() as usize);
+        escapes
+            .captured_ndarrays
+            .sort_by_key(|(o, _)| o.as_ptr() as usize);
+        escapes
+            .captured_ndarrays
+            .dedup_by_key(|(o, _)| o.as_ptr() as usize);
+        escapes
+            .captured_arrays
+            .sort_by_key(|(o, _)| o.as_ptr() as usize);
+        escapes
+            .captured_arrays
+            .dedup_by_key(|(o, _)| o.as_ptr() as usize);
         let is_view =
             |object: &Bound<'_, PyUntypedArray>| object.getattr("base").is_ok_and(|b| !b.is_none());
-        (escapes.arrays).retain(|(o, _)| references(o.bind(py)) > 1 || is_view(o.bind(py)));
+        (escapes.captured_ndarrays)
+            .retain(|(o, _)| references(o.bind(py)) > 1 || is_view(o.bind(py)));
         // A view keeps what it is a view of; once it has gone, that may go.
         let mut count = usize::MAX;
-        while escapes.handles.len() < count {
-            count = escapes.handles.len();
-            escapes.handles.retain(|(o, _)| references(o.bind(py)) > 1);
+        while escapes.captured_arrays.len() < count {
+            count = escapes.captured_arrays.len();
+            escapes
+                .captured_arrays
+                .retain(|(o, _)| references(o.bind(py)) > 1);
         }
         Ok(escapes)
     }
@@ -269,21 +280,29 @@ pub fn called(function: &Bound<'_, PyAny>) {
     note(|escapes| escapes.callbacks.push(function.clone().unbind()));
 }
 
-/// A plain array was read.
-pub fn met(object: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<()> {
+/// An ndarray was read, from wherever the function has it.
+pub fn capture_ndarray(object: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<()> {
     if !is_on() {
         return Ok(());
     }
     // What is read-only now may be made writable again.
     let value = crate::ndarray::memory::copied(value)?;
-    note(|escapes| escapes.arrays.push((object.clone().unbind(), value)));
+    note(|escapes| {
+        escapes
+            .captured_ndarrays
+            .push((object.clone().unbind(), value))
+    });
     Ok(())
 }
 
-/// An `Array` was read.
-pub fn met_handle(object: &Bound<'_, PyArray>, array: &Array) {
+/// The same for an `Array`.
+pub fn capture_array(object: &Bound<'_, PyArray>, array: &Array) {
     if is_on() && array.tag() == 0 {
-        note(|escapes| escapes.handles.push((object.clone().unbind(), array.id())));
+        note(|escapes| {
+            escapes
+                .captured_arrays
+                .push((object.clone().unbind(), array.id()))
+        });
     }
 }
 
@@ -294,26 +313,26 @@ pub fn is_preparing() -> bool {
     is_on()
 }
 
-/// How often a plain array was met: so many references to it are the preparation's own.
+/// How often an ndarray was captured: so many references to it are the preparation's own.
 #[pyfunction]
-#[pyo3(signature = (x: "Any") -> "int")]
-pub fn num_met(x: &Bound<'_, PyAny>) -> usize {
+#[pyo3(name = "num_met", signature = (x: "Any") -> "int")]
+pub fn num_captures(x: &Bound<'_, PyAny>) -> usize {
     ESCAPES.with_borrow(|escapes| {
-        let arrays = escapes.iter().flat_map(|n| &n.arrays);
+        let arrays = escapes.iter().flat_map(|n| &n.captured_ndarrays);
         arrays.filter(|(object, _)| object.is(x)).count()
     })
 }
 
-/// Notes that a plain array was read by code outside of this module.
+/// Notes an ndarray that code outside of this module has read as captured.
 #[pyfunction]
-#[pyo3(signature = (x: "Any") -> "None")]
-pub fn meet(x: &Bound<'_, PyAny>) -> PyResult<()> {
+#[pyo3(name = "meet", signature = (x: "Any") -> "None")]
+pub fn capture(x: &Bound<'_, PyAny>) -> PyResult<()> {
     if let Ok(array) = x.cast::<PyUntypedArray>()
         && is_on()
         && dtype_of(&array.dtype()).is_ok()
     {
         let value = from_ndarray(array, Borrow::Copy)?;
-        met(array, &value)?;
+        capture_ndarray(array, &value)?;
     }
     Ok(())
 }

@@ -101,7 +101,7 @@ impl Operand {
         if let Ok(cell) = object.cast::<PyArray>() {
             let scalar_kind = cell.get().scalar_kind();
             let array = cell.get().read()?;
-            escapes::met_handle(cell, &array);
+            escapes::capture_array(cell, &array);
             return Ok(Some(if scalar_kind == ScalarKind::PythonNumber {
                 Operand::Weak(array)
             } else {
@@ -126,7 +126,7 @@ impl Operand {
             }
             let scalar_kind = ScalarKind::Array;
             let value = from_ndarray(array, Borrow::Copy)?;
-            escapes::met(array, &value)?;
+            escapes::capture_ndarray(array, &value)?;
             return Ok(Some(Operand::Strong(Array::constant(value), scalar_kind)));
         }
         if is_numpy_scalar(object)? {

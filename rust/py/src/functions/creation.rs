@@ -86,7 +86,7 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     let fresh = !plain.is(object) && object.is_instance_of::<PyList>();
     let value: Value = from_ndarray(plain, if fresh { Borrow::Call } else { Borrow::Copy })?;
     if !fresh {
-        escapes::met(plain, &value)?;
+        escapes::capture_ndarray(plain, &value)?;
     }
     Ok(Array::constant(if value.storage().is_borrowed() {
         copied(value)?

@@ -178,12 +178,12 @@ fn guard_captured(guards: &mut Vec<Guard>, escapes: &Escapes, py: Python<'_>) {
         known.push(address);
         is_new
     };
-    for (object, value) in &escapes.arrays {
+    for (object, value) in &escapes.captured_ndarrays {
         if is_new(object.as_ptr() as usize) {
             guards.push(Guard::Elements(object.clone_ref(py), value.clone()));
         }
     }
-    for (object, id) in &escapes.handles {
+    for (object, id) in &escapes.captured_arrays {
         if is_new(object.as_ptr() as usize) {
             guards.push(Guard::Array(object.clone_ref(py), *id));
         }

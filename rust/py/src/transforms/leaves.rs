@@ -39,8 +39,8 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Takes the arguments apart. With `traced`, arrays of all dtypes are recorded, and what is met is kept,
-    /// not borrowed.
+    /// Takes the arguments apart. With `traced`, arrays of all dtypes are recorded, and what the arguments hold
+    /// is kept, not borrowed.
     pub fn new(
         recording: &Recording,
         f: &Bound<'_, PyAny>,

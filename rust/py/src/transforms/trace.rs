@@ -107,10 +107,10 @@ pub fn trace<'py>(
     let held: FastMap<u64, usize> = (inputs.leaves.iter().enumerate())
         .map(|(i, leaf)| (leaf.array.id(), i))
         .collect();
-    // Numbers that the function met are literals; those that it was given have names, and stay inputs.
+    // Captured numbers are literals; those that are arguments have names, and stay inputs.
     let number = |a: &Array| {
-        let is_met = a.tag() == 0 && a.shape().is_empty() && !held.contains_key(&a.id());
-        is_met.then(|| literal_of(a.force(&mut || false).ok()?))?
+        let is_captured = a.tag() == 0 && a.shape().is_empty() && !held.contains_key(&a.id());
+        is_captured.then(|| literal_of(a.force(&mut || false).ok()?))?
     };
     let (mut program, constants) =
         autodiff::trace_with(&recording, &outs, &leaves, &number).or_raise()?;

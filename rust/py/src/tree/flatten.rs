@@ -210,7 +210,7 @@ impl Flattener {
         if let Ok(array) = object.cast_exact::<PyArray>() {
             let kind = Kind::Array(array.get().scalar_kind());
             let value = array.get().read()?;
-            escapes::met_handle(array, &value);
+            escapes::capture_array(array, &value);
             return Ok(self.leaf(object, value, kind, active));
         }
         if let Ok(array) = object.cast::<PyUntypedArray>() {
@@ -223,7 +223,7 @@ impl Flattener {
                 return Ok(Tree::Static(object.clone().unbind()));
             }
             let value = from_ndarray(array, self.borrow)?;
-            escapes::met(array, &value)?;
+            escapes::capture_ndarray(array, &value)?;
             return Ok(self.leaf(object, Array::constant(value), Kind::NdArray, active));
         }
         if object.is_exact_instance_of::<PyFloat>() {
