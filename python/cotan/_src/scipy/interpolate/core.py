@@ -7,12 +7,15 @@ asks, and with respect to the data.
 
 import inspect
 import itertools
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit.host_call import conj, host_call
 from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import (
@@ -34,6 +37,7 @@ from cotan._src.runtime.registry import (
     override,
     rule_of,
 )
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.linalg.banded import solve_banded
 
@@ -43,12 +47,55 @@ _PIECEWISE = ("PPoly", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
 _CLASSES = (*_PIECEWISE, "interp1d", "BSpline", "RegularGridInterpolator",
             "BarycentricInterpolator", "KroghInterpolator")  # fmt: skip
 
+
+class Spline(Protocol):
+    """A spline, as `scipy.interpolate.BSpline` is one."""
+
+    t: AnyArray
+    c: AnyArray
+    k: int
+    extrapolate: bool
+    axis: int
+
+    def __call__(
+        self, x: ArrayLike, nu: int = 0, extrapolate: bool | str | None = None
+    ) -> AnyArray: ...
+    def derivative(self, nu: int = 1) -> "Spline": ...
+    def antiderivative(self, nu: int = 1) -> "Spline": ...
+
+
+class _Tensors(Protocol):
+    """A tensor product of splines, as `scipy.interpolate.NdBSpline` is one."""
+
+    t: Sequence[AnyArray]
+    c: AnyArray
+    k: Sequence[int]
+    extrapolate: bool
+
+
+class _Barycentric(Protocol):
+    """What `scipy.interpolate.BarycentricInterpolator` makes."""
+
+    r: int
+    dtype: type
+    xi: AnyArray
+    yi: AnyArray
+    wi: AnyArray
+
+
+#: Knots, coefficients and a degree.
+_Tck: TypeAlias = tuple[AnyArray, AnyArray | Sequence[AnyArray], int]
+#: What holds at both ends: a name, or for each end orders of derivatives with values.
+_Ends: TypeAlias = str | Sequence[str | Sequence[tuple[int, ArrayLike]] | None] | None
+#: How many diagonals there are below the main one, and above it.
+_Widths: TypeAlias = tuple[int, int]
+
 rebinds_instances(*(f"{_HERE}.{name}" for name in _CLASSES))
 _adopt_interp1d = rule_of(f"{_HERE}.interp1d.__init__", METHOD)
 
 
 @override(f"{_HERE}.interp1d.__init__", kind=METHOD)
-def _interp1d(self: Any, x: Any, y: Any, *args: Any, **options: Any) -> None:
+def _interp1d(self: object, x: ArrayLike, y: ArrayLike, *args: object, **options: object) -> None:
     # A fill_value is written into what is made of the values.
     _adopt_interp1d(self, x, _core.asarray(asarray(y)), *args, **options)
 
@@ -76,7 +123,7 @@ override(*named(_HERE, "interpn pade pchip_interpolate barycentric_interpolate k
 )
 
 
-def _monotone(x: Any, y: Any, **options: Any) -> Any:
+def _monotone(x: AnyArray, y: AnyArray, **options: ModuleType) -> AnyArray:
     """Give the slopes of a monotone curve; none is divided by one that is zero."""
     shape = y.shape
     if y.ndim == 1:
@@ -102,8 +149,9 @@ override(f"{_HERE}._cubic.PchipInterpolator._find_derivatives", kind=SUBSTITUTE_
 
 
 @override(f"{_HERE}._interpolate.interp1d._call_spline", kind=SUBSTITUTE_MEMBER)
-def _call_spline(self: Any, x_new: Any) -> Any:
-    return self._spline(x_new).copy()  # is written to, and complex numbers are seen as their parts
+def _call_spline(self: Any, x_new: AnyArray) -> AnyArray:
+    y: AnyArray = self._spline(x_new)
+    return y.copy()  # is written to, and complex numbers are seen as their parts
 
 
 # Since SciPy 1.18 the public classes pass all on to private ones, for arrays of several libraries.
@@ -118,9 +166,10 @@ override(*named(f"{_HERE}._bsplines._BSpline", "__call__ integrate"), kind=METHO
 
 def _choice(name: str) -> None:
     @override(f"{_HERE}.{name}", kind=SUBSTITUTE, versions=_NEWER)
-    def choose(xp: Any) -> Any:
+    def choose(xp: ModuleType) -> type:
         # It is cached, and would be SciPy's own.
-        return rebind_function(inspect.unwrap(locate(f"{_HERE}.{name}")))(xp)
+        cls: type = rebind_function(inspect.unwrap(locate(f"{_HERE}.{name}")))(xp)
+        return cls
 
 
 for _name in (
@@ -134,25 +183,27 @@ for _name in (
 # Piecewise polynomials
 
 
-def _piece(x: Any, breaks: Any) -> Any:
+def _piece(x: AnyArray, breaks: AnyArray) -> NDArray:
     """Give the piece that each point lies in; beyond the ends the first or the last one."""
     values = to_numpy(breaks)
     at = np.searchsorted(values, to_numpy(x), side="right") - 1
     if values[-1] < values[0]:
         at = np.searchsorted(-values, -to_numpy(x), side="right") - 1
-    return np.clip(at, 0, len(values) - 2)
+    piece: NDArray = np.clip(at, 0, len(values) - 2)
+    return piece
 
 
-def _outside(x: Any, breaks: Any) -> Any:
+def _outside(x: AnyArray, breaks: AnyArray) -> NDArray:
     values, ends = to_numpy(x), to_numpy(breaks)[[0, -1]]
     # What is not a number is neither.
-    return ~((values >= ends.min()) & (values <= ends.max()))
+    outside: NDArray = ~((values >= ends.min()) & (values <= ends.max()))
+    return outside
 
 
-def _powers(c: Any, s: Any, nu: int) -> Any:
+def _powers(c: AnyArray, s: AnyArray, nu: int) -> AnyArray:
     """Sum the powers of a polynomial, or of its derivative; `c` begins with the highest."""
     k = c.shape[0]
-    total: Any = np.zeros(c.shape[1:], c.dtype)
+    total: AnyArray = np.zeros(c.shape[1:], c.dtype)
     for i in range(k - nu):
         power = k - 1 - i
         factor = float(np.prod(np.arange(power, power - nu, -1.0)))
@@ -161,7 +212,9 @@ def _powers(c: Any, s: Any, nu: int) -> Any:
 
 
 @override(f"{_HERE}._ppoly.evaluate", kind=SUBSTITUTE)
-def _evaluate(c: Any, x: Any, xp: Any, dx: int, extrapolate: bool, out: Any) -> None:
+def _evaluate(
+    c: AnyArray, x: AnyArray, xp: AnyArray, dx: int, extrapolate: bool, out: AnyArray
+) -> None:
     at = _piece(xp, x)
     xp = _core.asarray(xp)
     s = (xp - asarray(x)[at])[:, None]
@@ -172,7 +225,8 @@ def _evaluate(c: Any, x: Any, xp: Any, dx: int, extrapolate: bool, out: Any) -> 
 
 
 @override(f"{_HERE}._ppoly.integrate", kind=SUBSTITUTE)
-def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> None:
+def _integrate(c: AnyArray, x: AnyArray, a: AnyArray | float, b: AnyArray | float,
+               extrapolate: bool, out: AnyArray) -> None:  # fmt: skip
     x = asarray(x)
     low, high = float(to_numpy(a)), float(to_numpy(b))
     if high < low:
@@ -186,7 +240,7 @@ def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> N
     descends = bool(to_numpy(x)[-1] < to_numpy(x)[0])
     a, b, low, high = (b, a, high, low) if descends else (a, b, low, high)
     first, last = _piece(np.array([low, high]), x)
-    total: Any = 0.0
+    total: AnyArray | float = 0.0
     k = c.shape[0]
     for i in range(first, last + 1):
         start = (a if i == first else x[i]) - x[i]
@@ -198,11 +252,12 @@ def _integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> N
 
 
 @override(f"{_HERE}._ppoly.real_roots", kind=SUBSTITUTE)
-def _real_roots(c: Any, x: Any, y: Any, report_discont: bool, extrapolate: bool) -> list[Any]:
+def _real_roots(c: AnyArray, x: AnyArray, y: AnyArray | float, report_discont: bool,
+                extrapolate: bool) -> list[AnyArray]:  # fmt: skip
     """Give where pieces have a value; where they jump past it, the break moves."""
     c, x = _core.asarray(asarray(c)), asarray(x)
     compute = locate(f"{_HERE}._ppoly.real_roots")
-    results = []
+    results: list[AnyArray] = []
     all_found = compute(to_numpy(c), to_numpy(x), float(to_numpy(y)), report_discont, extrapolate)
     for i, values in enumerate(all_found):
         known = ~np.isnan(values)
@@ -214,7 +269,7 @@ def _real_roots(c: Any, x: Any, y: Any, report_discont: bool, extrapolate: bool)
         jumps = known & (values == to_numpy(x)[at]) & (np.abs(rest) > 1e-8 * size)
         slope = np.where(known & ~jumps, to_numpy(_powers(pieces, start - x[at], 1)), np.inf)
 
-        def missed(r: Any, pieces: Any = pieces, x: Any = x[at]) -> Any:
+        def missed(r: AnyArray, pieces: AnyArray = pieces, x: AnyArray = x[at]) -> AnyArray:
             return _powers(pieces, r - x, 0) - y
 
         roots = newton_moved(start, missed, slope)
@@ -223,7 +278,7 @@ def _real_roots(c: Any, x: Any, y: Any, report_discont: bool, extrapolate: bool)
 
 
 @override(f"{_HERE}._ppoly.fix_continuity", kind=SUBSTITUTE)
-def _fix_continuity(c: Any, x: Any, order: int) -> None:
+def _fix_continuity(c: AnyArray, x: AnyArray, order: int) -> None:
     k = c.shape[0]
     for piece in range(1, c.shape[1]):
         step = x[piece] - x[piece - 1]
@@ -234,7 +289,7 @@ def _fix_continuity(c: Any, x: Any, order: int) -> None:
 
 @override(f"{_HERE}.BarycentricInterpolator._evaluate", kind=METHOD)
 @override(f"{_HERE}._polyint.BarycentricInterpolator._evaluate", kind=SUBSTITUTE_MEMBER)
-def _barycentric(self: Any, x: Any) -> Any:
+def _barycentric(self: _Barycentric, x: AnyArray) -> AnyArray:
     """Give a quotient, taken times the distance to the node that a point lies on."""
     if x.size == 0:
         return np.zeros((0, self.r), dtype=self.dtype)
@@ -245,17 +300,21 @@ def _barycentric(self: Any, x: Any) -> Any:
     nearby = _core.where(hit, np.sum(_core.where(at, distance, 0), -1)[..., None], 1)
     others = nearby * _core.where(at, 0, weights / _core.where(at, 1, distance))
     rows = others + _core.where(at, weights, 0)
-    return np.dot(rows, self.yi) / np.sum(rows, axis=-1)[..., None]
+    y: AnyArray = np.dot(rows, self.yi) / np.sum(rows, axis=-1)[..., None]
+    return y
 
 
-def _banded(widths: Any, ab: Any, b: Any) -> Any:
+def _banded(widths: _Widths, ab: AnyArray, b: AnyArray) -> Array:
     """Solve a banded system; the matrix by its diagonals."""
     lower, upper = widths
 
-    def forward(ab: Any, b: Any) -> Any:
-        return locate("scipy.linalg.solve_banded")(widths, ab, b)
+    def forward(ab: NDArray, b: NDArray) -> NDArray:
+        x: NDArray = locate("scipy.linalg.solve_banded")(widths, ab, b)
+        return x
 
-    def pullback(ct: Any, ab: Any, b: Any, wanted: Any) -> Any:
+    def pullback(
+        ct: AnyArray, ab: AnyArray, b: AnyArray, wanted: Sequence[bool]
+    ) -> tuple[Array | None, Array]:
         ab = _core.asarray(ab)
         n = ab.shape[1]
         rows, columns = np.arange(lower + upper + 1)[:, None], np.arange(n)
@@ -275,23 +334,25 @@ def _banded(widths: Any, ab: Any, b: Any) -> Any:
             products = _core.sum(products, tuple(range(2, products.ndim)))
         return _core.where(inside, -products, 0), back
 
-    return host_call("scipy.linalg.solve_banded", forward, pullback, ab, b)
+    solved: Array = host_call("scipy.linalg.solve_banded", forward, pullback, ab, b)
+    return solved
 
 
-def inside_of(index: Any, n: int) -> Any:
+def inside_of(index: NDArray, n: int) -> NDArray:
     """Say which indices an axis has."""
-    return (index >= 0) & (index < n)
+    inside: NDArray = (index >= 0) & (index < n)
+    return inside
 
 
 @override(f"{_HERE}._cubic.solve_banded", kind=SUBSTITUTE)
-def _solve_banded(l_and_u: Any, ab: Any, b: Any, overwrite_ab: bool = False,
-                  overwrite_b: bool = False, check_finite: bool = True) -> Any:  # fmt: skip
+def _solve_banded(l_and_u: _Widths, ab: ArrayLike, b: ArrayLike, overwrite_ab: bool = False,
+                  overwrite_b: bool = False, check_finite: bool = True) -> Array:  # fmt: skip
     del overwrite_ab, overwrite_b, check_finite
     return _banded(l_and_u, _core.asarray(ab), _core.asarray(b))
 
 
 @override(f"{_HERE}._cubic.solve", kind=SUBSTITUTE)
-def _solve(a: Any, b: Any, **options: Any) -> Any:
+def _solve(a: AnyArray, b: AnyArray, **options: object) -> Array:
     """Solve three equations, as a banded system with all diagonals."""
     del options
     n = a.shape[0]
@@ -305,17 +366,17 @@ def _solve(a: Any, b: Any, **options: Any) -> Any:
 # B-splines
 
 
-def _divided(value: Any, width: Any) -> Any:
+def _divided(value: AnyArray | float, width: AnyArray) -> Array:
     """Divide by the distance of knots; where they coincide there is nothing."""
     is_empty = _core.eq(width, 0)
     return _core.where(is_empty, 0, value / _core.where(is_empty, 1, width))
 
 
-def _basis(t: Any, k: int, at: Any, x: Any) -> list[Any]:
+def _basis(t: AnyArray, k: int, at: NDArray, x: AnyArray) -> list[AnyArray | float]:
     """Give the splines of degree `k` that are not zero at points, by the recursion of de Boor."""
-    values: list[Any] = [1.0]
+    values: list[AnyArray | float] = [1.0]
     for d in range(1, k + 1):
-        new: list[Any] = [0.0] * (d + 1)
+        new: list[AnyArray | float] = [0.0] * (d + 1)
         for j in range(d):
             left, right = t[at + j + 1 - d], t[at + j + 1]
             term = _divided(values[j], right - left)
@@ -325,36 +386,42 @@ def _basis(t: Any, k: int, at: Any, x: Any) -> list[Any]:
     return values
 
 
-def weights(t: Any, k: int, at: Any, x: Any, nu: int) -> list[Any]:
+def weights(t: AnyArray, k: int, at: NDArray, x: AnyArray, nu: int) -> list[AnyArray | float]:
     """Give the same for derivatives."""
     if nu > k:
         return [0.0] * (k + 1)
     values = _basis(t, k - nu, at, x)
     for d in range(k - nu + 1, k + 1):
         widths = (t[at + j + 1] - t[at + j + 1 - d] for j in range(d))
-        scaled = [_divided(v * d, width) for v, width in zip(values, widths, strict=True)]
+        scaled: list[AnyArray | float] = [
+            _divided(v * d, width) for v, width in zip(values, widths, strict=True)
+        ]
         values = [a - b for a, b in zip([0.0, *scaled], [*scaled, 0.0], strict=True)]
     return values
 
 
-def place(knots: Any, k: int, values: Any) -> Any:
+def place(knots: NDArray, k: int, values: NDArray) -> NDArray:
     """Give the knot after which each point comes."""
     n = knots.size - k - 1
-    return np.clip(np.searchsorted(knots[: n + 1], values, side="right") - 1, k, n - 1)
+    after = np.searchsorted(knots[: n + 1], values, side="right")
+    at: NDArray = np.clip(after - 1, k, n - 1)
+    return at
 
 
-def _beyond(knots: Any, k: int, values: Any, extrapolate: bool) -> Any:
-    missing = np.isnan(values)
+def _beyond(knots: NDArray, k: int, values: NDArray, extrapolate: bool) -> NDArray:
+    missing: NDArray = np.isnan(values)
     if extrapolate:
         return missing
-    return missing | ~((values >= knots[k]) & (values <= knots[knots.size - k - 1]))
+    outside: NDArray = ~((values >= knots[k]) & (values <= knots[knots.size - k - 1]))
+    return missing | outside
 
 
-def _splines(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool) -> Any:
+def _splines(t: AnyArray, c: AnyArray, k: int, x: AnyArray, nu: int, extrapolate: bool) -> Array:
     """Evaluate splines, one for each column of `c`, or their derivatives."""
     t, c, x = asarray(t), _core.asarray(asarray(c)), _core.asarray(x)
     at = place(to_numpy(t), k, to_numpy(x))
-    total: Any = np.zeros((x.shape[0], c.shape[1]), c.dtype)
+    total: AnyArray = np.zeros((x.shape[0], c.shape[1]), c.dtype)
+    w: Any
     for j, w in enumerate(weights(t, k, at, x, nu)):
         total = total + (w[:, None] if np.ndim(w) else w) * c[at - k + j]
     return _core.where(_beyond(to_numpy(t), k, to_numpy(x), extrapolate)[:, None], np.nan, total)
@@ -363,15 +430,19 @@ def _splines(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool) -> Any:
 class _Tensor:
     """A tensor product of splines, as `NdBSpline`."""
 
-    def __init__(self, t: Any, c: Any, k: Any, extrapolate: bool = True) -> None:
+    def __init__(
+        self, t: Sequence[AnyArray], c: AnyArray, k: Sequence[int], extrapolate: bool = True
+    ) -> None:
         self.t, self.c, self.k, self.extrapolate = t, c, k, extrapolate
 
-    def __call__(self, xi: Any, *, nu: Any = None, extrapolate: Any = None) -> Any:
+    def __call__(
+        self, xi: ArrayLike, *, nu: Sequence[int] | None = None, extrapolate: bool | None = None
+    ) -> Array:
         count = len(self.t)
-        xi = asarray(xi, np.float64)
-        if xi.shape[-1] != count:
-            raise ValueError(f"Shapes: xi.shape={xi.shape} and ndim={count}")
-        columns = _core.reshape(xi, (-1, count))
+        points: AnyArray = asarray(xi, np.float64)
+        if points.shape[-1] != count:
+            raise ValueError(f"Shapes: xi.shape={points.shape} and ndim={count}")
+        columns = _core.reshape(points, (-1, count))
         reach = self.extrapolate if extrapolate is None else extrapolate
         c = _core.asarray(self.c)
         trailing = (1,) * (c.ndim - count)
@@ -381,19 +452,21 @@ class _Tensor:
             places.append(place(to_numpy(t), k, to_numpy(x)) - k)
             factors.append(weights(t, k, places[-1] + k, x, 0 if nu is None else int(nu[i])))
             missing |= _beyond(to_numpy(t), k, to_numpy(x), bool(reach))
-        total: Any = 0.0
+        total: AnyArray | float = 0.0
         for near in itertools.product(*(range(len(w)) for w in factors)):
-            weight: Any = np.ones(columns.shape[0])
+            weight: AnyArray = np.ones(columns.shape[0])
             for i, j in enumerate(near):
                 weight = weight * factors[i][j]
             value = c[tuple(p + j for p, j in zip(places, near, strict=True))]
             total = total + value * weight.reshape((-1, *trailing))
         total = _core.where(missing.reshape((-1, *trailing)), np.nan, total)
-        return _core.reshape(total, (*xi.shape[:-1], *c.shape[count:]))
+        return _core.reshape(total, (*points.shape[:-1], *c.shape[count:]))
 
 
 @override(f"{_HERE}._rgi.make_ndbspl", kind=SUBSTITUTE)
-def _make_tensor(points: Any, values: Any, k: Any = 3, **options: Any) -> _Tensor:
+def _make_tensor(
+    points: Sequence[AnyArray], values: AnyArray, k: Any = 3, **options: object
+) -> _Tensor:
     """Interpolate along one axis after the other."""
     del options
     degrees = [k] * len(points) if np.ndim(k) == 0 else list(k)
@@ -407,13 +480,19 @@ def _make_tensor(points: Any, values: Any, k: Any = 3, **options: Any) -> _Tenso
 
 
 @override(f"{_HERE}.NdBSpline.__call__", kind=METHOD)
-def _evaluate_tensor(self: Any, xi: Any, *, nu: Any = None, extrapolate: Any = None) -> Any:
+def _evaluate_tensor(
+    self: _Tensors,
+    xi: ArrayLike,
+    *,
+    nu: Sequence[int] | None = None,
+    extrapolate: bool | None = None,
+) -> Array:
     return _Tensor(self.t, self.c, self.k, self.extrapolate)(xi, nu=nu, extrapolate=extrapolate)
 
 
 @override(f"{_HERE}._dierckx.evaluate_spline", kind=SUBSTITUTE)
-def _evaluate_spline(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool,
-                     out: Any = None) -> Any:  # fmt: skip
+def _evaluate_spline(t: AnyArray, c: AnyArray, k: int, x: AnyArray, nu: int, extrapolate: bool,
+                     out: AnyArray | None = None) -> Array:  # fmt: skip
     values = _splines(t, c, k, x, nu, extrapolate)
     if out is not None:  # as SciPy before 1.16 asks for them
         out[...] = values
@@ -421,8 +500,9 @@ def _evaluate_spline(t: Any, c: Any, k: int, x: Any, nu: int, extrapolate: bool,
 
 
 @override(f"{_HERE}.make_interp_spline")
-def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None,
-                       axis: int = 0, check_finite: bool = True) -> Any:  # fmt: skip
+def make_interp_spline(x: ArrayLike, y: ArrayLike, k: int = 3, t: ArrayLike | None = None,
+                       bc_type: _Ends = None, axis: int = 0,
+                       check_finite: bool = True) -> Spline:  # fmt: skip
     free = t is None and bc_type in (None, "not-a-knot")
     if contains_active((t, bc_type)) or (contains_active(x) and not free):
         raise TypeError("make_interp_spline: only y can be differentiated, and x without t and "
@@ -430,51 +510,54 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
                         "ct.dropgrad")  # fmt: skip
     if contains_active(x):
         return _through_points(asarray(x), asarray(y), k, axis)
-    x, t = to_numpy(x), to_numpy(t)
+    places, t = to_numpy(x), to_numpy(t)
     make = locate(f"{_HERE}.make_interp_spline")
-    y = asarray(y)
-    axis = normalize_axis_index(axis, y.ndim)
-    y = asarray(y, y.dtype if y.dtype.kind == "c" else np.float64)
-    y = np.moveaxis(y, axis, 0)
-    flat = _core.reshape(y, (y.shape[0], -1))
+    values: Any = asarray(y)
+    axis = normalize_axis_index(axis, values.ndim)
+    values = asarray(values, values.dtype if values.dtype.kind == "c" else np.float64)
+    values = np.moveaxis(values, axis, 0)
+    flat = _core.reshape(values, (values.shape[0], -1))
     if check_finite and not np.all(np.isfinite(to_numpy(flat))):
         raise ValueError("array must not contain infs or NaNs")
-    if bc_type == "periodic" and not np.allclose(to_numpy(y)[0], to_numpy(y)[-1], atol=1e-15):
+    if bc_type == "periodic" and not np.allclose(
+        to_numpy(values)[0], to_numpy(values)[-1], atol=1e-15
+    ):
         raise ValueError("First and last points does not match while periodic case expected")
-    made = rebound_class(locate(f"{_HERE}.BSpline"))
+    made: Callable[..., Spline] = rebound_class(locate(f"{_HERE}.BSpline"))
     if bc_type is None or (t is None and bc_type == "not-a-knot"):
-        spline = make(x, np.zeros(y.shape[0]), k, t)
-        own: Any = _core.reshape(_collocated(x, spline.t, k, flat), y.shape)
+        spline = make(places, np.zeros(values.shape[0]), k, t)
+        own: Any = _core.reshape(_collocated(places, spline.t, k, flat), values.shape)
         return made(spline.t, np.moveaxis(own, 0, axis), k, spline.extrapolate, axis)
     # The coefficients are linear in the samples.
     numbers = not isinstance(bc_type, str) and bc_type is not None
-    unit = np.eye(y.shape[0])
+    unit = np.eye(values.shape[0])
     if bc_type == "periodic":
         # The last sample is the first one.
         unit = unit[:, :-1]
         unit[-1, 0] = 1
     bare = _without_values(bc_type, unit.shape[1]) if numbers else bc_type
-    spline = make(x, unit, k, t, bare)
+    spline = make(places, unit, k, t, bare)
     c = _core.matmul(spline.c, flat[: unit.shape[1]])
-    c = _core.reshape(c, (c.shape[0], *y.shape[1:]))
+    c = _core.reshape(c, (c.shape[0], *values.shape[1:]))
     if numbers:
-        c = c + make(x, np.zeros(y.shape), k, t, bc_type).c
+        c = c + make(places, np.zeros(values.shape), k, t, bc_type).c
     whole: Any = c
     moved = np.moveaxis(whole, 0, axis)
     return made(spline.t, moved, spline.k, spline.extrapolate, axis)
 
 
-def _collocated(x: Any, t: Any, k: int, y: Any) -> Any:
+def _collocated(x: NDArray, t: NDArray, k: int, y: Array) -> AnyArray:
     """Give the coefficients of the spline through samples, by a matrix of few diagonals."""
     if k < 2:
         return y
     matrix = locate(f"{_HERE}.BSpline").design_matrix(x, t, k).tocoo()
     bands = np.zeros((2 * k + 1, y.shape[0]))
     bands[k + matrix.row - matrix.col, matrix.col] = matrix.data
-    return solve_banded((k, k), bands, y)
+    c: AnyArray = solve_banded((k, k), bands, y)
+    return c
 
 
-def _through_points(x: Any, y: Any, k: int, axis: int) -> Any:
+def _through_points(x: AnyArray, y: Any, k: int, axis: int) -> Spline:
     """Give the spline through points whose places are followed, and its knots with them."""
     if k % 2:
         inner, edge = x, (k + 1) // 2
@@ -488,17 +571,22 @@ def _through_points(x: Any, y: Any, k: int, axis: int) -> Any:
     locate(f"{_HERE}.make_interp_spline")(to_numpy(x), to_numpy(y), k)
     at = place(to_numpy(t), k, to_numpy(x))
     rows = np.arange(x.size)
-    matrix: Any = np.zeros((x.size, x.size))
+    matrix: AnyArray = np.zeros((x.size, x.size))
     for j, w in enumerate(weights(t, k, at, x, 0)):
         whole = np.broadcast_to(asarray(w, np.float64), (x.size,))
         matrix = _core.index_add(matrix, (rows, at - k + j), whole)
-    flat: Any = _core.reshape(y, (y.shape[0], -1))
+    flat = _core.reshape(y, (y.shape[0], -1))
     c: Any = _core.reshape(np.linalg.solve(matrix, flat), y.shape)
-    return rebound_class(locate(f"{_HERE}.BSpline"))(t, np.moveaxis(c, 0, axis), k, True, axis)
+    made: Callable[..., Spline] = rebound_class(locate(f"{_HERE}.BSpline"))
+    return made(t, np.moveaxis(c, 0, axis), k, True, axis)
 
 
-def _without_values(bc_type: Any, columns: int) -> Any:
-    def bare(one: Any) -> Any:
+def _without_values(
+    bc_type: Sequence[str | Sequence[tuple[int, ArrayLike]] | None], columns: int
+) -> tuple[str | list[tuple[int, NDArray]] | None, ...]:
+    def bare(
+        one: str | Sequence[tuple[int, ArrayLike]] | None,
+    ) -> str | list[tuple[int, NDArray]] | None:
         if one is None or isinstance(one, str):
             return one
         return [(nu, np.zeros(columns)) for nu, _ in one]
@@ -508,13 +596,14 @@ def _without_values(bc_type: Any, columns: int) -> Any:
 
 @override(f"{_HERE}.splev")
 @override(f"{_HERE}._fitpack_impl.splev", kind=SUBSTITUTE)
-def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+def splev(x: ArrayLike, tck: Spline | _Tck, der: int = 0, ext: int = 0) -> AnyArray | list[Any]:
     if not isinstance(tck, (list, tuple)):
         if tck.c.ndim > 1:
             raise ValueError("Calling splev() with BSpline objects with c.ndim > 1 is not "
                              "allowed. Use BSpline.__call__(x) instead.")  # fmt: skip
         extrapolate = {0: True}.get(ext, tck.extrapolate)
-        return asarray(tck(x, nu=der, extrapolate=extrapolate))
+        values: AnyArray = asarray(tck(x, nu=der, extrapolate=extrapolate))
+        return values
     t, c, k = tck
     if isinstance(c, (list, tuple)) and np.ndim(to_numpy(c[0])) > 0:
         return [splev(x, (t, one, k), der, ext) for one in c]
@@ -522,8 +611,9 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
         raise ValueError(f"0<=der={der}<=k={k} must hold")
     if ext not in {0, 1, 2, 3}:
         raise ValueError(f"ext = {ext} not in (0, 1, 2, 3) ")
-    x, t = asarray(x), asarray(t)
-    flat = _core.asarray(_core.reshape(x, -1), np.float64)
+    points: AnyArray = asarray(x)
+    t = asarray(t)
+    flat = _core.asarray(_core.reshape(points, -1), np.float64)
     first, last = t[k], t[-k - 1]
     beyond = _outside(flat, to_numpy(t)[[k, -k - 1]])
     if ext == 2 and np.any(beyond):
@@ -535,7 +625,7 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     y = _splines(t, coefficients[:, None], k, at, der, True)[:, 0]
     if ext == 1:
         y = _core.where(beyond, 0.0, y)
-    return _core.reshape(y, x.shape)
+    return _core.reshape(y, points.shape)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -543,10 +633,11 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
 
 
 @override(f"{_HERE}._rgi.find_indices", kind=SUBSTITUTE)
-def _find_indices(grid: Any, xi: Any) -> Any:
-    indices, distances = [], []
+def _find_indices(grid: Sequence[AnyArray], xi: Sequence[AnyArray]) -> tuple[AnyArray, AnyArray]:
+    indices: list[NDArray] = []
+    distances: list[AnyArray] = []
     for known, x in zip(grid, xi, strict=True):
-        points = asarray(known)
+        points: AnyArray = asarray(known)
         if points.shape[0] == 1:
             indices.append(np.full(x.shape, -1))
             distances.append(0.0 * x)
@@ -559,7 +650,8 @@ def _find_indices(grid: Any, xi: Any) -> Any:
 
 
 @override(f"{_HERE}._rgi.evaluate_linear_2d", kind=SUBSTITUTE)
-def _evaluate_linear_2d(values: Any, indices: Any, distances: Any, grid: Any, out: Any) -> Any:
+def _evaluate_linear_2d(values: AnyArray, indices: AnyArray, distances: AnyArray,
+                        grid: object, out: AnyArray) -> AnyArray:  # fmt: skip
     del grid
     i, j = indices
     u, v = distances

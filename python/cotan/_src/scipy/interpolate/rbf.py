@@ -7,7 +7,7 @@ belongs to it here are the coefficients, of a system of equations over the same 
 # ruff: noqa: N802 - the name is SciPy's
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,9 +17,30 @@ from cotan._src.rebind.engine import REBOUND_METHOD, locate, rebinds_instances
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
 _NAME = "scipy.interpolate.RBFInterpolator"
+
+
+class _Interpolator(Protocol):
+    """What SciPy makes."""
+
+    kernel: str
+    epsilon: float
+    powers: NDArray
+    neighbors: int | None
+    y: NDArray
+    d_dtype: type
+    d_shape: tuple[int, ...]
+    _shift: NDArray
+    _scale: NDArray
+    _coeffs: NDArray
+    # Places, scale and coefficients that are followed.
+    _traced: tuple[AnyArray, AnyArray | float, AnyArray]
+
+    def __call__(self, x: ArrayLike) -> AnyArray: ...
+
 
 # The older class is Python code.
 rebinds_instances("scipy.interpolate.Rbf")
@@ -27,7 +48,7 @@ override("scipy.interpolate.Rbf.__call__", kind=METHOD)(REBOUND_METHOD)
 
 # Kernels as functions of the square of the distance; where it is 0, those that have no derivatives
 # there have this value.
-_KERNELS: dict[str, tuple[Callable[[Any], Any], float | None]] = {
+_KERNELS: dict[str, tuple[Callable[[AnyArray], AnyArray], float | None]] = {
     "linear": (lambda q: -np.sqrt(q), 0.0),
     "thin_plate_spline": (lambda q: 0.5 * q * np.log(q), 0.0),
     "cubic": (lambda q: q * np.sqrt(q), 0.0),
@@ -39,7 +60,7 @@ _KERNELS: dict[str, tuple[Callable[[Any], Any], float | None]] = {
 }
 
 
-def _basis(self: Any, x: Any, y: Any, epsilon: Any) -> Any:
+def _basis(self: _Interpolator, x: AnyArray, y: AnyArray, epsilon: AnyArray | float) -> AnyArray:
     """Give the kernels at some points, beside the polynomials there."""
     squares = np.sum(np.square((x[:, None, :] - y[None, :, :]) * epsilon), axis=-1)
     kernel, at_zero = _KERNELS[self.kernel]
@@ -56,10 +77,11 @@ def _basis(self: Any, x: Any, y: Any, epsilon: Any) -> Any:
 
 @override(_NAME)
 def RBFInterpolator(
-    y: Any, d: Any, neighbors: Any = None, smoothing: Any = 0.0,
-    kernel: str = "thin_plate_spline", epsilon: Any = None, degree: Any = None,
-) -> Any:  # fmt: skip
-    made = locate(_NAME)(
+    y: ArrayLike, d: ArrayLike, neighbors: int | None = None, smoothing: ArrayLike = 0.0,
+    kernel: str = "thin_plate_spline", epsilon: AnyArray | float | None = None,
+    degree: int | None = None,
+) -> _Interpolator:  # fmt: skip
+    made: _Interpolator = locate(_NAME)(
         to_numpy(y), to_numpy(d), neighbors, to_numpy(smoothing), kernel, to_numpy(epsilon), degree
     )
     if not contains_active((y, d, smoothing, epsilon)):
@@ -68,49 +90,53 @@ def RBFInterpolator(
         raise NotDifferentiableError(
             "RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out"
         )
-    y, d = asarray(y), asarray(d)
-    y = y.astype(np.float64)
-    d = d.astype(made.d_dtype).reshape(d.shape[0], -1)
+    places: AnyArray = asarray(y)
+    values: AnyArray = asarray(d)
+    places = places.astype(np.float64)
+    values = values.astype(made.d_dtype).reshape(values.shape[0], -1)
     epsilon = made.epsilon if epsilon is None else epsilon
-    n, more = y.shape[0], made.powers.shape[0]
-    basis = _basis(made, y, y, epsilon)
+    n, more = places.shape[0], made.powers.shape[0]
+    basis = _basis(made, places, places, epsilon)
     upper = basis + np.eye(n, n + more) * np.broadcast_to(smoothing, (n,))[:, None]
     lower = np.concatenate([basis[:, n:].T, np.zeros((more, more))], axis=1)
-    right = np.concatenate([d, np.zeros((more, d.shape[1]))])
-    made._traced = y, epsilon, np.linalg.solve(np.concatenate([upper, lower]), right)
+    right = np.concatenate([values, np.zeros((more, values.shape[1]))])
+    made._traced = places, epsilon, np.linalg.solve(np.concatenate([upper, lower]), right)
     return made
 
 
 @override(f"{_NAME}.__getstate__", kind=METHOD, when=ALWAYS)
-def state(self: Any) -> tuple[Any, ...]:
+def state(self: _Interpolator) -> tuple[Any, ...]:
     # Copies follow what it follows.
     return *original_of(locate(_NAME).__getstate__)(self), getattr(self, "_traced", None)
 
 
 @override(f"{_NAME}.__setstate__", kind=METHOD, when=ALWAYS)
-def restore(self: Any, state: tuple[Any, ...]) -> None:
+def restore(self: _Interpolator, state: tuple[Any, ...]) -> None:
     original_of(locate(_NAME).__setstate__)(self, state[:2])
     if len(state) > 2 and state[2] is not None:
         self._traced = state[2]
 
 
 @override(f"{_NAME}.__call__", kind=METHOD, when=ALWAYS)
-def call(self: Any, x: Any) -> Any:
+def call(self: _Interpolator, x: ArrayLike) -> AnyArray:
+    out: AnyArray
     active = getattr(self, "_traced", None)
     if active is None and not is_array(x):
-        return original_of(locate(_NAME).__call__)(self, x)
+        out = original_of(locate(_NAME).__call__)(self, x)
+        return out
     if self.neighbors is not None:
         raise NotDifferentiableError(
             "RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out"
         )
-    x = asarray(x).astype(np.float64)
-    if x.ndim != 2 or x.shape[1] != self.y.shape[1]:
+    points: AnyArray = asarray(x).astype(np.float64)
+    if points.ndim != 2 or points.shape[1] != self.y.shape[1]:
         raise ValueError(
-            f"RBFInterpolator: takes points of shape (any number, {self.y.shape[1]}), not {x.shape}"
+            f"RBFInterpolator: takes points of shape (any number, {self.y.shape[1]}), not "
+            f"{points.shape}"
         )
     y, epsilon, coefficients = active or (self.y, self.epsilon, self._coeffs)
-    out = _basis(self, x, y, epsilon) @ _core.asarray(coefficients)
+    out = _basis(self, points, y, epsilon) @ _core.asarray(coefficients)
     if out.dtype != self.d_dtype:
         # SciPy keeps real and imaginary parts beside each other.
         out = out[:, 0::2] + 1j * out[:, 1::2]
-    return out.reshape(x.shape[0], *self.d_shape)
+    return out.reshape(points.shape[0], *self.d_shape)

@@ -457,7 +457,7 @@ def fmin_slsqp(func: Function, x0: ArrayLike, eqcons: Sequence[Function] = (),
     given = [("eq", f) for f in (*eqcons, f_eqcons) if f is not None]
     given += [("ineq", f) for f in (*ieqcons, f_ieqcons) if f is not None]
     function, more = ReplayedCallback(func, args, given), more_of(args)
-    inside = [list(map(probed, eqcons)), probed(f_eqcons), list(map(probed, ieqcons)),
+    inside: list[Any] = [list(map(probed, eqcons)), probed(f_eqcons), list(map(probed, ieqcons)),
               probed(f_ieqcons)]  # fmt: skip
     result: NDArray | tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.fmin_slsqp"))(
         function, to_numpy_items(x0), *inside, to_numpy_items(bounds), probed(fprime),
