@@ -52,7 +52,7 @@ from cotan._src.state.object_graph import (
 Names: TypeAlias = frozenset[str]
 _CALLABLES = (functools.partial, MethodType, FunctionType)
 # One of these, or a module with functions that draw.
-_Generator: TypeAlias = Any
+_Generator: TypeAlias = "ModuleType | np.random.Generator | np.random.RandomState | random.Random"
 
 _KEEPERS = libraries_with(Trait.KEEPS_OBJECTS)
 _ATOMS = (
@@ -101,7 +101,7 @@ def _is_installed(name: str) -> bool:
     )
 
 
-def _module_name(value: Any) -> Any:
+def _module_name(value: object) -> object:
     return getattr(value, "__module__", None) if isinstance(value, FunctionType) else None
 
 
@@ -129,7 +129,7 @@ class GuardCollector:
         #: For each guard the owner, the key in it (empty for a cell or a collection), the value
         #: now, and the identity of the function whose code reads it.
         self.found: list[tuple[object, str, object, int]] = []
-        self.call: tuple[Any, tuple[Any, ...]] = function, ()
+        self.call: tuple[Any, tuple[object, ...]] = function, ()
         self._generators: list[_Generator] = []
         # The names that each object was visited with, by identity.
         self._names_at: dict[int, Names] = {}
@@ -137,8 +137,8 @@ class GuardCollector:
         # Keeps objects alive, so that an identity is not reused.
         self._alive: list[object] = []
         # Functions come first: an object is then visited once, with the names of all of them.
-        self._functions: list[tuple[Any, Names, int]] = []
-        self._others: dict[int, tuple[Any, Names, int]] = {}
+        self._functions: list[tuple[object, Names, int]] = []
+        self._others: dict[int, tuple[object, Names, int]] = {}
         self._class_names: dict[type, Names] = {}
         # The identity of the function whose code is visited.
         self._reader = 0
@@ -343,7 +343,7 @@ class GuardCollector:
             members, names if names & _EXISTENCE_TESTS else names & members.keys()
         )
 
-    def _visit_items(self, value: Any, names: Names) -> None:
+    def _visit_items(self, value: Iterable[object], names: Names) -> None:
         if isinstance(value, list):
             self._guard(value, "", list(value))
         items: Iterable[object] = value
@@ -355,7 +355,9 @@ class GuardCollector:
         if not _is_library(type(value).__module__) and type(value).__module__ != "builtins":
             self._visit_instance(value, names)
 
-    def _visit_attributes(self, members: Any, names: Names, possible: Names | None = None) -> None:
+    def _visit_attributes(
+        self, members: object, names: Names, possible: Names | None = None
+    ) -> None:
         """Guard named attributes in a `__dict__`, and that those that are possible are missing."""
         if type(members) is dict:
             known = names & members.keys()
@@ -537,7 +539,7 @@ def _names_of_module(module: ModuleType) -> Names:
     return frozenset((*vars(module), *dir(module), *below))
 
 
-def _function_of(member: Any) -> Any:
+def _function_of(member: object) -> object:
     """Give the function behind a member of a class, if it is a method or a property."""
     if isinstance(member, property):
         return member.fget

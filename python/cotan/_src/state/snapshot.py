@@ -57,6 +57,7 @@ from cotan._src.state.slots import (
     GlobalSlot,
     IteratorSlot,
     ObjectSlot,
+    Part,
     Saved,
     SequenceSlot,
     SetSlot,
@@ -79,7 +80,7 @@ _COLLECTION_SLOTS: dict[type, Callable[[Any, Any], Slot]] = {
     deque: SequenceSlot,
 }
 _STATEFUL = stateful_classes()
-_TEXT_FILES: Any = (io.StringIO, io.BytesIO)
+_TEXT_FILES: tuple[type, ...] = (io.StringIO, io.BytesIO)
 
 # What each slot held at some moment.
 SavedState = dict[Slot, Saved]
@@ -188,7 +189,7 @@ class StateSnapshot:
         self._calls += 1
         return self._brief | {slot: slot.read(False) for slot in list(self._written)}
 
-    def changes_since(self, saved: SavedState) -> list[tuple[Slot, Any, Any]]:
+    def changes_since(self, saved: SavedState) -> list[tuple[Slot, Part, int | None]]:
         """Give each part that a call has changed: the slot, the part, and where it begins."""
         self._note_written(between_calls=False)
         known = [slot for slot in list(self._written) if slot in saved]
@@ -286,10 +287,10 @@ def _is_borrowed(values: np.ndarray) -> bool:
     return base.base is None and not base.flags.owndata
 
 
-def _iterators_in(slot: Slot) -> list[tuple[Any, Any]]:
+def _iterators_in(slot: Slot) -> list[tuple[Part, object]]:
     """Give the parts of a slot that hold iterators, each with its iterator."""
     if isinstance(slot, DictSlot):
-        pairs: Any = slot.read(True).items()
+        pairs: Iterable[tuple[Part, object]] = slot.read(True).items()
     elif isinstance(slot, SequenceSlot):
         pairs = enumerate(slot.read(True))
     elif isinstance(slot, (CellSlot, GlobalSlot, DescriptorSlot)):
@@ -343,7 +344,7 @@ def _slots_of_function(function: FunctionType) -> Iterator[Slot]:
         yield DictSlot(function.__dict__)
 
 
-def _added_attributes(value: Any, traits: Traits) -> Iterator[Slot]:
+def _added_attributes(value: object, traits: Traits) -> Iterator[Slot]:
     """Give the attributes of arrays and of user classes that derive from a stateful class."""
     # The mask of a masked array may come to be.
     if traits.sort is np.ndarray or (traits.sort in _STATEFUL and not traits.is_library):
