@@ -6,7 +6,8 @@ hand; values and derivatives come from the dense decomposition, whose rule knows
 
 # ruff: noqa: N803 - SciPy's names
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -18,19 +19,28 @@ from cotan._src.kit.host_call import linear
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray, Scalar
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.scipy.linalg.decompositions import eigh
 from cotan._src.scipy.linalg.matrix_functions import expm
-from cotan._src.scipy.sparse.products import has_active_entries, settled, toarray
+from cotan._src.scipy.sparse.products import (
+    MatrixLike,
+    Operator,
+    has_active_entries,
+    settled,
+    toarray,
+)
 
 _HERE = "scipy.sparse.linalg"
 # An operator with more columns has no matrix here.
 _LARGE = 1000
 
 
-def _dense(name: str, matrix: Any) -> Any:
+def _dense(name: str, matrix: Any) -> AnyArray:
+    dense: AnyArray
     if hasattr(matrix, "tocoo"):
-        return asarray(toarray(matrix))
+        dense = asarray(toarray(matrix))
+        return dense
     if _is_operator(matrix):
         n = matrix.shape[1]
         if n > _LARGE:
@@ -39,39 +49,44 @@ def _dense(name: str, matrix: Any) -> Any:
                 "or hold constant with ct.dropgrad what it depends on"
             )
         return np.stack([matrix.matvec(unit) for unit in np.eye(n)], axis=1)
-    return asarray(getattr(matrix, "A", matrix))
+    dense = asarray(getattr(matrix, "A", matrix))
+    return dense
 
 
-def _is_operator(matrix: Any) -> bool:
+def _is_operator(matrix: object) -> TypeGuard[Operator]:
     return not hasattr(matrix, "tocoo") and callable(getattr(matrix, "matvec", None))
 
 
-def _is_active(matrix: Any) -> bool:
+def _is_active(matrix: MatrixLike | None) -> bool:
     if _is_operator(matrix):
         return contains_active(matrix.matvec(np.ones(matrix.shape[1])))
     return has_active_entries(matrix) or is_array(getattr(matrix, "A", matrix))
 
 
-def _values(x: Any) -> Any:
+def _values(x: AnyArray | None) -> Any:
     return None if x is None else np.asarray(to_numpy(dec.constant(x)))
 
 
-def _places(wanted: Any, own: Any) -> Any:
+def _places(wanted: Iterable[complex], own: NDArray) -> NDArray:
     """Say which of all values the wanted ones are; each is taken once."""
     left = list(range(own.size))
     return np.array([left.pop(int(np.argmin(np.abs(own[left] - w)))) for w in wanted], np.int64)
 
 
 @override(f"{_HERE}.eigsh", when=ALWAYS)
-def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
+def eigsh(
+    A: MatrixLike, k: int = 6, M: MatrixLike | None = None, *args: object, **options: Any
+) -> AnyArray | tuple[AnyArray, AnyArray]:
     original = locate(f"{_HERE}.eigsh")
     if not (_is_active(A) or _is_active(M)):
-        return original(A, k, M, *args, **options)
+        known: NDArray | tuple[NDArray, NDArray] = original(A, k, M, *args, **options)
+        return known
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
         raise TypeError("eigsh: of the matrices only A and M are differentiated; name what follows")
     if _core.is_preparing():
         raise TypeError("eigsh: which eigenvalues are meant cannot be recorded; use numpy.linalg")
-    a, m = _dense("eigsh", A), None if M is None else _dense("eigsh", M)
+    a = _dense("eigsh", A)
+    m: Any = None if M is None else _dense("eigsh", M)
     with_vectors = options.pop("return_eigenvectors", True)
     options = {name: to_numpy(value) for name, value in options.items()}
     chosen = original(_values(a), int(k), _values(m), **options)
@@ -89,10 +104,13 @@ def eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
 
 
 @override(f"{_HERE}.eigs", when=ALWAYS)
-def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
+def eigs(
+    A: MatrixLike, k: int = 6, M: MatrixLike | None = None, *args: object, **options: Any
+) -> AnyArray | tuple[AnyArray, AnyArray]:
     original = locate(f"{_HERE}.eigs")
     if not (_is_active(A) or _is_active(M)):
-        return original(A, k, M, *args, **options)
+        known: NDArray | tuple[NDArray, NDArray] = original(A, k, M, *args, **options)
+        return known
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
         raise TypeError("eigs: of the matrices only A and M are differentiated; name what follows")
     if _core.is_preparing():
@@ -120,10 +138,14 @@ def eigs(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
 
 
 @override(f"{_HERE}.svds", when=ALWAYS)
-def svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
+def svds(
+    A: MatrixLike, k: int = 6, *args: object, **options: Any
+) -> AnyArray | tuple[AnyArray | None, AnyArray, AnyArray | None]:
     original = locate(f"{_HERE}.svds")
     if not _is_active(A):
-        return original(A, k, *args, **options)
+        known: NDArray | tuple[NDArray | None, NDArray, NDArray | None]
+        known = original(A, k, *args, **options)
+        return known
     if args:
         raise TypeError("svds: give what follows k by its name")
     if _core.is_preparing():
@@ -143,27 +165,36 @@ def svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
 
 
 @override(f"{_HERE}.expm_multiply", when=ALWAYS)
-def expm_multiply(A: Any, B: Any, start: Any = None, stop: Any = None, num: Any = None,
-                  endpoint: Any = None, traceA: Any = None) -> Any:  # fmt: skip
+def expm_multiply(A: MatrixLike, B: ArrayLike, start: Scalar | None = None,
+                  stop: Scalar | None = None, num: int | None = None,
+                  endpoint: bool | None = None,
+                  traceA: Scalar | None = None) -> AnyArray:  # fmt: skip
     """Apply exponentials; those of a matrix that is followed are dense."""
     original = locate(f"{_HERE}.expm_multiply")
-    A = settled(A)  # noqa: N806
-    times = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
-    moves = _is_active(A)
+    matrix = settled(A)
+    times: dict[str, Any] = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
+    moves = _is_active(matrix)
     if not moves and not contains_active((B, start, stop)):
-        return original(
-            A, to_numpy(B), **{n: to_numpy(t) for n, t in times.items()}, traceA=to_numpy(traceA)
+        known: NDArray = original(
+            matrix,
+            to_numpy(B),
+            **{n: to_numpy(t) for n, t in times.items()},
+            traceA=to_numpy(traceA),
         )
+        return known
     if not moves and not contains_active((start, stop)) and all(t is None for t in times.values()):
-        turned = A.adjoint() if _is_operator(A) else A.conj().T
+        turned = matrix.adjoint() if _is_operator(matrix) else matrix.conj().T
         trace = to_numpy(traceA)
         back = None if trace is None else np.conj(trace)
-        return linear(f"{_HERE}.expm_multiply", lambda x: original(A, x, traceA=trace),
+        return linear(f"{_HERE}.expm_multiply", lambda x: original(matrix, x, traceA=trace),
                       lambda ct: original(turned, ct, traceA=back))(B)  # fmt: skip
-    a, b = _dense("expm_multiply", A), asarray(B)
+    a, b = _dense("expm_multiply", matrix), asarray(B)
     value = original(_values(a), _values(b), **{n: to_numpy(t) for n, t in times.items()})
+    result: AnyArray
     if all(t is None for t in times.values()):
-        return attach_derivative(value, expm(a) @ b)
+        result = attach_derivative(value, expm(a) @ b)
+        return result
     given = {n: t for n, t in times.items() if t is not None}
     at = np.linspace(**given)
-    return attach_derivative(value, np.stack([expm(a * t) @ b for t in at]))
+    result = attach_derivative(value, np.stack([expm(a * t) @ b for t in at]))
+    return result

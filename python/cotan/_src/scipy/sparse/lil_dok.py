@@ -15,15 +15,22 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
+from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, Shape
 from cotan._src.runtime.values import contains_active, is_array
-from cotan._src.scipy.sparse.products import has_active_entries, holds_written, method_of, toarray
+from cotan._src.scipy.sparse.products import (
+    Sparse,
+    has_active_entries,
+    holds_written,
+    method_of,
+    toarray,
+)
 
 _HERE = "scipy.sparse"
 _LIL, _DOK = f"{_HERE}._lil._lil_base", f"{_HERE}._dok._dok_base"
 _ANY = f"{_HERE}._index.IndexMixin"
 
 
-def _kind(sparse: Any) -> str:
+def _kind(sparse: Sparse) -> str:
     return "array" if isinstance(sparse, locate(f"{_HERE}.sparray")) else "matrix"
 
 
@@ -32,11 +39,11 @@ def _is_inside(key: Any, n: int) -> bool:
     return whole and -n <= key < n
 
 
-def _squeezed(shape: tuple[int, ...]) -> list[int]:
+def _squeezed(shape: Shape) -> list[int]:
     return [n for n in shape if n != 1]
 
 
-def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]:
+def _placed(matrix: Sparse, key: Any, value: Any) -> Iterator[tuple[int, int, AnyArray]]:
     """Give row, column and value of each element that is written, as SciPy reads the key."""
     if has_active_entries(value):
         value = toarray(value)
@@ -67,7 +74,7 @@ def _placed(matrix: Any, key: Any, value: Any) -> Iterator[tuple[int, int, Any]]
 
 
 @override(f"{_LIL}.__setitem__", kind=METHOD, when=ALWAYS)
-def _write_into_lists(self: Any, key: Any, value: Any) -> None:
+def _write_into_lists(self: Sparse, key: object, value: Sparse | ArrayLike) -> None:
     if not contains_active(value) and not has_active_entries(value):
         value = np.asarray(value) if is_array(value) else value
         method_of(_LIL, "__setitem__")(self, key, value)
@@ -83,7 +90,7 @@ def _write_into_lists(self: Any, key: Any, value: Any) -> None:
 
 
 @override(f"{_ANY}.__setitem__", kind=METHOD, when=ALWAYS)
-def _write_into_dictionary(self: Any, key: Any, value: Any) -> None:
+def _write_into_dictionary(self: Sparse, key: object, value: Sparse | ArrayLike) -> None:
     if not contains_active(value) and not has_active_entries(value):
         value = np.asarray(value) if is_array(value) else value
         method_of(_ANY, "__setitem__")(self, key, value)
@@ -100,35 +107,38 @@ def _write_into_dictionary(self: Any, key: Any, value: Any) -> None:
 
 
 @override(f"{_LIL}._get_intXint", kind=METHOD, when=ALWAYS)
-def _element(self: Any, row: Any, col: Any) -> Any:
+def _element(self: Sparse, row: int, col: int) -> AnyArray:
+    element: AnyArray
     if -self.shape[0] <= row < self.shape[0] and -self.shape[1] <= col < self.shape[1]:
         columns, column = self.rows[row], int(col) % self.shape[1]
         at = bisect_left(columns, column)
         if at < len(columns) and columns[at] == column and is_array(self.data[row][at]):
-            return self.data[row][at]
-    return method_of(_LIL, "_get_intXint")(self, row, col)
+            element = self.data[row][at]
+            return element
+    element = method_of(_LIL, "_get_intXint")(self, row, col)
+    return element
 
 
-def _compressed(matrix: Any) -> Any:
+def _compressed(matrix: Sparse) -> Sparse:
     indptr = np.cumsum([0, *map(len, matrix.rows)])
     indices = np.array([j for row in matrix.rows for j in row], dtype=np.int32)
     made = locate(f"{_HERE}.csr_{_kind(matrix)}")
-    csr = made((np.ones(indices.size, matrix.dtype), indices, indptr), shape=matrix.shape)
+    csr: Sparse = made((np.ones(indices.size, matrix.dtype), indices, indptr), shape=matrix.shape)
     csr.data = _core.array([x for row in matrix.data for x in row], matrix.dtype)
     return csr
 
 
-def _coordinates(matrix: Any) -> Any:
+def _coordinates(matrix: Sparse) -> Sparse:
     places = np.array(list(matrix.keys()), dtype=np.int32).T
     made = locate(f"{_HERE}.coo_{_kind(matrix)}")
-    coo = made((np.ones(places.shape[1], matrix.dtype), tuple(places)), shape=matrix.shape)
+    coo: Sparse = made((np.ones(places.shape[1], matrix.dtype), tuple(places)), shape=matrix.shape)
     coo.data = _core.array(list(matrix.values()), matrix.dtype)
     return coo
 
 
-def _enter(owner: str, name: str, rule: Any) -> None:
+def _enter(owner: str, name: str, rule: Function) -> None:
     @override(f"{owner}.{name}", kind=METHOD, when=ALWAYS)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Sparse, *args: object, **kwargs: object) -> Any:
         if holds_written(self):
             return rule(self, *args)
         return method_of(owner, name)(self, *args, **kwargs)

@@ -5,15 +5,22 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.numpy.matrix import asmatrix, is_matrix
+from cotan._src.numpy.matrix import Matrix, asmatrix, is_matrix
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
+from cotan._src.runtime.typing import AnyArray
 from cotan._src.runtime.values import is_array
-from cotan._src.scipy.sparse.products import BASES, has_active_entries, method_of, product_with
+from cotan._src.scipy.sparse.products import (
+    BASES,
+    Sparse,
+    has_active_entries,
+    method_of,
+    product_with,
+)
 from cotan._src.scipy.sparse.traced import product
 
 
-def _matmul(self: Any, other: Any) -> Any:
+def _matmul(self: Sparse, other: Any) -> AnyArray | Sparse:
     if hasattr(other, "tocoo"):
         return product(self, other)
     if np.ndim(other) == 0:
@@ -30,12 +37,16 @@ def _matmul(self: Any, other: Any) -> Any:
 
 def _lift_matmul(base: str) -> None:
     @override(f"{base}._matmul_dispatch", kind=METHOD, when=ALWAYS)
-    def matmul(self: Any, other: Any) -> Any:
+    def matmul(self: Sparse, other: Any) -> AnyArray | Sparse | Matrix:
+        result: AnyArray | Sparse | Matrix
         if is_matrix(other):
-            return asmatrix(_matmul(self, other.A))
+            made: Any = _matmul(self, other.A)
+            result = asmatrix(made)
+            return result
         if is_array(other) or has_active_entries(self) or has_active_entries(other):
             return _matmul(self, other)
-        return method_of(base, "_matmul_dispatch")(self, other)
+        result = method_of(base, "_matmul_dispatch")(self, other)
+        return result
 
 
 for _base in BASES:

@@ -5,19 +5,30 @@ whose elements are followed keeps them as an array of ours in `data`.
 """
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, KeysView, Sequence, ValuesView
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit.host_call import conj, host_call, linear
 from cotan._src.kit.implicit_diff import solution, without_rule
-from cotan._src.numpy.matrix import is_matrix
+from cotan._src.numpy.matrix import Matrix, is_matrix
 from cotan._src.rebind.engine import locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    ArrayLike,
+    Dtype,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
+    Shape,
+)
 from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 
@@ -25,7 +36,53 @@ _HERE = "scipy.sparse"
 BASES = (f"{_HERE}._base._spbase", f"{_HERE}._coo._coo_base")
 
 
-def has_active_entries(matrix: Any) -> bool:
+class Sparse(Protocol):
+    """A matrix or an array of `scipy.sparse`; where elements are is said as its format has it."""
+
+    data: Any
+    shape: Shape
+    dtype: Dtype
+    format: str
+    row: NDArray
+    col: NDArray
+    coords: tuple[NDArray, ...]
+    indices: NDArray
+    indptr: NDArray
+    offsets: NDArray
+    rows: NDArray
+    _dict: dict[tuple[int, int], AnyArray]
+
+    def __init__(self, values: object, shape: Shape | None = None) -> None: ...
+    @property
+    def T(self) -> "Sparse": ...  # noqa: N802 - the name is SciPy's
+    def __matmul__(self, other: object) -> Any: ...
+    def _mul_scalar(self, other: object) -> "Sparse": ...
+    def asformat(self, format: str | None) -> "Sparse": ...
+    def conj(self) -> "Sparse": ...
+    def keys(self) -> KeysView[tuple[int, int]]: ...
+    def toarray(self) -> NDArray: ...
+    def tocoo(self) -> "Sparse": ...
+    def tocsc(self) -> "Sparse": ...
+    def tocsr(self) -> "Sparse": ...
+    def values(self) -> ValuesView[AnyArray]: ...
+
+
+class Operator(Protocol):
+    """A `LinearOperator`, of which only products are known."""
+
+    shape: Shape
+    dtype: Dtype
+
+    def matvec(self, x: ArrayLike) -> AnyArray: ...
+    def rmatvec(self, x: ArrayLike) -> AnyArray: ...
+    def adjoint(self) -> "Operator": ...
+
+
+#: What functions take for a matrix.
+MatrixLike: TypeAlias = Sparse | Operator | ArrayLike
+
+
+def has_active_entries(matrix: object) -> bool:
     return is_array(getattr(matrix, "data", None)) or holds_written(matrix)
 
 
@@ -37,11 +94,12 @@ def holds_written(matrix: Any) -> bool:
     return kind == "dok" and any(map(is_array, matrix.values()))
 
 
-def method_of(base: str, name: str) -> Callable[..., Any]:
-    return original_of(vars(locate(base))[name])  # type: ignore[no-any-return]
+def method_of(base: str, name: str) -> Function:
+    method: Function = original_of(vars(locate(base))[name])
+    return method
 
 
-def entries(matrix: Any) -> tuple[Any, Any, Any]:
+def entries(matrix: Sparse) -> tuple[NDArray, NDArray, AnyArray]:
     """Give rows, columns and values of the elements that are there."""
     data: Any = getattr(matrix, "data", None)
     if not is_array(data):
@@ -53,7 +111,7 @@ def entries(matrix: Any) -> tuple[Any, Any, Any]:
     return coo.row, coo.col, _core.reshape(data, -1)[coo.data.astype(np.int64) - 1]
 
 
-def _constant(matrix: Any, data: Any) -> Any:
+def _constant(matrix: Sparse, data: NDArray) -> Sparse:
     """Give a matrix of the same structure with other, constant elements."""
     if matrix.format == "coo":
         return type(matrix)((data, matrix.coords), shape=matrix.shape)
@@ -62,7 +120,7 @@ def _constant(matrix: Any, data: Any) -> Any:
     return type(matrix)((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def product_with(matrix: Any, x: Any) -> Any:
+def product_with(matrix: Sparse, x: AnyArray) -> Array:
     """Multiply with a vector or with columns."""
     if matrix.shape[-1] != x.shape[0]:
         raise ValueError(
@@ -80,21 +138,21 @@ def product_with(matrix: Any, x: Any) -> Any:
 
 
 @override(f"{_HERE}._base._spbase.__add__", f"{_HERE}._base._spbase.__radd__", kind=METHOD)
-def _add(self: Any, other: Any) -> Any:
+def _add(self: Sparse, other: AnyArray) -> AnyArray:
     return _dense(self, other, "+") + other
 
 
 @override(f"{_HERE}._base._spbase.__sub__", kind=METHOD)
-def _subtract(self: Any, other: Any) -> Any:
+def _subtract(self: Sparse, other: AnyArray) -> AnyArray:
     return _dense(self, other, "-") - other
 
 
 @override(f"{_HERE}._base._spbase.__rsub__", kind=METHOD)
-def _subtract_from(self: Any, other: Any) -> Any:
+def _subtract_from(self: Sparse, other: AnyArray) -> AnyArray:
     return other - _dense(self, other, "-")
 
 
-def _dense(matrix: Any, other: Any, sign: str) -> Any:
+def _dense(matrix: Sparse, other: AnyArray, sign: str) -> AnyArray:
     if np.ndim(other) == 0:
         # as SciPy says it
         raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
@@ -106,7 +164,7 @@ def _dense(matrix: Any, other: Any, sign: str) -> Any:
     return toarray(matrix)
 
 
-def toarray(matrix: Any) -> Any:
+def toarray(matrix: Sparse) -> AnyArray:
     if not has_active_entries(matrix):
         return matrix.toarray()
     row, column, values = entries(matrix)
@@ -116,10 +174,11 @@ def toarray(matrix: Any) -> Any:
 
 def _lift_toarray(base: str) -> None:
     @override(f"{base}.toarray", kind=METHOD, when=ALWAYS)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Sparse, *args: object, **kwargs: object) -> AnyArray:
         if has_active_entries(self):
             return toarray(self)
-        return method_of(base, "toarray")(self, *args, **kwargs)
+        dense: NDArray = method_of(base, "toarray")(self, *args, **kwargs)
+        return dense
 
 
 for _base in ("_compressed._cs_matrix", "_coo._coo_base", "_dia._dia_base"):
@@ -131,8 +190,14 @@ for _base in ("_compressed._cs_matrix", "_coo._coo_base", "_dia._dia_base"):
 
 def _lift_init(base: str) -> None:
     @override(f"{base}.__init__", kind=METHOD)
-    def init(self: Any, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False,
-             **options: Any) -> None:  # fmt: skip
+    def init(
+        self: Sparse,
+        arg1: Any,
+        shape: Shape | None = None,
+        dtype: DTypeLike | None = None,
+        copy: bool = False,
+        **options: object,
+    ) -> None:
         make = method_of(base, "__init__")
         if isinstance(arg1, tuple) and contains_active(arg1[:1]):
             arg1 = (asarray(arg1[0]), *arg1[1:])  # the values may be in a list
@@ -158,21 +223,23 @@ def _lift_init(base: str) -> None:
         self.data = values if self.format == "coo" else _added(self, places, values)
 
 
-def _of_dense(x: Any) -> tuple[Any, tuple[int, int]]:
+def _of_dense(
+    x: ArrayLike | Matrix,
+) -> tuple[tuple[Array, tuple[NDArray, NDArray]], Shape]:
     """Give the elements of a dense array, and its shape.
 
     Zeros that could become something else are elements, too, or their derivatives would be lost:
     with one of them all elements are there.
     """
-    x = asarray(getattr(x, "A", x))
-    if x.ndim > 2:
-        raise TypeError(f"a sparse array has two axes, not those of shape {x.shape}")
-    x = _core.reshape(x, (1, -1)) if x.ndim < 2 else x
-    rows, columns = np.indices(x.shape).reshape(2, -1)
-    return (_core.reshape(x, -1), (rows, columns)), x.shape
+    dense = asarray(getattr(x, "A", x))
+    if dense.ndim > 2:
+        raise TypeError(f"a sparse array has two axes, not those of shape {dense.shape}")
+    dense = _core.reshape(dense, (1, -1)) if dense.ndim < 2 else dense
+    rows, columns = np.indices(dense.shape).reshape(2, -1)
+    return (_core.reshape(dense, -1), (rows, columns)), dense.shape
 
 
-def _added(matrix: Any, places: Any, values: Any) -> Any:
+def _added(matrix: Sparse, places: tuple[NDArray, ...], values: AnyArray) -> Array:
     """Add up the elements that come to lie in one place."""
     coo = matrix.tocoo()
     width = matrix.shape[1]
@@ -189,16 +256,20 @@ for _base in ("_compressed._cs_matrix", "_coo._coo_base"):
 # Equations
 
 
-Solve = Callable[[Any, Any], Any]
+Solve: TypeAlias = Callable[[Sparse, NDArray], NDArray]
 
 
-def _solved(name: str, pattern: Any, data: Any, b: Any, solve: Solve, turned: Solve) -> Any:
+def _solved(
+    name: str, pattern: Sparse, data: AnyArray, b: AnyArray, solve: Solve, turned: Solve
+) -> Array:
     """Solve with a matrix that is followed; `turned` solves with constant adjoints."""
 
-    def forward(data: Any, b: Any) -> Any:
+    def forward(data: NDArray, b: NDArray) -> NDArray:
         return solve(_constant(pattern, data), b)
 
-    def pullback(ct: Any, data: Any, b: Any, wanted: Any) -> Any:
+    def pullback(
+        ct: AnyArray, data: AnyArray, b: AnyArray, wanted: Sequence[bool]
+    ) -> tuple[AnyArray | None, AnyArray]:
         data = _core.asarray(data)
         back = _solved(name, pattern.T, conj(data), ct, turned, solve)
         if not wanted[0]:
@@ -211,7 +282,7 @@ def _solved(name: str, pattern: Any, data: Any, b: Any, solve: Solve, turned: So
     return host_call(f"scipy.sparse.linalg.{name}", forward, pullback, data, b)
 
 
-def _solved_with(name: str, matrix: Any, b: Any, solve: Solve, turned: Solve) -> Any:
+def _solved_with(name: str, matrix: Sparse, b: AnyArray, solve: Solve, turned: Solve) -> Array:
     """Solve with a matrix of the format `csr` or `csc`; a single column gives a vector."""
     kind = np.result_type(matrix.dtype, b.dtype, np.float32)
     kind = kind if kind.char in "fdFD" else np.dtype(np.float64)
@@ -223,19 +294,20 @@ def _solved_with(name: str, matrix: Any, b: Any, solve: Solve, turned: Solve) ->
 
 
 @override(f"{_HERE}.linalg.spsolve", when=ALWAYS)
-def spsolve(A: Any, b: Any, permc_spec: Any = None,  # noqa: N803
+def spsolve(A: MatrixLike, b: Sparse | ArrayLike, permc_spec: str | None = None,  # noqa: N803
             use_umfpack: bool = True) -> Any:  # fmt: skip
     compute = locate(f"{_HERE}.linalg.spsolve")
     if not (is_array(b) or has_active_entries(A)):
         return compute(A, b, permc_spec, use_umfpack)
-    if not hasattr(A, "format") or A.format not in {"csr", "csc"}:
-        A = locate(f"{_HERE}.csc_array")(A)  # noqa: N806
-    b = asarray(b) if not hasattr(b, "toarray") else b.toarray()
+    known = getattr(A, "format", None) in {"csr", "csc"}
+    matrix: Any = A if known else locate(f"{_HERE}.csc_array")(A)
+    right = asarray(b) if not hasattr(b, "toarray") else b.toarray()
 
-    def solve(matrix: Any, b: Any) -> Any:
-        return compute(matrix, b, permc_spec, use_umfpack)
+    def solve(matrix: Sparse, b: NDArray) -> NDArray:
+        x: NDArray = compute(matrix, b, permc_spec, use_umfpack)
+        return x
 
-    return _solved_with("spsolve", A, b, solve, solve)
+    return _solved_with("spsolve", matrix, right, solve, solve)
 
 
 class _Iteration:
@@ -244,7 +316,7 @@ class _Iteration:
     Neither what may be left nor what the matrix is multiplied by moves the solution.
     """
 
-    def __init__(self, name: str, x0: Any, options: dict[str, Any]) -> None:
+    def __init__(self, name: str, x0: ArrayLike | None, options: Kwargs) -> None:
         self._name, self._x0 = name, to_numpy_items(x0)
         self._compute = locate(f"{_HERE}.linalg.{name}")
         self._moved: list[bool] = []
@@ -252,15 +324,17 @@ class _Iteration:
         self.codes: list[int] = []
         self.adjoint = _same if name in _HERMITIAN else _adjoint
 
-    def __call__(self, matrix: Any, b: Any) -> Any:
+    def __call__(self, matrix: Sparse | Operator, b: ArrayLike) -> NDArray:
+        x: NDArray
         if any(self._moved):  # nothing is recorded on the way back: it takes longer without
             self._options["M"] = None
         x, code = self._compute(matrix, b, self._x0, **self._options)
         self.codes.append(code)
         return x
 
-    def turned(self, matrix: Any, b: Any) -> Any:
+    def turned(self, matrix: Sparse | Operator, b: ArrayLike) -> NDArray:
         """Solve with the adjoint."""
+        x: NDArray
         options = self._options | {"callback": None}
         if options.get("M") is not None:
             options["M"] = None if any(self._moved) else self.adjoint(options["M"])
@@ -277,24 +351,30 @@ def _iterative(name: str) -> None:
     """Solve by iteration, and on the way back with the adjoint matrix."""
 
     @override(f"{_HERE}.linalg.{name}", when=ALWAYS)
-    def solved(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
-        A = settled(A)  # noqa: N806
+    def solved(
+        A: MatrixLike,  # noqa: N803
+        b: ArrayLike,
+        x0: ArrayLike | None = None,
+        **options: object,
+    ) -> tuple[AnyArray, int]:
+        matrix = settled(A)
         solve = _Iteration(name, x0, options)
-        if has_active_entries(A) or contains_active(A):
-            matrix = locate(f"{_HERE}.csr_array")(A)
-            x = _solved_with(name, matrix, asarray(b), solve, solve.turned)
-        elif hasattr(A, "matvec"):
-            x = _solved_by(name, A, b, solve)
+        x: AnyArray
+        if has_active_entries(matrix) or contains_active(matrix):
+            rows = locate(f"{_HERE}.csr_array")(matrix)
+            x = _solved_with(name, rows, asarray(b), solve, solve.turned)
+        elif hasattr(matrix, "matvec"):
+            x = _solved_by(name, matrix, b, solve)
         elif is_array(b) or contains_active((b, x0)):
-            x = _solved_fixed(name, A, b, solve)
+            x = _solved_fixed(name, matrix, b, solve)
         else:
-            x = solve(A, b)
+            x = solve(matrix, b)
         if contains_active((x, x0)):
             solve.expect_solution(solve.codes[0])
         return x, solve.codes[0]
 
 
-def _solved_by(name: str, operator: Any, b: Any, solve: _Iteration) -> Any:
+def _solved_by(name: str, operator: Operator, b: ArrayLike, solve: _Iteration) -> AnyArray:
     """Solve with an operator; by its matrix where that moves, or where its adjoint is not known."""
     moved: list[bool] = []
     constant = held(operator, moved)
@@ -307,7 +387,7 @@ def _solved_by(name: str, operator: Any, b: Any, solve: _Iteration) -> Any:
     return _solved_fixed(name, constant, b, solve)
 
 
-def _solved_fixed(name: str, matrix: Any, b: Any, solve: _Iteration) -> Any:
+def _solved_fixed(name: str, matrix: Sparse | Operator, b: ArrayLike, solve: _Iteration) -> Array:
     """Solve with a matrix, or an operator, that is constant."""
     back = solve.adjoint(matrix)
     return linear(f"scipy.sparse.linalg.{name}", lambda b: solve(matrix, b),
@@ -319,7 +399,7 @@ for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr
     _iterative(_name)
 
 
-def _held_in(options: dict[str, Any], said: list[bool]) -> dict[str, Any]:
+def _held_in(options: Kwargs, said: list[bool]) -> Kwargs:
     """Give options as constants; `said` gets whether what an operator gave was followed."""
     return {
         k: held(m, said) if hasattr(m, "matvec") or has_active_entries(m) else to_numpy_items(m)
@@ -341,9 +421,10 @@ def held(matrix: Any, said: list[bool]) -> Any:
         rows = locate(f"{_HERE}.csr_array")((to_numpy(values), (row, column)), shape=matrix.shape)
         return type(matrix)(rows)
 
-    def value(y: Any) -> Any:
+    def value(y: AnyArray) -> NDArray:
         said.append(is_active(y))
-        return to_numpy(y)
+        product: NDArray = to_numpy(y)
+        return product
 
     return locate(f"{_HERE}.linalg.LinearOperator")(
         matrix.shape, lambda x: value(matrix.matvec(x)), lambda x: value(matrix.rmatvec(x)),
@@ -378,11 +459,16 @@ def _least_squares(name: str) -> None:
     """Solve by iteration; what solves it for the adjoint matrix is the adjoint of that."""
 
     @override(f"{_HERE}.linalg.{name}")
-    def solved(A: Any, b: Any, *rest: Any, **options: Any) -> Any:  # noqa: N803
+    def solved(
+        A: MatrixLike,  # noqa: N803
+        b: ArrayLike,
+        *rest: object,
+        **options: object,
+    ) -> tuple[AnyArray | int, ...]:
         compute = locate(f"{_HERE}.linalg.{name}")
         options |= dict(zip(list(inspect.signature(compute).parameters)[2:], rest, strict=False))
-        A = settled(A)  # noqa: N806
-        if has_active_entries(A) or contains_active((A, options)):
+        matrix = settled(A)
+        if has_active_entries(matrix) or contains_active((matrix, options)):
             raise TypeError(
                 f"{name}: only b can be differentiated; use np.linalg.lstsq(A.toarray(), b) "
                 "where the matrix is, or hold it, damp= and x0= constant with ct.dropgrad"
@@ -390,7 +476,8 @@ def _least_squares(name: str) -> None:
         options = {k: to_numpy_items(v) for k, v in options.items()}
         x0, report = options.pop("x0", None), []
 
-        def solve(matrix: Any, b: Any) -> Any:
+        def solve(matrix: Sparse | Operator, b: NDArray) -> NDArray:
+            x: NDArray
             x, *said = compute(matrix, b, **options)
             left, matrix_norm, slope = (said[i] for i in _NORMS[name])
             near = slope <= _NEAR * matrix_norm * left or left <= _NEAR * np.linalg.norm(b)
@@ -401,10 +488,10 @@ def _least_squares(name: str) -> None:
             report.append(said)
             return x
 
-        forward, adjoint = (lambda b: solve(A, b)), (lambda ct: solve(_adjoint(A), ct))
+        forward, adjoint = (lambda b: solve(matrix, b)), (lambda ct: solve(_adjoint(matrix), ct))
         apply = linear(f"scipy.sparse.linalg.{name}", forward, adjoint)
-        b = asarray(b).reshape(-1)
-        x = apply(b) if x0 is None else x0 + apply(b - A @ x0)
+        right = asarray(b).reshape(-1)
+        x = apply(right) if x0 is None else x0 + apply(right - matrix @ x0)
         stop, count, *norms = report[0]
         return (x, stop, count, *(without_rule(f"what {name} says of norms", n, x) for n in norms))
 

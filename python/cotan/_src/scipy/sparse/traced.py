@@ -4,8 +4,8 @@ What SciPy's compiled code does with the structure it does with numbers in the p
 which say afterwards what went where.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -16,8 +16,21 @@ from cotan._src.numpy.matrix import Matrix
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
+from cotan._src.runtime.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
+    Shape,
+)
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.scipy.sparse.products import (
+    MatrixLike,
+    Sparse,
     entries,
     has_active_entries,
     held,
@@ -30,17 +43,21 @@ from cotan._src.scipy.sparse.products import (
 
 _HERE = "scipy.sparse"
 
+#: The row and the column of each element.
+_Places: TypeAlias = tuple[NDArray, NDArray]
 
-def _is_matrix(sparse: Any) -> bool:
+
+def _is_matrix(sparse: Sparse) -> bool:
     return not isinstance(sparse, locate(f"{_HERE}.sparray"))
 
 
-def _coo(like: Any, values: Any, places: Any, shape: Any) -> Any:
+def _coo(like: Sparse, values: AnyArray, places: _Places, shape: Shape) -> Sparse:
     kind = "matrix" if _is_matrix(like) else "array"
-    return locate(f"{_HERE}.coo_{kind}")((values, places), shape=shape)
+    made: Sparse = locate(f"{_HERE}.coo_{kind}")((values, places), shape=shape)
+    return made
 
 
-def _summed(matrix: Any) -> tuple[Any, Any, Any]:
+def _summed(matrix: Sparse) -> tuple[NDArray, NDArray, AnyArray]:
     """Give rows, columns and values, one for each place."""
     row, column, values = entries(matrix)
     keys = row.astype(np.int64) * matrix.shape[1] + column
@@ -51,7 +68,7 @@ def _summed(matrix: Any) -> tuple[Any, Any, Any]:
     return *divmod(own, matrix.shape[1]), values
 
 
-def _changed(matrix: Any, change: Callable[[Any], Any]) -> Any:
+def _changed(matrix: Sparse, change: Callable[[Sparse], Any]) -> Any:
     """Do with the values what SciPy does with numbers in their place."""
     if holds_written(matrix):
         result = _changed(matrix.tocsr(), change)
@@ -70,11 +87,15 @@ def _stacking(name: str) -> None:
     """Stack matrices as SciPy stacks numbers in the place of their values."""
 
     @override(f"{_HERE}.{name}", when=ALWAYS)
-    def stacked(blocks: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def stacked(
+        blocks: object, *args: object, dtype: DTypeLike | None = None, **kwargs: object
+    ) -> Sparse:
         original = locate(f"{_HERE}.{name}")
+        result: Sparse
         if not _any_active(blocks):
-            return original(blocks, *args, dtype=dtype, **kwargs)
-        values: list[Any] = [np.zeros(1)]
+            result = original(blocks, *args, dtype=dtype, **kwargs)
+            return result
+        values: list[AnyArray] = [np.zeros(1)]
         result = original(_numbered(blocks, values), *args, **kwargs)
         values = [asarray(v) for v in values]
         kind = np.result_type(*values[1:]) if dtype is None else dtype
@@ -83,24 +104,24 @@ def _stacking(name: str) -> None:
         return result
 
 
-def _is_nest(blocks: Any) -> bool:
+def _is_nest(blocks: object) -> TypeGuard[Iterable[object]]:
     is_table = isinstance(blocks, np.ndarray) and blocks.dtype.kind == "O"
     return is_table or isinstance(blocks, (list, tuple))
 
 
-def _any_active(blocks: Any) -> bool:
+def _any_active(blocks: object) -> bool:
     if _is_nest(blocks):
         return any(map(_any_active, blocks))
     return is_array(blocks) or has_active_entries(blocks)
 
 
-def _holds_matrices(block: Any) -> bool:
+def _holds_matrices(block: object) -> bool:
     return _is_nest(block) and any(
         b is None or hasattr(b, "tocoo") or _holds_matrices(b) for b in block
     )
 
 
-def _numbered(block: Any, values: list[Any]) -> Any:
+def _numbered(block: Any, values: list[AnyArray]) -> Any:
     """Give blocks whose elements are the positions of their values in a list that goes on."""
     if block is None:
         return None
@@ -123,23 +144,23 @@ for _name in ("block_array", "block_diag", "bmat", "hstack", "vstack"):
     _stacking(_name)
 
 
-def _when_active(rule: Callable[..., Any], *names: str) -> None:
+def _when_active(rule: Function, *names: str) -> None:
     """Enter what methods do when one of the matrices is followed."""
     for name in names:
         owner, _, method = name.rpartition(".")
         _enter(rule, f"{_HERE}.{owner}", method)
 
 
-def _enter(rule: Callable[..., Any], owner: str, name: str) -> None:
+def _enter(rule: Function, owner: str, name: str) -> None:
     @override(f"{owner}.{name}", kind=METHOD, when=ALWAYS)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Sparse, *args: object, **kwargs: object) -> Any:
         if has_active_entries(self) or (args and has_active_entries(args[0])):
             return rule(self, *args, **kwargs)
         return method_of(owner, name)(self, *args, **kwargs)
 
 
 def _lift_change(owner: str, name: str) -> None:
-    def rule(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def rule(self: Sparse, *args: object, **kwargs: object) -> Any:
         return _changed(self, lambda numbers: getattr(numbers, name)(*args, **kwargs))
 
     _when_active(rule, f"{owner}.{name}")
@@ -158,7 +179,7 @@ for _owner, _names in {
         _lift_change(_owner, _name)
 
 
-def _in_order(self: Any) -> None:
+def _in_order(self: Sparse) -> None:
     """Let there be one element for each place; zeros stay, since they may be others elsewhere."""
     self.__dict__.update(_changed(self, lambda numbers: numbers).__dict__)
 
@@ -169,7 +190,9 @@ _when_active(
 )
 
 
-def _sum(self: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def _sum(
+    self: Sparse, axis: Axis = None, dtype: DTypeLike | None = None, out: object = None
+) -> AnyArray | Matrix:
     if out is not None:
         raise TypeError("sum: of a sparse matrix that is being differentiated, without out")
     row, column, values = entries(self)
@@ -188,7 +211,7 @@ def _sum(self: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
 _when_active(_sum, "_base._spbase.sum", "_compressed._cs_matrix.sum", "_dia._dia_base.sum")
 
 
-def _todense(self: Any, order: Any = None, out: Any = None) -> Any:
+def _todense(self: Sparse, order: str | None = None, out: object = None) -> AnyArray | Matrix:
     del order
     if out is not None:
         raise TypeError("todense: of a sparse matrix that is being differentiated, without out")
@@ -198,7 +221,7 @@ def _todense(self: Any, order: Any = None, out: Any = None) -> Any:
 _when_active(_todense, "_base._spbase.todense", "_matrix.spmatrix.todense")
 
 
-def _joined(self: Any, other: Any, sign: int) -> Any:
+def _joined(self: Sparse, other: Sparse, sign: int) -> Sparse:
     if self.shape != other.shape:
         raise ValueError("inconsistent shapes")
     row, column, values = entries(self)
@@ -218,7 +241,7 @@ _when_active(
 )
 
 
-def product(a: Any, b: Any) -> Any:
+def product(a: Sparse, b: Sparse) -> Sparse:
     """Multiply two sparse matrices: each element of one with a row of the other."""
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"matmul: sparse matrices of shapes {a.shape} and {b.shape} do not fit")
@@ -235,10 +258,11 @@ def product(a: Any, b: Any) -> Any:
     return made.asformat("csr")
 
 
-def _multiply(self: Any, other: Any) -> Any:
+def _multiply(self: Sparse, other: Any) -> Sparse:
     """Multiply element by element; of two sparse matrices there is what both have."""
     if not hasattr(other, "tocoo") or other.shape != self.shape:
-        return method_of(f"{_HERE}._base._spbase", "multiply")(self, other)
+        made: Sparse = method_of(f"{_HERE}._base._spbase", "multiply")(self, other)
+        return made
     if holds_written(self) or holds_written(other):
         self, other = self.tocsr(), other.tocsr()
     (row, column, values), (row2, column2, values2) = map(_summed, (self, other))
@@ -255,20 +279,22 @@ _when_active(_multiply, "_base._spbase.multiply")
 # Matrices that are made of others
 
 
-def _diagonals(diagonals: Any, offsets: Any, shape: Any) -> tuple[Any, Any, Any]:
+def _diagonals(
+    diagonals: Any, offsets: ArrayLike, shape: Shape | None
+) -> tuple[AnyArray, _Places, Shape]:
     """Give values, places and the shape of a matrix of diagonals."""
     if np.ndim(offsets) == 0:
         one = is_array(diagonals) or len(diagonals) == 0 or np.ndim(diagonals[0]) == 0
         diagonals = [diagonals] if one else diagonals
-    offsets = np.atleast_1d(offsets).tolist()
+    steps: list[int] = np.atleast_1d(offsets).tolist()
     diagonals = [np.atleast_1d(asarray(d)) for d in diagonals]
-    if len(diagonals) != len(offsets):
+    if len(diagonals) != len(steps):
         raise ValueError("diags: as many diagonals as offsets are needed")
     if shape is None:
-        size = len(diagonals[0]) + abs(offsets[0])
+        size = len(diagonals[0]) + abs(steps[0])
         shape = size, size
     values, rows, columns = [], [], []
-    for diagonal, k in zip(diagonals, offsets, strict=True):
+    for diagonal, k in zip(diagonals, steps, strict=True):
         length = min(shape[0] + min(k, 0), shape[1] - max(k, 0))
         if length < 0:
             raise ValueError(f"diags: a matrix of shape {shape} has no diagonal {k}")
@@ -287,12 +313,15 @@ def _diagonals(diagonals: Any, offsets: Any, shape: Any) -> tuple[Any, Any, Any]
 
 def _lift_diagonals(name: str, kind: str) -> None:
     @override(f"{_HERE}.{name}")
-    def diags(diagonals: Any, /, offsets: Any = 0, shape: Any = None, format: Any = None,
-              dtype: Any = None) -> Any:  # fmt: skip
+    def diags(diagonals: ArrayLike | Sequence[ArrayLike], /, offsets: ArrayLike = 0,
+              shape: Shape | None = None, format: str | None = None,
+              dtype: DTypeLike | None = None) -> Sparse:  # fmt: skip
+        made: Sparse
         if not contains_active(diagonals):
-            return locate(f"{_HERE}.{name}")(
+            made = locate(f"{_HERE}.{name}")(
                 diagonals, offsets=offsets, shape=shape, format=format, dtype=dtype
             )
+            return made
         values, places, shape = _diagonals(diagonals, offsets, shape)
         values = values if dtype is None else values.astype(dtype)
         made = locate(f"{_HERE}.coo_{kind}")((values, places), shape=shape)
@@ -304,16 +333,25 @@ _lift_diagonals("diags_array", "array")
 
 
 @override(f"{_HERE}.spdiags")
-def spdiags(data: Any, diags: Any, m: Any = None, n: Any = None, format: Any = None) -> Any:
+def spdiags(
+    data: ArrayLike,
+    diags: ArrayLike,
+    m: int | Shape | None = None,
+    n: int | None = None,
+    format: str | None = None,
+) -> Sparse:
     shape = m if m is None or np.ndim(m) else (m, n)
-    return locate(f"{_HERE}.dia_matrix")((asarray(data), diags), shape=shape).asformat(format)
+    made: Sparse = locate(f"{_HERE}.dia_matrix")((asarray(data), diags), shape=shape)
+    return made.asformat(format)
 
 
 @override(f"{_HERE}.kron", when=ALWAYS)
-def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
-    parts = [X if hasattr(X, "tocoo") else _of_dense(X) for X in (A, B)]
+def kron(A: Any, B: Any, format: str | None = None) -> Sparse:  # noqa: N803
+    parts: list[Sparse] = [X if hasattr(X, "tocoo") else _of_dense(X) for X in (A, B)]
     if not any(map(has_active_entries, parts)):
-        return locate(f"{_HERE}.kron")(*(parts if contains_active((A, B)) else (A, B)), format)
+        own = parts if contains_active((A, B)) else (A, B)
+        made: Sparse = locate(f"{_HERE}.kron")(*own, format)
+        return made
     (row, column, values), (row2, column2, values2) = map(entries, parts)
     m, n = parts[1].shape
     places = (
@@ -326,12 +364,13 @@ def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
     return _coo(like, values, places, shape).asformat(format or "csr")
 
 
-def _of_dense(x: Any) -> Any:
+def _of_dense(x: ArrayLike) -> Sparse:
     """Give all elements of a dense matrix; of one axis it is a row."""
-    x = np.atleast_2d(asarray(x))
-    row, column = np.indices(x.shape)
+    dense = np.atleast_2d(asarray(x))
+    row, column = np.indices(dense.shape)
     places = row.reshape(-1), column.reshape(-1)
-    return locate(f"{_HERE}.coo_matrix")((x.reshape(-1), places), shape=x.shape)
+    made: Sparse = locate(f"{_HERE}.coo_matrix")((dense.reshape(-1), places), shape=dense.shape)
+    return made
 
 
 # --------------------------------------------------------------------------------------------------
@@ -341,19 +380,22 @@ def _of_dense(x: Any) -> Any:
 class Factored:
     """What `splu` gives, for right-hand sides or elements that are followed."""
 
-    def __init__(self, name: str, matrix: Any, options: dict[str, Any]) -> None:
+    def __init__(self, name: str, matrix: Sparse, options: Kwargs) -> None:
         self._name, self._matrix = name, matrix
         active = has_active_entries(matrix)
         compute = locate(f"{_HERE}.linalg.{name}")
         self._own = None if active else compute(matrix, **options)
 
-    def solve(self, rhs: Any, trans: str = "N") -> Any:
+    def solve(self, rhs: ArrayLike, trans: str = "N") -> AnyArray:
         """Solve with the matrix, its transpose (T) or its adjoint (H)."""
+        x: AnyArray
         if self._own is None:
             turned = {"N": self._matrix, "T": self._matrix.T, "H": self._matrix.conj().T}[trans]
-            return spsolve(turned.tocsc(), rhs).reshape(np.shape(rhs))
+            x = spsolve(turned.tocsc(), rhs).reshape(np.shape(rhs))
+            return x
         if not is_array(rhs):
-            return self._own.solve(rhs, trans)
+            x = self._own.solve(rhs, trans)
+            return x
         own, back = self._own, {"N": "H", "H": "N", "T": "T"}[trans]
         if trans == "T":  # the adjoint of the transpose is the conjugate
             return linear(f"{self._name}.solve", lambda b: own.solve(b, trans),
@@ -371,7 +413,7 @@ class Factored:
 
 
 @override(f"{_HERE}.linalg.splu", when=ALWAYS)
-def splu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
+def splu(A: MatrixLike, *args: object, **options: object) -> Factored:  # noqa: N803
     names = ("permc_spec", "diag_pivot_thresh", "relax", "panel_size", "options")
     return Factored("splu", settled(A), {**dict(zip(names, args, strict=False)), **options})
 
@@ -379,12 +421,12 @@ def splu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
 class _Incomplete:
     """What `spilu` gives for elements that are followed: it makes iterations short."""
 
-    def __init__(self, matrix: Any, args: Any, options: dict[str, Any]) -> None:
+    def __init__(self, matrix: Sparse, args: Args, options: Kwargs) -> None:
         self._values = entries(matrix)[2]
         constant = held(matrix, []).tocsc()
         self._own = locate(f"{_HERE}.linalg.spilu")(constant, *args, **options)
 
-    def solve(self, rhs: Any, trans: str = "N") -> Any:
+    def solve(self, rhs: ArrayLike, trans: str = "N") -> AnyArray:
         x = self._own.solve(to_numpy(rhs), trans)
         instead = "use splu, or hand it to an iteration as M="
         return without_rule("what spilu(A).solve(b) gives", x, self._values, instead)
@@ -394,42 +436,54 @@ class _Incomplete:
 
 
 @override(f"{_HERE}.linalg.spilu", when=ALWAYS)
-def spilu(A: Any, *args: Any, **options: Any) -> Any:  # noqa: N803
-    A = settled(A)  # noqa: N806
-    if has_active_entries(A):
-        return _Incomplete(A, args, options)
-    return locate(f"{_HERE}.linalg.spilu")(A, *args, **options)
+def spilu(A: MatrixLike, *args: object, **options: object) -> Any:  # noqa: N803
+    matrix = settled(A)
+    if has_active_entries(matrix):
+        return _Incomplete(matrix, args, options)
+    return locate(f"{_HERE}.linalg.spilu")(matrix, *args, **options)
 
 
 @override(f"{_HERE}.linalg.spsolve_triangular", when=ALWAYS)
-def spsolve_triangular(A: Any, b: Any, lower: bool = True, overwrite_A: bool = False,  # noqa: N803
-                       overwrite_b: bool = False, unit_diagonal: bool = False) -> Any:  # fmt: skip
+def spsolve_triangular(
+    A: MatrixLike,  # noqa: N803
+    b: ArrayLike,
+    lower: bool = True,
+    overwrite_A: bool = False,  # noqa: N803
+    overwrite_b: bool = False,
+    unit_diagonal: bool = False,
+) -> AnyArray:
     compute = locate(f"{_HERE}.linalg.spsolve_triangular")
-    A = settled(A)  # noqa: N806
-    if not (has_active_entries(A) or is_array(b)):
-        return compute(A, b, lower, overwrite_A, overwrite_b, unit_diagonal)
-    row, column, values = entries(A)
+    matrix = settled(A)
+    x: AnyArray
+    if not (has_active_entries(matrix) or is_array(b)):
+        x = compute(matrix, b, lower, overwrite_A, overwrite_b, unit_diagonal)
+        return x
+    row, column, values = entries(matrix)
     side = (row > column if lower else row < column) | ((row == column) & (not unit_diagonal))
     if np.any(to_numpy(values)[(row < column) if lower else (row > column)]):
         raise ValueError(
             "spsolve_triangular: there are elements on the other side of the diagonal; use "
             f"{'tril' if lower else 'triu'}(A)"
         )
-    ones = np.arange(A.shape[0] if unit_diagonal else 0)
+    ones = np.arange(matrix.shape[0] if unit_diagonal else 0)
     places = np.concatenate([row[side], ones]), np.concatenate([column[side], ones])
     values = np.concatenate([asarray(values)[side], np.ones(ones.size, values.dtype)])
-    triangle = locate(f"{_HERE}.csc_array")((values, places), shape=A.shape)
-    return spsolve(triangle, b).reshape(np.shape(b))
+    triangle = locate(f"{_HERE}.csc_array")((values, places), shape=matrix.shape)
+    x = spsolve(triangle, b).reshape(np.shape(b))
+    return x
 
 
 @override(f"{_HERE}.linalg.inv", when=ALWAYS)
-def inverse(A: Any) -> Any:  # noqa: N803
-    A = settled(A)  # noqa: N806
-    if not has_active_entries(A):
-        return locate(f"{_HERE}.linalg.inv")(A)
-    return type(A)(np.linalg.inv(toarray(A)))
+def inverse(A: MatrixLike) -> Sparse:  # noqa: N803
+    matrix = settled(A)
+    made: Sparse
+    if not has_active_entries(matrix):
+        made = locate(f"{_HERE}.linalg.inv")(matrix)
+    else:
+        made = type(matrix)(np.linalg.inv(toarray(matrix)))
+    return made
 
 
 @override(f"{_HERE}.linalg.factorized", when=ALWAYS)
-def factorized(A: Any) -> Any:  # noqa: N803
+def factorized(A: MatrixLike) -> Callable[[ArrayLike], AnyArray]:  # noqa: N803
     return splu(A).solve
