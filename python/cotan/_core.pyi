@@ -506,14 +506,14 @@ def is_preparing() -> bool:
     """Whether a function is being prepared in this thread."""
 
 def num_met(x: Any) -> int:
-    """How often an ndarray was captured: so many references to it are the preparation's own."""
+    """How often an ndarray was captured: so many references to it are the log's."""
 
 def meet(x: Any) -> None:
     """Notes an ndarray that code outside of this module has read as captured."""
 
 # array/fancy_index.rs
 def is_elementwise(x: Array) -> bool:
-    """Whether an elementwise operation has just made an array that a gradient follows: elements of it may be infinite, or have an infinite slope."""
+    """Whether an elementwise operation has just made an active array: elements of it may be infinite, or have an infinite slope."""
 
 # array/index.rs
 def index_update(x: Any, key: Any, value: Any) -> Array:
@@ -757,10 +757,10 @@ def nestlevel() -> int:
 
 # runtime/swallowed_errors.rs
 def refused(message: str) -> None:
-    """Notes that a program was refused something. Libraries try what they can do without."""
+    """Notes that user code was refused something. Libraries try what they can do without."""
 
 def granted(message: str) -> None:
-    """Takes back what a program was refused, once another way was found."""
+    """Takes back what user code was refused, once another way was found."""
 
 # transforms/checkpoint.rs
 def call_checkpoint(

@@ -46,7 +46,7 @@ pub fn set<T>(cell: &T, array: &Array) -> bool {
     let address = address(cell);
     BOUND.with_borrow_mut(|bound| {
         let found = bound.iter_mut().rev().find(|(a, _)| *a == address);
-        found.map(|(_, own)| *own = array.clone()).is_some()
+        found.map(|(_, bound)| *bound = array.clone()).is_some()
     })
 }
 

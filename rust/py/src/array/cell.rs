@@ -94,7 +94,7 @@ impl Cell {
 /// False
 /// >>> y
 /// Array([ 2.,  5., 10.])
-// Most arrays live for one line of a program. From the list they come back without a visit to Python's allocator, and
+// Most arrays live for one line of code. From the list they come back without a visit to Python's allocator, and
 // without being linked again into its garbage collector, for which pyo3 marks every class, and to which they show
 // nothing.
 #[pyclass(frozen, weakref, freelist = 256, name = "Array", module = "cotan")]

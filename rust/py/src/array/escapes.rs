@@ -32,7 +32,7 @@ pub struct Escapes {
     pub captured_ndarrays: Vec<(Py<PyUntypedArray>, Value)>,
     /// Captured `Array`s that are constant, and which value each was.
     pub captured_arrays: Vec<(Py<PyArray>, u64)>,
-    /// Functions that the program calls back.
+    /// Functions that the recorded program calls back.
     pub callbacks: Vec<Py<PyAny>>,
     /// What the code was refused, whether or not it took note.
     failure: Option<PyErr>,
@@ -313,7 +313,7 @@ pub fn is_preparing() -> bool {
     is_on()
 }
 
-/// How often an ndarray was captured: so many references to it are the preparation's own.
+/// How often an ndarray was captured: so many references to it are the log's.
 #[pyfunction]
 #[pyo3(name = "num_met", signature = (x: "Any") -> "int")]
 pub fn num_captures(x: &Bound<'_, PyAny>) -> usize {

@@ -185,7 +185,7 @@ fn position(item: &Bound<'_, PyAny>, n: usize, axis: usize) -> PyResult<usize> {
     }
 }
 
-/// What Python says of an index into a number: programs try one to find out what they were given.
+/// What Python says of an index into a number: user code tries one to find out what they were given.
 fn no_sequence(number: &Bound<'_, PyArray>) -> PyErr {
     let class = match number.get().read().map(|a| a.dtype()) {
         Ok(dtype) if dtype.is_complex() => "complex",
@@ -418,7 +418,7 @@ pub fn setitem<'py>(
 
 /// An array with a part overwritten, as a choice: what was there has no derivative, whatever it was.
 ///
-/// Programs mend quotients so where they divide by zero: `h = sin(w * n) / n; h[middle] = w`.
+/// User code mends quotients so where it divides by zero: `h = sin(w * n) / n; h[middle] = w`.
 fn chosen(array: &Array, op: &ViewOp, value: &Array) -> PyResult<Array> {
     let zeros = Array::zeros(array.dtype(), array.shape()).or_raise()?;
     let nowhere = Array::zeros(DType::Bool, array.shape()).or_raise()?;

@@ -38,7 +38,7 @@ fn is_deque(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     object.is_instance(DEQUE.found(object.py(), "collections", "deque")?)
 }
 
-/// The array that a conversion makes of an object of a program's: that beneath one of a subclass, too.
+/// The array that a conversion makes of an object of user code: that beneath one of a subclass, too.
 pub fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     match beneath(object)? {
         Some(array) => Ok(Some(array)),
@@ -55,7 +55,7 @@ pub fn beneath<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
     object.getattr(intern!(py, "__held_array__")).map(Some)
 }
 
-/// The array that an object of a program's gives itself out as, if it has no arithmetic with arrays of its own.
+/// The array that an object of user code gives itself out as, if it defines no arithmetic with arrays.
 fn as_operand<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     let kind = object.get_type();
@@ -235,12 +235,12 @@ impl Operand {
             {
                 Ok(Array::float(dtype, n as f64))
             }
-            Operand::Scalar(own, number) => {
+            Operand::Scalar(dtype, number) => {
                 let array = match number {
-                    Number::Int(n) if own == DType::I64 => {
+                    Number::Int(n) if dtype == DType::I64 => {
                         Array::constant(Value::scalar(n).or_raise()?)
                     }
-                    number => Array::number(own, number),
+                    number => Array::number(dtype, number),
                 };
                 array.cast(dtype).or_raise()
             }
@@ -279,7 +279,7 @@ impl Operand {
         matches!(self, Operand::Strong(array, _) if array.is_active())
     }
 
-    /// Whether it is a table of the program's, this object, with NaN in it.
+    /// Whether it is a table of numbers in user code, this object, with NaN in it.
     pub fn has_gaps(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Operand::Strong(array, _) = self else {
             return Ok(false);

@@ -50,11 +50,11 @@ pub fn fast(
     slf: &Bound<'_, PyArray>,
     other: &Bound<'_, PyAny>,
 ) -> PyResult<Option<(Array, Array)>> {
-    let own = slf.get();
-    if own.scalar_kind() == ScalarKind::PythonNumber {
+    let cell = slf.get();
+    if cell.scalar_kind() == ScalarKind::PythonNumber {
         return Ok(None);
     }
-    let x = own.read()?;
+    let x = cell.read()?;
     if !x.dtype().is_inexact() {
         return Ok(None);
     }

@@ -169,8 +169,8 @@ impl PyArray {
     #[getter]
     fn _strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let cell = self.cell();
-        let own = cell.strides.as_deref().cloned();
-        PyTuple::new(py, own.unwrap_or_else(|| row_major(cell.array.shape())))
+        let strides = cell.strides.as_deref().cloned();
+        PyTuple::new(py, strides.unwrap_or_else(|| row_major(cell.array.shape())))
     }
 
     /// The array that this one is a view of.
@@ -336,7 +336,7 @@ impl PyArray {
         item(slf.py(), &this.read()?)?.hash()
     }
 
-    /// Python code hides it for scalars: `hasattr(x, "__iter__")` is how programs ask for arrays.
+    /// Python code hides it for scalars: `hasattr(x, "__iter__")` is how user code asks for arrays.
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         hooks::ELEMENTS.get(slf.py())?.call1((slf,))
     }

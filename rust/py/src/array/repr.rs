@@ -16,7 +16,7 @@ pub fn repr(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
     escapes::expect_free(py, &array, "repr(x)")?;
     let value = force(py, &array)?;
     if is_lifting() && !escapes::loses_derivative(&array) {
-        // Programs evaluate such texts, and know of NumPy only.
+        // User code evaluates such texts, and knows of NumPy only.
         let shown = match cell.scalar_kind() {
             ScalarKind::Array => to_ndarray(py, value)?,
             ScalarKind::NumpyScalar => to_numpy_scalar(py, &value)?,

@@ -252,10 +252,10 @@ impl ViewOp {
     /// The strides, in elements, of the view of a base with these, as NumPy's memory would have them.
     /// `None` for row-major ones.
     pub fn strides(&self, shape: &[usize], base: Option<&Strides>) -> Option<Strides> {
-        let own = |shape: &[usize]| base.cloned().unwrap_or_else(|| row_major(shape));
+        let strides_of = |shape: &[usize]| base.cloned().unwrap_or_else(|| row_major(shape));
         let (shape, strides): (Shape, Strides) = match self {
             ViewOp::Index(dims, out) => {
-                let strides = own(shape);
+                let strides = strides_of(shape);
                 let mut long = dims
                     .iter()
                     .zip(&strides)
@@ -267,18 +267,19 @@ impl ViewOp {
                 (out.clone(), strides)
             }
             ViewOp::Transpose(perm) => {
-                let strides = own(shape);
+                let strides = strides_of(shape);
                 (
                     perm.iter().map(|&p| shape[p]).collect(),
                     perm.iter().map(|&p| strides[p]).collect(),
                 )
             }
             ViewOp::Reshape(new) => (new.clone(), reshape_strides(shape, base?, new)?),
-            ViewOp::Real | ViewOp::Imag => {
-                (shape.into(), own(shape).iter().map(|s| 2 * s).collect())
-            }
+            ViewOp::Real | ViewOp::Imag => (
+                shape.into(),
+                strides_of(shape).iter().map(|s| 2 * s).collect(),
+            ),
             ViewOp::Broadcast(new) => {
-                let old = own(shape);
+                let old = strides_of(shape);
                 let added = new.len() - shape.len();
                 let repeated = |i: usize| i < added || shape[i - added] != new[i];
                 let step = |i: usize| if repeated(i) { 0 } else { old[i - added] };

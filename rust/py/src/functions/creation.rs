@@ -82,7 +82,7 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
             object.get_type()
         ))
     })?;
-    // A list became an ndarray of its own just now.
+    // A list became a new ndarray just now.
     let fresh = !plain.is(object) && object.is_instance_of::<PyList>();
     let value: Value = from_ndarray(plain, if fresh { Borrow::Call } else { Borrow::Copy })?;
     if !fresh {
@@ -209,7 +209,7 @@ fn shared(memory: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>) -> PyResult<bool
     Ok(!memory.is_instance_of::<PyUntypedArray>())
 }
 
-/// A value whose memory is our own.
+/// A value in cotan's memory, for good.
 fn copied(value: Value) -> PyResult<Value> {
     if !value.storage().is_foreign() {
         return Ok(value);
@@ -259,8 +259,8 @@ pub fn asarray<'py>(
             .filter(|d| !d.is_none())
             .map(|d| dtype_from(py, d))
             .transpose()?;
-        let own: DType = cell.get().read()?.dtype();
-        if wanted.is_none_or(|w| w == own) {
+        let dtype: DType = cell.get().read()?.dtype();
+        if wanted.is_none_or(|w| w == dtype) {
             return Ok(object.clone());
         }
     }

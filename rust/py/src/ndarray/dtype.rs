@@ -80,9 +80,9 @@ pub fn dtype_of_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
             (class("int32")?, DType::I32),
         ])
     })?;
-    let own = object.get_type_ptr();
+    let class_of_object = object.get_type_ptr();
     Ok((classes.iter())
-        .find(|(class, _)| class.as_ptr().cast() == own)
+        .find(|(class, _)| class.as_ptr().cast() == class_of_object)
         .map(|(_, dtype)| *dtype))
 }
 

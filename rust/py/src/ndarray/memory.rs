@@ -124,7 +124,7 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
     kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()
 }
 
-/// A copy of our own.
+/// A copy in cotan's memory.
 pub fn copied(value: &Value) -> PyResult<Value> {
     let cancel = AtomicBool::new(false);
     kernels::copy(value, &Ctx::new(&cancel, 1)).or_raise()
@@ -167,8 +167,8 @@ pub fn exactly<'a, 'py>(
 ) -> Option<&'a Bound<'py, PyUntypedArray>> {
     let array = object.cast_exact::<PyUntypedArray>().ok()?;
     // SAFETY: an ndarray's header is valid while we hold a reference to it.
-    let own = unsafe { (*array.as_array_ptr()).fields.descr };
-    (own.cast() == descr.as_ptr() && array.shape() == shape).then_some(array)
+    let found = unsafe { (*array.as_array_ptr()).fields.descr };
+    (found.cast() == descr.as_ptr() && array.shape() == shape).then_some(array)
 }
 
 /// Copies the elements of an ndarray to a value of its dtype and shape that nobody else refers to now;
@@ -302,10 +302,10 @@ fn is_frozen(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
     }
 }
 
-/// A fingerprint of borrowed memory: one word of every page. `None` for memory of our own.
+/// A fingerprint of borrowed memory: one word of every page. `None` for memory of cotan's.
 ///
 /// Arguments of a gradient call are borrowed while it runs. Should the function write to one of them
-/// behind our back, results would be wrong in silence; comparing fingerprints before and after it
+/// unnoticed, results would be wrong in silence; comparing fingerprints before and after it
 /// catches whoever writes to a whole array, or to any large part of one, at the price of a page table
 /// walk.
 pub fn fingerprint(value: &Value) -> Option<u64> {
@@ -326,21 +326,21 @@ pub fn fingerprint(value: &Value) -> Option<u64> {
     Some(hash)
 }
 
-/// Keeps our memory alive for an ndarray that uses it.
+/// Keeps cotan's memory alive for an ndarray that uses it.
 #[pyclass(frozen, module = "cotan._core", name = "_Memory")]
 pub struct Memory {
     _storage: Arc<Storage>,
 }
 
-/// An ndarray of its own with these elements. `value` is given up: when nothing else uses its memory,
+/// A new ndarray with these elements. `value` is given up: when nothing else uses its memory,
 /// the array takes it over instead of copying.
 pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>> {
     let descr = descr(py, value.dtype())?;
-    let own = value.is_contiguous() && value.is_unique();
+    let can_hand_over = value.is_contiguous() && value.is_unique();
     let bytes = value.aval().nbytes();
     // What has to be copied anyway is copied into NumPy's memory.
-    let small = bytes < 4096 || (!own && bytes < SMALL);
-    if !small && !own {
+    let small = bytes < 4096 || (!can_hand_over && bytes < SMALL);
+    if !small && !can_hand_over {
         value = enter(py, |_| sched::copied(&value))?;
     }
     let mut dims: Vec<npy_intp> = value.shape().iter().map(|&d| d as npy_intp).collect();
@@ -529,8 +529,8 @@ pub fn set_slot(
     Ok(())
 }
 
-/// A contiguous value that is not borrowed: it is kept.
-pub fn own(value: Value) -> PyResult<Value> {
+/// A contiguous value that is not borrowed, so that it can be kept.
+pub fn to_owned(value: Value) -> PyResult<Value> {
     if value.is_contiguous() && !value.storage().is_borrowed() {
         return Ok(value);
     }

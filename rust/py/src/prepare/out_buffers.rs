@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::ndarray::dtype::dtype_of;
-use crate::ndarray::memory::own;
+use crate::ndarray::memory::to_owned;
 use crate::ndarray::memory::{as_target, is_writeable, span, write_elements};
 use crate::runtime::hooks;
 
@@ -87,13 +87,13 @@ impl Buffers {
                     "prepared: {path} is read-only"
                 )));
             }
-            let own = span(array);
-            if spans.iter().any(|&s| overlap(s, own)) {
+            let written = span(array);
+            if spans.iter().any(|&s| overlap(s, written)) {
                 return Err(PyValueError::new_err(format!(
                     "prepared: {path} shares memory with another buffer of out"
                 )));
             }
-            spans.push(own);
+            spans.push(written);
         }
         Ok(())
     }
@@ -114,8 +114,8 @@ impl Buffers {
             .collect();
         for buffer in &self.all {
             let array = buffer.array.bind(py);
-            let own = span(array);
-            if !read.iter().any(|&r| overlap(r, own)) {
+            let written = span(array);
+            if !read.iter().any(|&r| overlap(r, written)) {
                 targets[buffer.index] = as_target(array)?;
             }
         }
@@ -129,7 +129,7 @@ impl Buffers {
             // What is an input may be about to be overwritten.
             if out.storage().is_borrowed() && out.as_ptr() as usize != span(buffer.array.bind(py)).0
             {
-                *out = own(out.clone())?;
+                *out = to_owned(out.clone())?;
             }
         }
         let mut objects: Vec<Option<Py<PyAny>>> = outs.iter().map(|_| None).collect();

@@ -181,14 +181,14 @@ impl PyPrepared {
         if !found.is_none() {
             return Ok(found);
         }
-        let own = (
+        let state = (
             this.function.bind(py),
             this.transform.name(),
             this.wrt.as_ref().map(|w| w.bind(py)),
             this.held.clone(),
             this.out.as_ref().map(|o| o.bind(py)),
         );
-        Ok((py.get_type::<PyPrepared>(), own)
+        Ok((py.get_type::<PyPrepared>(), state)
             .into_pyobject(py)?
             .into_any())
     }

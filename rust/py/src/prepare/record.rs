@@ -15,7 +15,7 @@ use pyo3::types::PyTuple;
 
 use crate::array::cell::ScalarKind;
 use crate::array::escapes::{EscapeLog, Escapes};
-use crate::ndarray::memory::{Borrow, own};
+use crate::ndarray::memory::{Borrow, to_owned};
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Guard, Spec};
 use crate::prepare::specialization::{Outputs, Specialization, Taken, plain};
@@ -73,7 +73,7 @@ pub fn record(
     let held = held_constant(&specs, &slots, taken);
     let written = flat.inputs.written.take();
     let value_guards = (escapes.value_guards.iter())
-        .map(|(_, value)| own(value.clone()))
+        .map(|(_, value)| to_owned(value.clone()))
         .collect::<PyResult<_>>()?;
     let count = results.arrays.len();
     let (program, others) = plan(py, flat, results.arrays, escapes, &held)?;
@@ -396,7 +396,7 @@ fn plan(
         drop((results, value_guards, roots, leaves, inner, outer));
         prepared
     })?;
-    let others = others.into_iter().map(own).collect::<PyResult<_>>()?;
+    let others = others.into_iter().map(to_owned).collect::<PyResult<_>>()?;
     Ok((program, others))
 }
 

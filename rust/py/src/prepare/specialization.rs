@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::array::cell::{PyArray, ScalarKind, wrap};
-use crate::ndarray::memory::own;
+use crate::ndarray::memory::to_owned;
 use crate::ndarray::memory::{copied, to_ndarray, to_numpy_scalar};
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Guard, Spec, same_structure};
@@ -231,7 +231,7 @@ impl Specialization {
             if value.storage().is_foreign() {
                 copied(value)
             } else {
-                own(value.clone())
+                to_owned(value.clone())
             }
         };
         let keys = held.iter().map(key).collect::<PyResult<Vec<_>>>()?;
@@ -301,7 +301,7 @@ pub fn plain(scalar_kind: ScalarKind, as_arrays: bool) -> Kind {
 /// A value as the kind of thing that it stands for.
 pub fn handed(py: Python<'_>, value: Value, kind: Kind) -> PyResult<Bound<'_, PyAny>> {
     match kind {
-        Kind::Array(scalar_kind) => wrap(py, Array::constant(own(value)?), scalar_kind),
+        Kind::Array(scalar_kind) => wrap(py, Array::constant(to_owned(value)?), scalar_kind),
         Kind::NdArray => to_ndarray(py, value),
         Kind::Scalar => to_numpy_scalar(py, &value),
         Kind::Number => to_numpy_scalar(py, &value)?.call_method0("item"),

@@ -1,4 +1,4 @@
-//! Finds the line of the user's code that is running.
+//! Finds the line of user code that is running.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::runtime::once_cell::{OnceImported, intern};
 struct Code {
     _kept: Py<PyAny>,
     /// File and function; `None` for code of cotan, NumPy and SciPy.
-    own: Option<(String, String)>,
+    in_user_code: Option<(String, String)>,
     /// By the running instruction, because to find its line takes long.
     sites: FastMap<usize, Site>,
 }
@@ -24,7 +24,7 @@ static CODES: Mutex<Option<FastMap<usize, Code>>> = Mutex::new(None);
 /// At most so many pieces of code are remembered: notebooks and `exec` make ever new ones.
 const MAX_CODES: usize = 1 << 12;
 
-/// The line that runs in the innermost frame of the user's; [`Site::NONE`] outside Python code.
+/// The line that runs in the innermost frame of user code; [`Site::NONE`] outside Python code.
 pub fn running() -> Site {
     Python::try_attach(|py| find(py).unwrap_or(None))
         .flatten()
@@ -38,7 +38,7 @@ pub fn frame(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 }
 
 fn find(py: Python<'_>) -> PyResult<Option<Site>> {
-    // No frame at all: a thread of somebody else's.
+    // No frame at all: a thread that Python did not start.
     let mut next = frame(py).ok();
     while let Some(frame) = next {
         if let Some(site) = in_frame(py, &frame)? {
@@ -62,7 +62,7 @@ fn in_frame(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Option<Site>> 
     let mut forgotten = None;
     if !codes().as_ref().is_some_and(|c| c.contains_key(&key)) {
         let found = Code {
-            own: own(py, &code)?,
+            in_user_code: in_user_code(py, &code)?,
             _kept: code.unbind(),
             sites: FastMap::default(),
         };
@@ -72,13 +72,13 @@ fn in_frame(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Option<Site>> 
         }
         codes.get_or_insert_default().insert(key, found);
     }
-    // What is dropped may run code of its own, so not under the lock.
+    // What is dropped may run Python code, so not under the lock.
     drop(forgotten);
     let mut codes = codes();
     let Some(code) = codes.as_mut().and_then(|c| c.get_mut(&key)) else {
         return Ok(None);
     };
-    let Some((file, function)) = &code.own else {
+    let Some((file, function)) = &code.in_user_code else {
         return Ok(None);
     };
     let at: usize = frame.getattr(intern!(py, "f_lasti"))?.extract()?;
@@ -91,8 +91,8 @@ fn in_frame(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Option<Site>> 
     Ok(Some(site))
 }
 
-/// File and function of a piece of code that belongs to the user.
-fn own(py: Python<'_>, code: &Bound<'_, PyAny>) -> PyResult<Option<(String, String)>> {
+/// File and function of a piece of code, if it is user code.
+fn in_user_code(py: Python<'_>, code: &Bound<'_, PyAny>) -> PyResult<Option<(String, String)>> {
     let file: String = code.getattr(intern!(py, "co_filename"))?.extract()?;
     let is_library = hooks::IS_LIBRARY_FILE.get(py)?;
     if is_library.call1((&file,))?.extract()? {

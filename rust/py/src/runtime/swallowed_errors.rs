@@ -10,11 +10,11 @@ use crate::runtime::hooks;
 exports!(refused, granted);
 
 thread_local! {
-    /// What the function that is being recorded was refused first, on its own account.
+    /// What the function that is being recorded was refused first, and not a library that it calls.
     static REFUSED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Notes that a program was refused something. Libraries try what they can do without.
+/// Notes that user code was refused something. Libraries try what they can do without.
 #[pyfunction]
 #[pyo3(signature = (message: "str") -> "None")]
 pub fn refused(py: Python<'_>, message: &str) -> PyResult<()> {
@@ -27,7 +27,7 @@ pub fn refused(py: Python<'_>, message: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// Takes back what a program was refused, once another way was found.
+/// Takes back what user code was refused, once another way was found.
 #[pyfunction]
 #[pyo3(signature = (message: "str") -> "None")]
 pub fn granted(message: &str) {

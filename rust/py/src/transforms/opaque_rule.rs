@@ -19,7 +19,7 @@ use crate::array::cell::{ScalarKind, wrap};
 use crate::array::escapes::compute;
 use crate::array::escapes::force;
 use crate::ndarray::memory::Borrow;
-use crate::ndarray::memory::own;
+use crate::ndarray::memory::to_owned;
 use crate::runtime::error::OrRaise;
 use crate::runtime::error::attached;
 use crate::transforms::rule_call::Call;
@@ -227,7 +227,7 @@ pub fn call<'py>(
     let sources = call.sources();
     let mut x = Vec::with_capacity(sources.len());
     for source in &sources {
-        x.push(own(compute(py, source)?)?);
+        x.push(to_owned(compute(py, source)?)?);
     }
     let tracer = if sources.is_empty() {
         None

@@ -117,7 +117,7 @@ impl Inputs {
         } else {
             f
         };
-        let run = || f.call1(args).map_err(|e| own_refusal(f.py(), e));
+        let run = || f.call1(args).map_err(|e| refusal_behind(f.py(), e));
         let result = swallowed_errors::watched(f.py(), run)?;
         if self.is_derived {
             run_again(f.py())?;
@@ -163,7 +163,7 @@ fn shares_memory(py: Python<'_>, a: &Py<PyAny>, b: &Py<PyAny>) -> PyResult<bool>
 
 /// NumPy hides that an element cannot be stored behind an error about sequences: the reason is what
 /// helps.
-fn own_refusal(py: Python<'_>, error: PyErr) -> PyErr {
+fn refusal_behind(py: Python<'_>, error: PyErr) -> PyErr {
     if error.is_instance_of::<PyValueError>(py)
         && let Some(cause) = error.cause(py)
         && cause.is_instance_of::<NotDifferentiableError>(py)

@@ -236,9 +236,9 @@ pub fn trainable<'py>(class: &Bound<'py, PyType>) -> PyResult<Option<Bound<'py, 
     let py = class.py();
     let name = intern!(py, "__trainable__");
     for owner in class.mro().iter() {
-        let own = owner.getattr(intern!(py, "__dict__"))?;
-        if own.contains(name)? {
-            let declared = own.get_item(name)?;
+        let dict = owner.getattr(intern!(py, "__dict__"))?;
+        if dict.contains(name)? {
+            let declared = dict.get_item(name)?;
             if declared.is_none() {
                 return Ok(None);
             }
