@@ -9,7 +9,7 @@ from cotan._src.special.ufuncs import PARTIALS, UNKNOWN, ZERO
 
 WIDE, POSITIVE, UNIT = (-3.0, 3.0), (0.3, 4.0), (0.1, 0.9)
 
-# For each ufunc where its arguments are drawn from; a list stands for whole numbers.
+# For each ufunc where its arguments are drawn from; a list stands for integers.
 ARGUMENTS = {
     "erf": [WIDE], "erfc": [WIDE], "erfcx": [WIDE], "erfi": [(-2, 2)], "erfinv": [(-0.9, 0.9)],
     "erfcinv": [(0.1, 1.9)], "dawsn": [WIDE], "wofz": [WIDE], "ndtr": [WIDE],

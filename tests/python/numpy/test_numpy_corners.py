@@ -332,7 +332,7 @@ def test_spreads_in_whole_numbers_are_cut_off(name, dtype):
     ],
 )
 def test_ufuncs_of_what_comparisons_of_numbers_give(f):
-    """Truth values are made arrays of, whole numbers yield to arrays."""
+    """Truth values are made arrays of, integers yield to arrays."""
     wanted = f(2.0)
     result = np.asarray(ct.pullback(f, 2.0)[0])
     assert result.dtype == wanted.dtype

@@ -217,7 +217,7 @@ def test_nothing_is_computed_before_it_is_read():
 
 
 def test_what_says_where_elements_go_needs_no_gradient():
-    """Truth values and whole numbers of followed arrays are plain data."""
+    """Truth values and integers of active arrays are plain data."""
 
     def f(x):
         mask = np.zeros(5, bool)

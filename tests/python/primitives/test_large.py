@@ -8,7 +8,7 @@ import pytest
 
 import cotan as ct
 
-# More than 32 MiB of float64, and no whole number of tiles.
+# More than 32 MiB of float64, and no integral number of tiles.
 N = 4_300_001
 
 

@@ -7,7 +7,7 @@ use crate::kernels::Value;
 use crate::prim::Place;
 use crate::sched;
 use crate::tape::Array;
-use crate::tape::close::{self, Closed};
+use crate::tape::close::{self, ClosedProgram};
 
 impl Array {
     /// Computes it, if that has not been done yet.
@@ -74,7 +74,7 @@ impl Array {
     }
 }
 
-impl Closed {
+impl ClosedProgram {
     /// The values of the inputs, computed where they are not known.
     pub fn values(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<Vec<Value>> {
         values(&self.inputs, interrupted)

@@ -1,4 +1,4 @@
-//! What follows from the structure of a recorded program: its reverse pass, halves and plans, kept for
+//! What follows from the structure of a recorded program: its reverse pass, forward and backward programs, and plans, kept for
 //! the next program that is like it.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,12 +10,12 @@ use crate::opt::{self, Passes};
 use crate::prim::{Prim, Var};
 use crate::program::{Builder, Program};
 use crate::sched::{self, Plan};
-use crate::tape::close::Closed;
+use crate::tape::close::ClosedProgram;
 use crate::transform::{split, vjp};
 use crate::util::Lru;
 
 /// All that follows from the structure of a recorded program.
-pub(super) struct Derived {
+pub(super) struct DerivedPrograms {
     pub primal: Program,
     leaves: usize,
     known: Vec<Var>,
@@ -24,34 +24,35 @@ pub(super) struct Derived {
     pub cotangents: Vec<Option<usize>>,
     pub gradients: Vec<Option<usize>>,
     pub skipped: Vec<(Prim, u64)>,
-    split: OnceLock<Halves>,
-    value_and_gradient: OnceLock<Seeded>,
-    gradient: OnceLock<Seeded>,
+    pullback: OnceLock<PullbackPrograms>,
+    value_and_gradient: OnceLock<SeededGradient>,
+    gradient: OnceLock<SeededGradient>,
     /// The same for programs that differ in sites only.
-    sited: Mutex<Vec<Arc<Derived>>>,
+    sited: Mutex<Vec<Arc<DerivedPrograms>>>,
 }
 
 /// So many of these are kept.
 const MAX_SITED: usize = 8;
 
-/// The two halves of a joint program, and how the early one is run.
-pub(super) struct Halves {
+/// The forward and the backward program of a pullback, and how the forward one is run.
+pub(super) struct PullbackPrograms {
     /// From the inputs to the outputs and the residuals.
-    pub early: Arc<Program>,
-    /// The early inputs, as numbered in the joint program.
-    pub early_inputs: Vec<usize>,
-    pub late: Arc<Program>,
+    pub forward: Arc<Program>,
+    /// Its inputs, as numbered in the joint program.
+    pub forward_inputs: Vec<usize>,
+    /// From the cotangents and the residuals to the cotangents of the leaves.
+    pub backward: Arc<Program>,
     pub plan: Arc<Plan>,
 }
 
 /// Gradients as a function of the primal inputs: the cotangent of the only output is 1.
-pub(super) struct Seeded {
+pub(super) struct SeededGradient {
     pub program: Arc<Program>,
     /// Made when it is run; a nested one only becomes a part of other programs.
     plan: OnceLock<Arc<Plan>>,
 }
 
-impl Seeded {
+impl SeededGradient {
     pub fn plan(&self) -> Result<&Plan> {
         if let Some(plan) = self.plan.get() {
             return Ok(plan);
@@ -61,9 +62,9 @@ impl Seeded {
     }
 }
 
-static DERIVED: Mutex<Option<Lru<Derived>>> = Mutex::new(None);
+static DERIVED: Mutex<Option<Lru<DerivedPrograms>>> = Mutex::new(None);
 
-fn table() -> MutexGuard<'static, Option<Lru<Derived>>> {
+fn table() -> MutexGuard<'static, Option<Lru<DerivedPrograms>>> {
     DERIVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -92,19 +93,20 @@ pub fn clear_caches() {
     sched::clear_plans();
 }
 
-impl Derived {
-    pub fn of(closed: &Closed, leaves: usize) -> Result<Arc<Derived>> {
+impl DerivedPrograms {
+    pub fn of(closed: &ClosedProgram, leaves: usize) -> Result<Arc<DerivedPrograms>> {
         let known: Vec<Var> = closed.known.iter().map(|(v, _)| *v).collect();
         let primal = &closed.program;
         let hash = primal.structural_hash() ^ (leaves as u64).wrapping_mul(0x9e37_79b9);
-        let is_it =
-            |d: &Derived| d.leaves == leaves && d.known == known && d.primal.same_structure(primal);
+        let is_it = |d: &DerivedPrograms| {
+            d.leaves == leaves && d.known == known && d.primal.same_structure(primal)
+        };
         // What calls back is not kept, nor looked for: nothing else is equal to it.
         let keep = !primal.has_host_calls();
         if keep && let Some(found) = table().get_or_insert_default().get(hash, is_it) {
             return found.with_sites(closed, leaves);
         }
-        let derived = Derived::new(closed, leaves, known)?;
+        let derived = DerivedPrograms::new(closed, leaves, known)?;
         if keep {
             let weight = derived.joint.eqns().len() + 16;
             table()
@@ -115,9 +117,13 @@ impl Derived {
     }
 
     /// This one, or one with the sites of this program: none, where lines are not recorded.
-    fn with_sites(self: Arc<Derived>, closed: &Closed, leaves: usize) -> Result<Arc<Derived>> {
+    fn with_sites(
+        self: Arc<DerivedPrograms>,
+        closed: &ClosedProgram,
+        leaves: usize,
+    ) -> Result<Arc<DerivedPrograms>> {
         let sites = closed.program.sites();
-        let fits = |d: &Derived| d.primal.sites() == sites;
+        let fits = |d: &DerivedPrograms| d.primal.sites() == sites;
         if fits(&self) {
             return Ok(self);
         }
@@ -125,7 +131,7 @@ impl Derived {
         if let Some(found) = all().iter().find(|d| fits(d)) {
             return Ok(Arc::clone(found));
         }
-        let new = Derived::new(closed, leaves, self.known.clone())?;
+        let new = DerivedPrograms::new(closed, leaves, self.known.clone())?;
         let mut all = all();
         if all.len() >= MAX_SITED {
             all.remove(0);
@@ -134,13 +140,13 @@ impl Derived {
         Ok(new)
     }
 
-    fn new(closed: &Closed, leaves: usize, known: Vec<Var>) -> Result<Arc<Derived>> {
+    fn new(closed: &ClosedProgram, leaves: usize, known: Vec<Var>) -> Result<Arc<DerivedPrograms>> {
         let primal = &closed.program;
         let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
         room_for(primal.eqns().len())?;
         let derived = vjp(primal, &wrt)?;
         let joint = cut(&derived.program, primal.num_inputs(), &known);
-        Ok(Arc::new(Derived {
+        Ok(Arc::new(DerivedPrograms {
             primal: primal.clone(),
             leaves,
             known,
@@ -148,7 +154,7 @@ impl Derived {
             cotangents: derived.cotangents,
             gradients: derived.gradients[..leaves].to_vec(),
             skipped: derived.skipped,
-            split: OnceLock::new(),
+            pullback: OnceLock::new(),
             value_and_gradient: OnceLock::new(),
             gradient: OnceLock::new(),
             sited: Mutex::default(),
@@ -156,7 +162,7 @@ impl Derived {
     }
 
     /// Value and gradients, or gradients only.
-    pub fn seeded(&self, with_value: bool) -> Result<&Seeded> {
+    pub fn seeded(&self, with_value: bool) -> Result<&SeededGradient> {
         let cell = if with_value {
             &self.value_and_gradient
         } else {
@@ -170,7 +176,7 @@ impl Derived {
         let program = self.seed(&self.joint, with_value)?;
         let program = Arc::new(opt::optimize(&program, Passes::ALL)?);
         let plan = OnceLock::new();
-        Ok(cell.get_or_init(|| Seeded { program, plan }))
+        Ok(cell.get_or_init(|| SeededGradient { program, plan }))
     }
 
     /// A joint program with 1 for the cotangent of its only output, as it is written.
@@ -201,30 +207,30 @@ impl Derived {
     }
 
     /// The joint program's values, as they were recorded, without the cotangents among its inputs.
-    pub fn early(&self) -> Program {
-        let is_late = |v: &Var| self.cotangents.contains(&Some(*v as usize));
+    pub fn forward(&self) -> Program {
+        let is_cotangent = |v: &Var| self.cotangents.contains(&Some(*v as usize));
         let inputs: Vec<Var> = (0..self.joint.num_inputs() as Var)
-            .filter(|v| !is_late(v))
+            .filter(|v| !is_cotangent(v))
             .collect();
         (self.joint).extract(&inputs, &self.joint.outs()[..self.primal.outs().len()])
     }
 
-    /// The forward half with its plan, and the backward half.
-    pub fn halves(&self) -> Result<&Halves> {
-        if let Some(found) = self.split.get() {
+    /// The forward program with its plan, and the backward program.
+    pub fn pullback_programs(&self) -> Result<&PullbackPrograms> {
+        if let Some(found) = self.pullback.get() {
             return Ok(found);
         }
-        let is_late: Vec<bool> = (0..self.joint.num_inputs())
+        let is_cotangent: Vec<bool> = (0..self.joint.num_inputs())
             .map(|i| self.cotangents.contains(&Some(i)))
             .collect();
         let joint = opt::optimize(&self.joint, Passes::ALL)?;
         room_for(joint.eqns().len())?;
-        let halves = split(&joint, &is_late, self.primal.outs().len());
+        let halves = split(&joint, &is_cotangent, self.primal.outs().len());
         let plan = sched::plan_optimized(&halves.early)?;
-        Ok(self.split.get_or_init(|| Halves {
-            early: Arc::new(halves.early),
-            early_inputs: halves.early_inputs,
-            late: Arc::new(halves.late),
+        Ok(self.pullback.get_or_init(|| PullbackPrograms {
+            forward: Arc::new(halves.early),
+            forward_inputs: halves.early_inputs,
+            backward: Arc::new(halves.late),
             plan,
         }))
     }

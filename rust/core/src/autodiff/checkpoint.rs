@@ -16,7 +16,7 @@ use crate::ops;
 use crate::prim::{Cost, Custom, Params, V, Var};
 use crate::program::{Eqn, Program, Splice};
 use crate::tape::Recording;
-use crate::tape::close::{Closed, close};
+use crate::tape::close::{ClosedProgram, close};
 use crate::transform::{Vjp, jvp, vjp};
 
 /// What a checkpoint keeps besides its arguments.
@@ -81,7 +81,7 @@ pub struct Checkpoint {
 
 /// What was traced: the program to its results and to what is named, and which of that is wanted.
 struct Traced {
-    closed: Closed,
+    closed: ClosedProgram,
     /// For each name that a policy around this one keeps, its variable.
     outer: Vec<(String, Var)>,
     /// The variables that its own policy keeps.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use num_complex::Complex;
 
-use super::cache::Derived;
+use super::cache::DerivedPrograms;
 use crate::array::Array;
 use crate::array::force::{described, values};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::prim::{Prim, Site, Var};
 use crate::program::Program;
 use crate::sched::{self, Plan, note};
 use crate::tape::Recording;
-use crate::tape::close::{Closed, close, close_with};
+use crate::tape::close::{ClosedProgram, close, close_with};
 use crate::tape::node::{Marks, Node};
 use crate::util::FastMap;
 
@@ -41,7 +41,7 @@ pub struct Pullback {
 
 /// What was recorded, closed and differentiated.
 struct Recorded {
-    derived: Arc<Derived>,
+    derived: Arc<DerivedPrograms>,
     /// The inputs of the joint program but for the cotangents; leaves are replaced by what they copy.
     inputs: Vec<Array>,
     /// Whether something takes part that is active in an outer recording.
@@ -51,7 +51,7 @@ struct Recorded {
 fn differentiate(recording: &Recording, outputs: &[&Array], leaves: &[Array]) -> Result<Recorded> {
     let closed = close(outputs, Some((leaves, recording.tag())))?;
     closed.note_computed();
-    let derived = Derived::of(&closed, leaves.len())?;
+    let derived = DerivedPrograms::of(&closed, leaves.len())?;
     note(|counts| counts.add_skipped(&derived.skipped));
     let mut inputs: Vec<Array> = Vec::with_capacity(closed.inputs.len() + closed.known.len());
     inputs.extend(leaves.iter().map(Array::source));
@@ -60,14 +60,14 @@ fn differentiate(recording: &Recording, outputs: &[&Array], leaves: &[Array]) ->
     let nested = inputs.iter().any(Array::is_active);
     if nested && !closed.known.is_empty() {
         // Its history matters to the outer recording: compute it again from the inputs.
-        let again = Closed {
+        let again = ClosedProgram {
             program: closed.program,
             inputs: closed.inputs,
             known: Vec::new(),
             kept: Vec::new(),
             computed: Vec::new(),
         };
-        let derived = Derived::of(&again, leaves.len())?;
+        let derived = DerivedPrograms::of(&again, leaves.len())?;
         return Ok(Recorded {
             derived,
             inputs,
@@ -214,30 +214,30 @@ impl Pullback {
     ) -> Result<(Vec<Array>, Pullback)> {
         let recorded = differentiate(recording, outputs, leaves)?;
         let derived = &recorded.derived;
-        let halves = derived.halves()?;
+        let programs = derived.pullback_programs()?;
         let cotangents = derived.cotangents.iter().flatten().count();
-        // The early half has no cotangents among its inputs.
+        // The forward program has no cotangents among its inputs.
         let first = derived.primal.num_inputs();
         let at = |i: usize| if i < first { i } else { i - cotangents };
-        let inputs: Vec<Array> = halves
-            .early_inputs
+        let inputs: Vec<Array> = programs
+            .forward_inputs
             .iter()
             .map(|&i| recorded.inputs[at(i)].clone())
             .collect();
         let mut outs: Vec<Array> = if recorded.nested {
-            Array::call(&halves.early, &inputs)
+            Array::call(&programs.forward, &inputs)
         } else {
             // What is called back is not to be called once more when an origin is looked for.
-            let is_logged = nonfinite::looks().is_some() && halves.early.has_host_calls();
-            let logged = is_logged.then(|| nonfinite::logged(&halves.early));
+            let is_logged = nonfinite::looks().is_some() && programs.forward.has_host_calls();
+            let logged = is_logged.then(|| nonfinite::logged(&programs.forward));
             let own_plan = logged.as_ref().map(Plan::of_optimized).transpose()?;
-            let plan = own_plan.as_ref().unwrap_or(&halves.plan);
+            let plan = own_plan.as_ref().unwrap_or(&programs.plan);
             let results = sched::run(plan, values(&inputs, interrupted)?, interrupted)?;
             let count = outputs.len();
             if let Some((look, out)) = nonfinite::found(&results[..count])? {
                 let inputs = described(&inputs, interrupted)?;
                 let (found, reached) = ((look, &results[out]), (Reached::Value(out), "".into()));
-                let program = logged.unwrap_or_else(|| derived.early());
+                let program = logged.unwrap_or_else(|| derived.forward());
                 return Err(nonfinite::explain(
                     &program,
                     &inputs,
@@ -247,11 +247,11 @@ impl Pullback {
                     interrupted,
                 ));
             }
-            let first = halves.early.num_inputs();
+            let first = programs.forward.num_inputs();
             let site = |i: usize| {
-                let var = halves.early.outs()[i] as usize;
+                let var = programs.forward.outs()[i] as usize;
                 var.checked_sub(first)
-                    .map_or(Site::NONE, |k| halves.early.site(k))
+                    .map_or(Site::NONE, |k| programs.forward.site(k))
             };
             let keep = |(i, value)| if i < count { Ok(value) } else { keep(value) };
             let results: Result<Vec<Value>> = results.into_iter().enumerate().map(keep).collect();
@@ -274,14 +274,14 @@ impl Pullback {
             .iter()
             .map(|g| g.map(|g| g - outputs.len()))
             .collect();
-        let program = Arc::clone(&halves.late);
+        let program = Arc::clone(&programs.backward);
         let marks = Marks::new(program.outs().len());
         let skipped = derived.skipped.clone();
         Ok((
             outs,
             Pullback {
                 program,
-                forward: Some(Arc::clone(&halves.early)),
+                forward: Some(Arc::clone(&programs.forward)),
                 sources,
                 residuals,
                 cotangents: slots,

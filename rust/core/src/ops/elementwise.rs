@@ -776,7 +776,7 @@ elementwise! { $
 
     /// The bits of `x` moved up by `y` places.
     LEFT_SHIFT left_shift(x, y) {
-        types: WholeNumber,
+        types: IntegerNumber,
         lane: ShiftLeft,
         partials: None,
         onnx: Onnx::Recipe("left_shift"),
@@ -787,7 +787,7 @@ elementwise! { $
 
     /// The bits of `x` moved down by `y` places.
     RIGHT_SHIFT right_shift(x, y) {
-        types: WholeNumber,
+        types: IntegerNumber,
         lane: ShiftRight,
         partials: None,
         onnx: Onnx::Recipe("right_shift"),

@@ -16,7 +16,7 @@ impl Types {
             Types::Inexact | Types::Quotient | Types::Complex => dtype.is_inexact(),
             Types::Float => matches!(dtype.kind(), Kind::Float),
             Types::Logical => matches!(dtype, DType::Bool),
-            Types::WholeNumber => matches!(dtype.kind(), Kind::Integer),
+            Types::IntegerNumber => matches!(dtype.kind(), Kind::Integer),
             Types::Integer => matches!(dtype.kind(), Kind::Bool | Kind::Integer),
         }
     }
@@ -25,7 +25,7 @@ impl Types {
     pub fn compute(self, dtype: DType) -> Option<DType> {
         let out = match self {
             // As the shortest integers there are.
-            Types::Power | Types::RealNumber | Types::WholeNumber
+            Types::Power | Types::RealNumber | Types::IntegerNumber
                 if matches!(dtype, DType::Bool) =>
             {
                 DType::I8
@@ -36,7 +36,7 @@ impl Types {
             | Types::Number
             | Types::Power
             | Types::Integer
-            | Types::WholeNumber => dtype,
+            | Types::IntegerNumber => dtype,
             Types::Quotient if !dtype.is_inexact() => DType::F64,
             Types::Quotient => dtype,
             Types::Inexact | Types::Float | Types::Complex => dtype.inexact(),
@@ -55,7 +55,7 @@ impl Types {
             Types::Float => "floats",
             Types::Logical => "bool",
             Types::Integer => "bool or integers",
-            Types::WholeNumber => "integers",
+            Types::IntegerNumber => "integers",
             Types::Complex => "floats or complex numbers",
         }
     }

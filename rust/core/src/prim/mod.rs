@@ -170,7 +170,7 @@ pub enum Types {
     /// Bools and integers.
     Integer,
     /// Integers; bool becomes int8.
-    WholeNumber,
+    IntegerNumber,
     /// Complex numbers (floats are taken as they are and mean no imaginary part).
     Complex,
 }

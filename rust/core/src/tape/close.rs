@@ -1,4 +1,4 @@
-//! Cutting a program out of the session graph.
+//! Cutting a program out of the tape.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::util::FastMap;
 
 /// A program, and the arrays that are its inputs.
 #[derive(Debug)]
-pub struct Closed {
+pub struct ClosedProgram {
     /// The program.
     pub program: Program,
     /// Its inputs: the leaves of the recording first, if it was closed for one.
@@ -40,7 +40,7 @@ const SMALL: usize = 64 << 10;
 /// And larger ones where so many pending operations would have to be done again.
 const LONG: u32 = 16;
 
-impl Closed {
+impl ClosedProgram {
     /// Notes which outputs of pullbacks have been computed.
     pub(crate) fn note_computed(&self) {
         for (marks, output) in &self.computed {
@@ -120,7 +120,7 @@ enum Role {
 /// Without leaves, for a run: everything that is not computed yet becomes an equation. With the leaves
 /// of a recording, to be differentiated: what may depend on them becomes equations too, computed or
 /// not; what belongs to outer recordings only becomes inputs.
-pub(crate) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Result<Closed> {
+pub(crate) fn close(outputs: &[&Array], leaves: Option<(&[Array], u64)>) -> Result<ClosedProgram> {
     close_with(outputs, leaves, &|_| None)
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn close_with(
     outputs: &[&Array],
     leaves: Option<(&[Array], u64)>,
     number: &dyn Fn(&Array) -> Option<Complex<f64>>,
-) -> Result<Closed> {
+) -> Result<ClosedProgram> {
     let (leaves, tag) = leaves.map_or((&[][..], RUN), |(l, t)| (l, t));
     let scope = Scope { leaves, tag };
     let mut steps = Steps::default();
@@ -145,7 +145,7 @@ pub(crate) fn close_with(
 /// The tag of what is closed for a run: no recording is younger.
 const RUN: u64 = u64::MAX;
 
-/// Which part of the session graph is closed: what may depend on the leaves of a recording, or, for a run, what has not
+/// Which part of the tape is closed: what may depend on the leaves of a recording, or, for a run, what has not
 /// been computed.
 #[derive(Clone, Copy)]
 struct Scope<'a> {
@@ -340,7 +340,7 @@ impl<'v, 'a> Closing<'v, 'a> {
     }
 
     /// The program of the outputs and, for a run, of what is worth keeping besides.
-    fn finish(mut self, outputs: &[&Array]) -> Result<Closed> {
+    fn finish(mut self, outputs: &[&Array]) -> Result<ClosedProgram> {
         let (vars, builder) = (&mut self.vars, &self.builder);
         let mut outs: Vec<Var> = outputs.iter().map(|a| vars.of(a, builder)).collect();
         let mut kept = Vec::new();
@@ -350,7 +350,7 @@ impl<'v, 'a> Closing<'v, 'a> {
             kept.retain(|a| self.scope.role(a) == Role::Equation && !vars.is_input(a.id(), count));
             outs.extend(kept.iter().map(|a| vars.get(a.id())));
         }
-        Ok(Closed {
+        Ok(ClosedProgram {
             program: self.builder.finish(outs)?,
             inputs: self.inputs,
             known: self.known,

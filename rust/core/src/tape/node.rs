@@ -1,4 +1,4 @@
-//! Nodes of the session graph.
+//! Nodes of the tape.
 
 use std::fmt;
 use std::mem;

@@ -120,7 +120,7 @@ fn type_name(types: Types) -> &'static str {
         Types::Float => "float",
         Types::Logical => "logical",
         Types::Integer => "integer",
-        Types::WholeNumber => "whole number",
+        Types::IntegerNumber => "whole number",
         Types::Complex => "complex",
     }
 }
