@@ -3,7 +3,6 @@
 import ast
 import functools
 import inspect
-import linecache
 import pickle
 import sys
 import threading
@@ -14,36 +13,37 @@ from typing import Any, overload
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
+from cotan._src.runtime import call_site
+from cotan._src.runtime.typing import AnyArray, Args
 from cotan._src.tree.pickle_by_name import by_name
 from cotan._src.tree.selection import argument_names
-from cotan._src.tree.signatures import P, R
+from cotan._src.tree.signatures import Function, P, R, T
 from cotan._src.tree.tangent import leaves_of, map_leaves
 
-_Function = Callable[..., Any]
 
-
-def _name(function: Any) -> str:
+def _name(function: object) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
 
 
-def _names(function: _Function) -> Callable[[int], list[str]]:
+def _names(function: Function) -> Callable[[int], list[str]]:
     """Give the function from the number of positional arguments to their names."""
     return functools.cache(functools.partial(argument_names, function))
 
 
 @overload
 def adjoint(
-    rule: Callable[P, tuple[R, _Function]], /, *, opaque: bool = False
+    rule: Callable[P, tuple[R, Function]], /, *, opaque: bool = False
 ) -> Callable[P, R]: ...
 
 
 @overload
 def adjoint(
     rule: None = None, /, *, opaque: bool = False
-) -> Callable[[Callable[P, tuple[R, _Function]]], Callable[P, R]]: ...
+) -> Callable[[Callable[P, tuple[R, Function]]], Callable[P, R]]: ...
 
 
-def adjoint(rule: _Function | None = None, /, *, opaque: bool = False) -> Any:
+def adjoint(rule: Function | None = None, /, *, opaque: bool = False) -> Any:
     """Make a function out of its result and its pullback.
 
     Parameters
@@ -84,7 +84,7 @@ def adjoint(rule: _Function | None = None, /, *, opaque: bool = False) -> Any:
     name, names = _name(rule), _names(rule)
 
     @functools.wraps(rule)
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: object) -> Any:
         return _core.call_adjoint(rule, name, names(len(args)), args, kwargs, opaque)
 
     return function
@@ -113,22 +113,22 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
     (1.0,)
     """
 
-    def __init__(self, function: _Function) -> None:
+    def __init__(self, function: Function) -> None:
         if not callable(function):
             raise TypeError(f"custom_jvp: takes a function, not {type(function)}")
         functools.update_wrapper(self, function)
         self._function = function
-        self._rule: _Function | None = None
+        self._rule: Function | None = None
         self._name = _name(function)
         self._names = _names(function)
         self._running = threading.local()
 
-    def defjvp(self, rule: _Function) -> _Function:
+    def defjvp(self, rule: Function) -> Function:
         """Set the rule; gives it back, so that this is a decorator."""
         self._rule = rule
         return rule
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[[str, str], object], tuple[str, str]]:
         found = by_name(self, self._function)
         if found is None:
             raise pickle.PicklingError(
@@ -140,13 +140,13 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
     def __copy__(self) -> "custom_jvp":
         return self
 
-    def __deepcopy__(self, memo: Any) -> "custom_jvp":
+    def __deepcopy__(self, memo: object) -> "custom_jvp":
         return self  # As functions are.
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Function:
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         rule = self._rule
         if rule is None:
             message = (
@@ -158,10 +158,10 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
         names = self._names(len(args))
         return _core.call_jvp(self._function, self._guarded(rule), self._name, names, args, kwargs)
 
-    def _guarded(self, rule: _Function) -> _Function:
+    def _guarded(self, rule: Function) -> Function:
         """Let a rule use the function itself, which is then what it is made of."""
 
-        def guarded(primals: Any, tangents: Any, **kwargs: Any) -> Any:
+        def guarded(primals: Args, tangents: Args, **kwargs: object) -> object:
             self._running.rule = True
             try:
                 return rule(primals, tangents, **kwargs)
@@ -195,10 +195,10 @@ def takes_wanted(back: Any) -> bool:
         return False
 
 
-def pulled(function: _Function, count: int) -> _Function:
+def pulled(function: Function, count: int) -> Function:
     """Give the pullback of a function of `count` arrays as a function of arrays, too."""
 
-    def back(*args: Any) -> tuple[Any, ...]:
+    def back(*args: AnyArray) -> tuple[AnyArray, ...]:
         x, dy = args[:count], args[count:]
         _, pull = _core.pullback(function, *x)
         cts = pull(dy)
@@ -208,7 +208,7 @@ def pulled(function: _Function, count: int) -> _Function:
     return back
 
 
-def zero(value: Any) -> Any:
+def zero(value: T) -> T | AnyArray:
     """Give zero for a number, zeros for an array, and anything else as it is."""
     if isinstance(value, (float, complex)):
         return type(value)(0)
@@ -219,7 +219,7 @@ def zero(value: Any) -> Any:
     return value
 
 
-def hook(function: Any, x: Any) -> Any:
+def hook(function: Function, x: T) -> T:
     """Give `x` back, and call a function with its cotangent when that is computed.
 
     Parameters
@@ -242,17 +242,19 @@ def hook(function: Any, x: Any) -> Any:
     (-3.0, 2.0)
     """
     if not callable(function):
-        message = f"hook: the first argument must be callable, not {type(function)}; hook(f, x)"
-        raise TypeError(message)
+        raise TypeError(
+            f"hook: the first argument must be callable, not {type(function)}; hook(f, x)"
+        )
 
-    def replaced(ct: Any) -> tuple[Any]:
+    def replaced(ct: Array) -> tuple[object]:
         new = function(ct)
         return (ct if new is None else new,)
 
-    return _core.hooked(replaced, x, _name(function))
+    hooked: T = _core.hooked(replaced, x, _name(function))
+    return hooked
 
 
-def showgrad(x: Any, label: str | None = None) -> Any:
+def showgrad(x: T, label: str | None = None) -> T:
     """Give `x` back, and print its cotangent when that is computed.
 
     The line reads `∂(expression) = value`, with the expression as it stands in the source, or
@@ -265,7 +267,7 @@ def showgrad(x: Any, label: str | None = None) -> Any:
     """
     text = label if label is not None else _argument_text(sys._getframe(1))
 
-    def showgrad(ct: Any) -> None:
+    def showgrad(ct: Array) -> None:
         print(f"∂({text}) = {ct}")
 
     return hook(showgrad, x)
@@ -273,29 +275,16 @@ def showgrad(x: Any, label: str | None = None) -> Any:
 
 def _argument_text(frame: FrameType) -> str:
     """Give the source of the first argument of the call that a frame is in, `x` if unknown."""
-    code = frame.f_code
-    try:
-        positions = list(code.co_positions())[frame.f_lasti // 2]
-        first, last, start, end = positions
-        if first is None or last is None or start is None or end is None:
-            return "x"
-        lines = [linecache.getline(code.co_filename, n) for n in range(first, last + 1)]
-        # Columns count bytes.
-        encoded = [line.encode() for line in lines]
-        encoded[-1] = encoded[-1][:end]
-        encoded[0] = encoded[0][start:]
-        call = ast.parse(b"".join(encoded).decode().strip(), mode="eval").body
-        # A call from C, as by `map`, is that of another function.
-        if isinstance(call, ast.Call) and _value(call.func, frame) is showgrad:
-            given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "x")]
-            if given and not isinstance(given[0], ast.Starred):
-                return " ".join(ast.unparse(given[0]).split())
-    except (SyntaxError, ValueError, IndexError):
-        pass
+    call = call_site.expression(frame)
+    # A call from C, as by `map`, is that of another function.
+    if isinstance(call, ast.Call) and _value(call.func, frame) is showgrad:
+        given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "x")]
+        if given and not isinstance(given[0], ast.Starred):
+            return " ".join(ast.unparse(given[0]).split())
     return "x"
 
 
-def _value(name: ast.expr, frame: FrameType) -> Any:
+def _value(name: ast.expr, frame: FrameType) -> object:
     """Give what a name, or an attribute of one, stands for in a frame; None for anything else."""
     if isinstance(name, ast.Attribute):
         return getattr(_value(name.value, frame), name.attr, None)
@@ -306,8 +295,8 @@ def _value(name: ast.expr, frame: FrameType) -> Any:
 
 
 def clip_gradient(
-    x: Any, low: float | None = None, high: float | None = None, *, norm: float | None = None
-) -> Any:
+    x: T, low: float | None = None, high: float | None = None, *, norm: float | None = None
+) -> T:
     """Give `x` back, with its cotangent clipped on the way back.
 
     Parameters
@@ -346,8 +335,8 @@ def clip_gradient(
 
 
 @adjoint
-def _clip(x: Any, *, low: float | None, high: float | None) -> Any:
-    def clipped(ct: Any) -> Any:
+def _clip(x: T, *, low: float | None, high: float | None) -> tuple[T, Function]:
+    def clipped(ct: Array) -> Array:
         ct = ct if low is None else _core.maximum(ct, low)
         return ct if high is None else _core.minimum(ct, high)
 
@@ -355,8 +344,8 @@ def _clip(x: Any, *, low: float | None, high: float | None) -> Any:
 
 
 @adjoint
-def _clip_norm(x: Any, *, norm: float) -> Any:
-    def back(dx: Any) -> Any:
+def _clip_norm(x: T, *, norm: float) -> tuple[T, Function]:
+    def back(dx: object) -> tuple[object]:
         leaves = [_at_least_single(ct) for ct in leaves_of(dx) if ct.size]
         if not leaves:
             return (dx,)
@@ -368,16 +357,17 @@ def _clip_norm(x: Any, *, norm: float) -> Any:
         relative = _core.sqrt(functools.reduce(_core.add, squares))
         small = relative * largest <= norm
 
-        def clipped(ct: Any) -> Any:
+        def clipped(ct: Array) -> Array:
             # With infinity or NaN there is no direction: the comparison is false, and this is NaN.
             scaled = _at_least_single(ct) / largest * (norm / relative)
-            return _core.where(small, ct, scaled).astype(ct.dtype)
+            bounded: Array = _core.where(small, ct, scaled).astype(ct.dtype)
+            return bounded
 
         return (map_leaves(clipped, dx),)
 
     return x, back
 
 
-def _at_least_single(ct: Any) -> Any:
+def _at_least_single(ct: Array) -> Array:
     """Give an array as one of at least single precision."""
     return ct.astype(np.float32) if ct.dtype.itemsize < 4 else ct

@@ -8,7 +8,7 @@ import linecache
 import sys
 import warnings
 from types import CodeType, MemberDescriptorType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from cotan import _core
 from cotan._src.runtime import libraries
 
 NATIVE_LIBRARIES = libraries.NATIVE_LIBRARIES
+
+
+_STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
+_STORE_ATTR = dis.opmap["STORE_ATTR"]
 
 
 def package_of(frame: Any) -> str:
@@ -64,11 +68,17 @@ def callee_name(frame: Any, names: set[str], at: int | None = None) -> str | Non
 def subscript(frame: Any) -> ast.Subscript | None:
     """Give the subscript that a frame is at, as its source has it, if it is at one."""
     linecache.lazycache(frame.f_code.co_filename, frame.f_globals)
-    return _subscript_at(frame.f_code, frame.f_lasti)
+    written = expression(frame)
+    return written if isinstance(written, ast.Subscript) else None
+
+
+def expression(frame: Any) -> ast.expr | None:
+    """Give the expression that a frame is at, as its source has it, if there is a source."""
+    return _expression_at(frame.f_code, frame.f_lasti)
 
 
 @functools.lru_cache(maxsize=1024)
-def _subscript_at(code: CodeType, at: int) -> ast.Subscript | None:
+def _expression_at(code: CodeType, at: int) -> ast.expr | None:
     # Loops ask again and again.
     line, last, begin, end = list(code.co_positions())[at // 2]
     if line is None or last is None or begin is None or end is None:
@@ -80,10 +90,35 @@ def _subscript_at(code: CodeType, at: int) -> ast.Subscript | None:
     encoded[-1] = encoded[-1][:end]
     encoded[0] = encoded[0][begin:]
     try:
-        written = ast.parse(b"".join(encoded), mode="eval").body
-    except SyntaxError:
+        return ast.parse(b"".join(encoded), mode="eval").body
+    except (SyntaxError, ValueError):  # a statement, or source that has changed meanwhile
         return None
-    return written if isinstance(written, ast.Subscript) else None
+
+
+def position(frame: Any) -> int:
+    """Give where in its code a frame is: a generator that has not advanced is where it was."""
+    at: int = frame.f_lasti
+    return at
+
+
+class Assignments(NamedTuple):
+    """What some code, without the functions defined inside of it, assigns to."""
+
+    #: The names of globals.
+    globals: frozenset[str]
+    #: Whether it assigns to attributes.
+    to_attributes: bool
+
+
+def assignments(code: CodeType) -> Assignments:
+    """Give what some code assigns to besides variables and items."""
+    steps = code.co_code[::2]
+    names: frozenset[str] = frozenset()
+    # Searching the bytes is a thousand times faster than decoding the instructions.
+    if _STORE_GLOBAL in steps:
+        stored = (s for s in dis.get_instructions(code) if s.opcode == _STORE_GLOBAL)
+        names = frozenset(str(step.argval) for step in stored)
+    return Assignments(names, _STORE_ATTR in steps)
 
 
 UNRESOLVED = (AttributeError, LookupError, TypeError, ValueError)
