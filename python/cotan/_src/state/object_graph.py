@@ -10,7 +10,6 @@ called, except those of the interpreter's own classes: walking runs no user code
 """
 
 import array
-import dis
 import functools
 import io
 import random
@@ -34,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
+from cotan._src.runtime.call_site import assignments
 
 #: A snapshot covers at most so many objects, the nearest first.
 SNAPSHOT_OBJECTS = 3_000
@@ -48,8 +48,6 @@ ATOMS: frozenset[type] = frozenset(
 )
 # Classes created by a class statement have this bit in `__flags__` (`Py_TPFLAGS_HEAPTYPE`).
 _HEAP_TYPE = 1 << 9
-_STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
-_STORE_ATTR = dis.opmap["STORE_ATTR"]
 
 
 @functools.cache
@@ -100,15 +98,10 @@ class CodeNames:
 
     def __init__(self, code: CodeType) -> None:
         names, mentioned = set(code.co_names), set[str]()
-        self.assigned: frozenset[str] = frozenset()
-        steps = code.co_code[::2]
-        self.sets_attributes = _STORE_ATTR in steps or not names.isdisjoint(
+        self.assigned, sets_attributes = assignments(code)
+        self.sets_attributes = sets_attributes or not names.isdisjoint(
             ("setattr", "vars", "__dict__")
         )
-        # Searching the bytes is a thousand times faster than decoding the instructions.
-        if _STORE_GLOBAL in steps:
-            stored = (s for s in dis.get_instructions(code) if s.opcode == _STORE_GLOBAL)
-            self.assigned = frozenset(str(step.argval) for step in stored)
         if code.co_exceptiontable:
             mentioned.add("except")
         for constant in code.co_consts:

@@ -21,6 +21,7 @@ from types import CellType, GeneratorType, MappingProxyType, MemberDescriptorTyp
 from typing import Any, TypeAlias
 
 from cotan import _core
+from cotan._src.runtime.call_site import position
 from cotan._src.state.object_graph import is_iterator
 
 # What a slot holds that holds nothing: an unbound variable, a part that is gone.
@@ -513,9 +514,8 @@ def _position(value: object, within: tuple[object, ...] = ()) -> object:
             return None
         # It may advance iterators in its variables and of its loops.
         inner = [x for x in gc.get_referents(value) if is_iterator(x)]
-        return (frame.f_lasti, [(k, v if type(v) is int else id(v))
-                                for k, v in frame.f_locals.items()],
-                [_position(x, (*within, value)) for x in inner])  # fmt: skip
+        values = [(k, v if type(v) is int else id(v)) for k, v in frame.f_locals.items()]
+        return position(frame), values, [_position(x, (*within, value)) for x in inner]
     if is_iterator(value):
         told = _reduced(value)
         if told is None:
