@@ -544,7 +544,7 @@ def buffer(made: Any, args: tuple[Any, ...]) -> Any:
     """What NumPy has made, as an `Array` into which traced values can be written; whatever is no new array of floats or complex numbers as it is."""
 
 def number(x: Any, dtype: _DTypeLike | None) -> Array:
-    """An array of one element as what stands for a Python number, of another dtype if one is given."""
+    """An array of one element in place of a Python number, of another dtype if one is given."""
 
 def asarray(object: Any, dtype: _DTypeLike | None = None) -> Array:
     """An `Array` with these values; an `Array` is given back as it is."""

@@ -6,7 +6,7 @@
 //! - [`prepare`] records a function once and replays it without Python,
 //! - [`transforms`] differentiates and batches Python functions,
 //! - [`program`] shows, combines, runs and saves what was recorded,
-//! - [`interpose`] leads functions of NumPy and other libraries that meet an `Array` to rules of ours,
+//! - [`interpose`] overrides functions of NumPy and other libraries where they are called with an `Array`,
 //! - [`functions`] are the primitives of the core as Python functions,
 //! - [`tree`] takes structures apart into arrays and puts them together again,
 //! - [`array`] is the class `Array`: views, indexing, operators, conversions,

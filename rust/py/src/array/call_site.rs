@@ -17,7 +17,7 @@ pub fn is_asked_by(py: Python<'_>, name: &str, file: &str) -> PyResult<bool> {
 }
 
 /// Refuses the `shuffle` of a generator whose class is compiled: it asks for the length first, and would
-/// take the rows of our arrays for copies. Only code that names it is looked at.
+/// take the rows of an `Array` for copies. Only code that names it is looked at.
 pub fn expect_no_shuffle(py: Python<'_>) -> PyResult<()> {
     if !is_lifting() {
         return Ok(());

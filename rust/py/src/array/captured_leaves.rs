@@ -1,5 +1,5 @@
-//! Lets arrays that a function captures stand for leaves of a recording while it runs: `gradient(lambda:
-//! loss(model), wrt=[model.w])`.
+//! Binds captured arrays to leaves of a recording while the function runs: `gradient(lambda: loss(model),
+//! wrt=[model.w])`.
 //!
 //! The arrays themselves are not touched: what a thread reads and writes through them goes to its own
 //! list, so other threads see nothing of it and nothing has to be put back.
@@ -32,7 +32,7 @@ fn address<T>(cell: &T) -> usize {
     std::ptr::from_ref(cell) as usize
 }
 
-/// What an array stands for in this thread.
+/// The value of the leaf that an array is bound to in this thread.
 pub fn get<T>(cell: &T) -> Option<Array> {
     let address = address(cell);
     BOUND.with_borrow(|bound| {
@@ -41,7 +41,7 @@ pub fn get<T>(cell: &T) -> Option<Array> {
     })
 }
 
-/// Writes to what an array stands for; false when it stands for itself only.
+/// Writes to the leaf that an array is bound to; false when it is bound to none.
 pub fn set<T>(cell: &T, array: &Array) -> bool {
     let address = address(cell);
     BOUND.with_borrow_mut(|bound| {

@@ -101,7 +101,7 @@ impl Cell {
 pub struct PyArray {
     cell: Lock<Cell>,
     pub(crate) scalar_kind: ScalarKind,
-    /// Whether it stands for an ndarray that was made while something is recorded: elements into
+    /// Whether it substitutes for an ndarray that NumPy has made while something is recorded: elements into
     /// which nothing else was written are read as NumPy's scalars.
     is_buffer: bool,
     pub(crate) view: Option<Box<View>>,
@@ -309,7 +309,7 @@ impl PyArray {
         self.put_together()
     }
 
-    /// The same of an array that was written to, or is a view, or stands for another.
+    /// The same of an array that was written to, or is a view, or is bound to a leaf.
     #[inline(never)]
     fn put_together(&self) -> PyResult<Array> {
         if captured_leaves::any()
@@ -345,7 +345,7 @@ impl PyArray {
         Ok(Some((array, cell.version)))
     }
 
-    /// Whether it holds such a value, is no view, stands for no other array, and nothing waits to be written into it.
+    /// Whether it holds such a value, is no view, is bound to no leaf, and nothing waits to be written into it.
     pub fn holds(&self, test: impl FnOnce(&Array) -> bool) -> bool {
         if self.view.is_some() || captured_leaves::any() {
             return false;
@@ -458,7 +458,7 @@ impl PyArray {
         Ok(true)
     }
 
-    /// What it stands for in this thread, if it or what it is a view of stands for something else.
+    /// Its value in this thread, if it or what it is a view of is bound to a leaf.
     fn read_bound(&self) -> PyResult<Option<Array>> {
         if let Some(array) = captured_leaves::get(self) {
             return Ok(Some(array));
@@ -472,7 +472,7 @@ impl PyArray {
         }
     }
 
-    /// Writes to what it stands for in this thread; false if it stands for itself.
+    /// Writes to the leaf that it, or what it is a view of, is bound to in this thread; false if there is none.
     fn write_bound(&self, array: &Array) -> PyResult<bool> {
         if captured_leaves::set(self, array) {
             return Ok(true);

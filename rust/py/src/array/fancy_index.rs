@@ -87,7 +87,7 @@ fn index(item: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
     }
     let array = match Operand::of(item) {
         Ok(Some(operand)) => operand.array()?,
-        // A dtype that is not ours, say.
+        // A dtype that cotan does not have, say.
         _ => return Ok(None),
     };
     let fits = array.dtype() == DType::Bool || array.dtype().kind() == aval::Kind::Integer;
@@ -114,7 +114,7 @@ fn integers(array: &Array, axes: &[usize]) -> PyResult<Option<SmallVec<[Position
     )])))
 }
 
-/// A mask as positions along the axes that it stands for.
+/// A mask as positions along the axes that it selects from.
 fn mask(array: &Array, axes: &[usize]) -> PyResult<Option<SmallVec<[Positions; 4]>>> {
     let shape = array.shape();
     if axes.get(..shape.len()) != Some(shape) {

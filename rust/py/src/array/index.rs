@@ -134,7 +134,7 @@ pub fn basic(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<Basic>>
     }))
 }
 
-/// Whether an item stands for one integer, `None` if not; and whether it is an array that does so.
+/// Whether an item is one integer, `None` if not; and whether it is an array of one.
 fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
     if item.is_exact_instance_of::<PyInt>() {
         return Ok(Some(false));
@@ -233,7 +233,7 @@ pub fn getitem<'py>(
     Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any())
 }
 
-/// The numbers of an `np.matrix`, of NumPy's or of ours: it differs from other arrays by its products only, and
+/// The numbers of an `np.matrix`, NumPy's or cotan's: it differs from other arrays by its products only, and
 /// takes no part in one where it is written.
 fn numbers_of_matrix<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = value.py();

@@ -32,7 +32,7 @@ fn is_sequence(object: &Bound<'_, PyAny>) -> PyResult<bool> {
         || object.is_instance(ARRAY.found(py, "array", "array")?)?)
 }
 
-/// Whether an object is a deque, which may hold our arrays.
+/// Whether an object is a deque, which may hold `Array`s.
 fn is_deque(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static DEQUE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     object.is_instance(DEQUE.found(object.py(), "collections", "deque")?)
@@ -46,7 +46,7 @@ pub fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, P
     }
 }
 
-/// The array of ours beneath an object that stands in for one of a subclass of ndarray.
+/// The `Array` beneath an object that substitutes for one of a subclass of ndarray.
 pub fn beneath<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     if !object.is_instance(hooks::OVER_ARRAY_CLASS.get(py)?)? {
@@ -87,7 +87,7 @@ pub const EXACT: u64 = 1 << 53;
 pub enum Operand {
     /// An array, or a NumPy scalar: its dtype counts.
     Strong(Array, ScalarKind),
-    /// An `Array` that stands for a Python number.
+    /// An `Array` in place of a Python number.
     Weak(Array),
     /// A Python number.
     Number(Number),

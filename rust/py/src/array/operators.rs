@@ -195,7 +195,7 @@ fn unequal(
     ))
 }
 
-/// What an operator gives for an object that is no operand of ours. One that knows ufuncs is asked as a
+/// What an operator gives for an object that is no [`Operand`]. One that knows ufuncs is asked as a
 /// ufunc asks it; one that has none of them, and a subclass of ndarray, is left to its own operators, as by
 /// NumPy's arrays.
 ///

@@ -10,7 +10,7 @@ use crate::array::to_host::item;
 use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
 use crate::runtime::recording_state::is_lifting;
 
-/// As NumPy shows one, under our name.
+/// As NumPy shows one, under the name `Array`.
 pub fn repr(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
     let array = cell.read()?;
     escapes::expect_free(py, &array, "repr(x)")?;
@@ -27,7 +27,7 @@ pub fn repr(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
     let plain = to_ndarray(py, value)?;
     let numpy = py.import("numpy")?;
     let text: String = numpy.call_method1("array_repr", (plain,))?.extract()?;
-    // The continuation lines are indented for a name as long as ours.
+    // The continuation lines are indented for a name as long as this one.
     Ok(format!(
         "Array{}",
         text.strip_prefix("array").unwrap_or(&text)

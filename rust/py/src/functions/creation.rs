@@ -172,7 +172,7 @@ pub fn buffer<'py>(
     Ok(Bound::new(made.py(), cell)?.into_any())
 }
 
-/// An array of one element as what stands for a Python number, of another dtype if one is given.
+/// An array of one element in place of a Python number, of another dtype if one is given.
 #[pyfunction]
 #[pyo3(signature = (x: "Any", dtype: "_DTypeLike | None") -> "Array")]
 pub fn number<'py>(
@@ -222,7 +222,7 @@ fn copied(value: Value) -> PyResult<Value> {
 /// As many axes as an array of NumPy can have.
 const MAX_AXES: usize = 64;
 
-/// Whether one of our arrays is somewhere in nested lists. An error for what is no array like others,
+/// Whether an `Array` is somewhere in nested lists. An error for what is no array like others,
 /// such as a masked one, since NumPy would take its numbers for all of it.
 fn holds_arrays(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
     expect_shallow(depth)?;

@@ -9,7 +9,7 @@ use pyo3::types::PyType;
 
 use crate::runtime::once_cell::Once;
 
-/// The dtype of ours that equals a NumPy dtype; an error that names it when there is none.
+/// The [`DType`] that equals a NumPy dtype; an error that names it when there is none.
 pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<DType> {
     let found = match (descr.kind(), descr.itemsize()) {
         (b'b', 1) => Some(DType::Bool),
@@ -35,7 +35,7 @@ pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<DType> {
     })
 }
 
-/// What to write instead of an array of a dtype that is none of ours.
+/// What to write instead of an array of a dtype that has no [`DType`].
 fn remedy(descr: &Bound<'_, PyArrayDescr>) -> &'static str {
     match descr.kind() {
         b'O' => {
@@ -100,7 +100,7 @@ pub fn warm_up(py: Python<'_>) -> PyResult<()> {
     dtype_of(&descr(py, DType::F64)?).map(drop)
 }
 
-/// The NumPy dtype of one of ours.
+/// The NumPy dtype that equals a [`DType`].
 pub fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
     static CACHE: PyOnceLock<Vec<Py<PyArrayDescr>>> = PyOnceLock::new();
     if dtype == DType::Bf16 {

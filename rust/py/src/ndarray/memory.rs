@@ -34,7 +34,7 @@ pub enum Borrow {
 /// Arrays of fewer bytes than this are copied even where they could be borrowed.
 const SMALL: usize = 1 << 18;
 
-/// A name of a module, whatever stands in for it at the moment.
+/// The original of a name of a module, whatever overrides it at the moment.
 pub fn original<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
     let module = py.import(module)?;
     match module.dict().get_item(name)? {
@@ -50,7 +50,7 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
     let descr = array.dtype();
     let dtype = dtype_of(&descr)?;
     if descr.is_native_byteorder() == Some(false) || !array.is_aligned() {
-        // NumPy knows how to read it; the copy is ours alone.
+        // NumPy knows how to read it; nobody else refers to the copy.
         let native = descr.call_method1("newbyteorder", ("=",))?;
         let copy = original(py, "numpy", "array")?.call1((array, native))?;
         return from_ndarray(copy.cast::<PyUntypedArray>()?, Borrow::Call);
@@ -295,8 +295,8 @@ fn is_frozen(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
         let base = unsafe { Bound::from_borrowed_ptr(array.py(), base) };
         match base.cast_into::<PyUntypedArray>() {
             Ok(next) => current = next,
-            // Memory of somebody else: ours is frozen once it is handed out read-only, that of
-            // others may be written to behind NumPy's back.
+            // Memory that is not NumPy's: cotan's is frozen once it is handed out read-only, that of
+            // other libraries may be written to without NumPy.
             Err(other) => return Ok(other.into_inner().is_instance_of::<Memory>()),
         }
     }

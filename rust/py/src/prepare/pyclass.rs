@@ -506,7 +506,7 @@ impl PyPrepared {
         .map(Replayed::Result)
     }
 
-    /// Results as the kinds of things that they stand for.
+    /// Results as objects of the kinds that they have.
     fn objects<'py>(
         py: Python<'py>,
         specialization: &Specialization,

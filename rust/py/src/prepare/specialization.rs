@@ -72,7 +72,7 @@ pub struct Specialization {
 pub struct Taken {
     pub trees: Vec<Tree>,
     pub leaves: Vec<Leaf>,
-    /// The arrays that stand in place of arguments.
+    /// The arrays of `wrt`, where there are no arguments.
     pub arrays: Option<Vec<Py<PyArray>>>,
 }
 
@@ -246,7 +246,7 @@ impl Specialization {
     }
 }
 
-/// Whether two values are the same constant: the same memory of ours, which nobody writes to, or equal bit
+/// Whether two values are the same constant: the same memory of cotan's, which nobody writes to, or equal bit
 /// by bit.
 fn same_constant(a: &Value, b: &Value) -> bool {
     let is_one = a.as_ptr() == b.as_ptr()
@@ -298,7 +298,7 @@ pub fn plain(scalar_kind: ScalarKind, as_arrays: bool) -> Kind {
     }
 }
 
-/// A value as the kind of thing that it stands for.
+/// A value as an object of its kind.
 pub fn handed(py: Python<'_>, value: Value, kind: Kind) -> PyResult<Bound<'_, PyAny>> {
     match kind {
         Kind::Array(scalar_kind) => wrap(py, Array::constant(to_owned(value)?), scalar_kind),

@@ -200,7 +200,7 @@ pub fn save_program(
 // --------------------------------------------------------------------------------------------------
 // Files
 
-/// What stands for a path: a string, bytes, or an object with one.
+/// What names a file: a string, bytes, or an object with one.
 pub fn path_of(path: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     (path.py().import("os")?.call_method1("fsdecode", (path,))?).extract()
 }

@@ -6,7 +6,7 @@
 /// Lets every fork hold still what is global.
 ///
 /// The system calls these functions, not the interpreter: other functions that it calls before a fork may give its
-/// lock away, to a thread that keeps it and waits for one of ours.
+/// lock away, to a thread that keeps it and waits for one of cotan's.
 #[cfg(unix)]
 pub fn watch() {
     use std::any::Any;
@@ -29,7 +29,7 @@ pub fn watch() {
 
     static WATCHED: Once = Once::new();
     // SAFETY: the functions have the signature that is asked for, and stay: the interpreter never unloads modules.
-    // They take no lock of the system's, and none of ours is held by a thread that forks.
+    // They take no lock of the system's, and none of cotan's is held by a thread that forks.
     WATCHED.call_once(|| unsafe {
         libc::pthread_atfork(Some(hold), Some(let_go), Some(let_go));
     });

@@ -2,7 +2,7 @@
 //!
 //! Up to Python 3.13 a thread that asks for the interpreter lock when that happens is ended on the spot, by
 //! unwinding its stack; frames of Rust cannot be unwound like that, and the process would abort. So threads
-//! that are inside of a call of ours lie down at the next opportunity, without the lock, and the end of the
+//! that are inside of a call into cotan lie down at the next opportunity, without the lock, and the end of the
 //! interpreter waits for them, for a while. Should the process go on after all (a function registered with
 //! `atexit` may wait for such a thread), so do they.
 
@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 exports!(before_exit);
 
 static ENDING: AtomicBool = AtomicBool::new(false);
-/// Threads that are inside of a call of ours, and those of them that lie down.
+/// Threads that are inside of a call into cotan, and those of them that lie down.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 static RESTING: AtomicUsize = AtomicUsize::new(0);
 
@@ -59,7 +59,7 @@ pub fn after_fork_in_child() {
     RESTING.store(0, Ordering::SeqCst);
 }
 
-/// Marks the thread as being inside of a call of ours.
+/// Marks the thread as being inside of a call into cotan.
 pub fn enter() {
     if DEPTH.replace(DEPTH.get() + 1) == 0 {
         INSIDE.fetch_add(1, Ordering::SeqCst);

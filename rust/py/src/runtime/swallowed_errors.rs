@@ -1,4 +1,4 @@
-//! Warns when user code catches an error of ours and goes on: its result may differ from that of plain NumPy.
+//! Warns when user code catches an error of cotan's and goes on: its result may differ from that of plain NumPy.
 
 use std::cell::RefCell;
 

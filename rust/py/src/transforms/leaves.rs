@@ -32,7 +32,7 @@ pub struct Inputs {
     pub borrowed: Vec<(usize, u64)>,
     /// Where the names of the arguments come from.
     pub names: Names,
-    /// The arrays that stand in place of arguments.
+    /// The arrays of `wrt`, where there are no arguments.
     pub arrays: Option<Vec<Py<PyArray>>>,
     /// The leaves that the function wrote to when it was called.
     pub written: RefCell<Vec<usize>>,

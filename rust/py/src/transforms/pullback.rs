@@ -33,7 +33,7 @@ pub struct PyPullback {
     /// Of these, the ones that are still asked for.
     pub(crate) kept: Vec<bool>,
     pub(crate) names: Names,
-    /// The arrays that stand in place of arguments.
+    /// The arrays of `wrt`, where there are no arguments.
     pub(crate) arrays: Option<Vec<Py<PyArray>>>,
     /// Narrowed to this argument: its cotangent comes alone, without a tuple.
     pub(crate) bare: Option<usize>,

@@ -584,7 +584,7 @@ fn check_declared(
     Ok(())
 }
 
-/// Stands in for the value of a leaf that is wanted as an object only.
+/// A placeholder for the value of a leaf that is wanted as an object only.
 fn placeholder() -> Array {
     Array::number(DType::F64, Number::Float(0.0))
 }

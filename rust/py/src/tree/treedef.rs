@@ -47,7 +47,7 @@ pub enum Kind {
     Scalar,
     /// A Python number.
     Number,
-    /// One of our arrays, of this `scalar_kind`.
+    /// An `Array`, of this `scalar_kind`.
     Array(ScalarKind),
 }
 
@@ -321,7 +321,7 @@ pub fn key_step(key: &Bound<'_, PyAny>) -> String {
     }
 }
 
-/// A result as the kind of thing that it stands for. What is active in an outer gradient stays an `Array`.
+/// A result as an object of its kind. What is active in an outer gradient stays an `Array`.
 pub fn present<'py>(py: Python<'py>, array: &Array, kind: Kind) -> PyResult<Bound<'py, PyAny>> {
     if array.is_active() {
         let scalar_kind = match kind {
