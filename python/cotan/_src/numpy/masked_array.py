@@ -24,7 +24,7 @@ from cotan._src.rebind.engine import (
     SUBSTITUTES,
     Namespace,
     class_twin,
-    contains_array,
+    contains_unmasked_array,
     rebind_function,
     rebound_class,
     substitute_for,
@@ -458,7 +458,7 @@ def _converts(convert: Callable[..., AnyArray]) -> Callable[..., AnyArray]:
 
 def _get_masked_subclass(*arrays: object) -> Any:
     """Give the class of what is made of arrays: NumPy's own, of masks alone and to be drawn."""
-    if not contains_array(arrays) or is_drawn(arrays):
+    if not contains_unmasked_array(arrays) or is_drawn(arrays):
         return ORIGINAL
     for x in arrays:
         _expect_no_other(type(x))

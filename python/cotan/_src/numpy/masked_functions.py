@@ -23,7 +23,7 @@ from cotan._src.numpy.masked_array import (
 )
 from cotan._src.rebind.engine import (
     SUBSTITUTES,
-    contains_array,
+    contains_unmasked_array,
     locate,
     rebind_function,
     rebound_class,
@@ -107,7 +107,7 @@ def _enter(name: str) -> None:
 
     @override(f"numpy.ma.{name}", when=ALWAYS)
     def masked(*args: Any, **kwargs: object) -> object:
-        if contains_array(args) or contains_array(kwargs.values()):
+        if contains_unmasked_array(args) or contains_unmasked_array(kwargs.values()):
             if is_drawn((*args, *kwargs.values())):
                 return original(*map(to_draw, args), **{k: to_draw(x) for k, x in kwargs.items()})
             return run()(*args, **kwargs)
@@ -128,7 +128,7 @@ class _Joined:
         self._original, self._is_on = original, is_on
 
     def __getitem__(self, key: Any) -> Any:
-        met = self._is_on() and contains_array(key if isinstance(key, tuple) else (key,))
+        met = self._is_on() and contains_unmasked_array(key if isinstance(key, tuple) else (key,))
         return (rebound_class(type(self._original))() if met else self._original)[key]
 
     def __len__(self) -> int:
@@ -162,7 +162,7 @@ def _enter_method(owner: type, name: str) -> None:
     @override(f"numpy.ma.core.{owner.__name__}.{name}", kind=METHOD, when=ALWAYS)
     def method(self: "ma.MaskedArray[Any, Any]", *args: object, **kwargs: object) -> object:
         original = original_of(vars(owner)[name])
-        if not (contains_array(args) or contains_array(kwargs.values())):
+        if not (contains_unmasked_array(args) or contains_unmasked_array(kwargs.values())):
             return original(self, *args, **kwargs)
         if is_drawn((*args, *kwargs.values())):
             args = tuple(map(to_draw, args))

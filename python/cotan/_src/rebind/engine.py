@@ -52,12 +52,17 @@ ONLY_IN: dict[str, dict[str, Any]] = {}
 _LIBRARIES = libraries_with(Trait.REBOUND)
 
 
-def contains_array(items: Any, kinds: Any = (_core.Array, OverArray)) -> bool:
-    """Say whether an array of ours is among items, or in lists or tuples among them."""
+def contains_unmasked_array(items: Any, kinds: Any = (_core.Array, OverArray)) -> bool:
+    """Say whether an array of ours is among items, or in lists or tuples among them.
+
+    Raises `TypeError` for a masked array of NumPy's that comes before it and that nothing stands
+    for: code that runs on the items would use its values alone. `_core.contains_array`, which is
+    asked where NumPy still decides, passes it over.
+    """
     for x in items:
         if isinstance(x, kinds):
             return True
-        if isinstance(x, (list, tuple)) and contains_array(x, kinds):
+        if isinstance(x, (list, tuple)) and contains_unmasked_array(x, kinds):
             return True
         expect_unmasked(x)
     return False
@@ -118,7 +123,7 @@ def _dispatched(function: Any, row: Override) -> Rule:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if contains_array(args) or contains_array(kwargs.values()):
+        if contains_unmasked_array(args) or contains_unmasked_array(kwargs.values()):
             return rule(*args, **kwargs)
         return function(*args, **kwargs)
 
@@ -160,7 +165,7 @@ def _of_constants(function: FunctionType) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        active = contains_array(args) or contains_array(kwargs.values())
+        active = contains_unmasked_array(args) or contains_unmasked_array(kwargs.values())
         return (ours_of if active else function)(*args, **kwargs)
 
     return call
@@ -176,7 +181,9 @@ def ask_inside_lists(function: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         lists = [a for a in args if isinstance(a, (list, tuple))]
         # What stands over an array is asked by NumPy itself, in lists, too.
-        if contains_array(lists, _core.Array) and not contains_array(lists, OverArray):
+        if contains_unmasked_array(lists, _core.Array) and not contains_unmasked_array(
+            lists, OverArray
+        ):
             return FUNCTIONS.get(function, function)(*args, **kwargs)
         return function(*args, **kwargs)
 
@@ -399,7 +406,7 @@ class ReboundInstance:
         return substitute_for(value) if isinstance(value, ModuleType) else value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not contains_array((value,)):
+        if not contains_unmasked_array((value,)):
             # What it remembers of constants.
             setattr(self._instance, name, value)
             return
@@ -522,6 +529,6 @@ def call_original(name: str, args: Any, kwargs: Any) -> Any:
 
 def detached(x: Any) -> Any:
     """Give what stands in an array of ours, or in those of a list, though a gradient follows it."""
-    if isinstance(x, (list, tuple)) and contains_array(x):
+    if isinstance(x, (list, tuple)) and contains_unmasked_array(x):
         return type(x)(map(detached, x))
     return to_numpy(_core.dropgrad(x)) if isinstance(x, _core.Array) else x

@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.rebind.engine import INTERNAL, SUBSTITUTES, contains_array, rebind_function, rebound
+from cotan._src.rebind.engine import (
+    INTERNAL,
+    SUBSTITUTES,
+    contains_unmasked_array,
+    rebind_function,
+    rebound,
+)
 from cotan._src.runtime.registry import DISPATCHED, FUNCTIONS, Rule, RuleMaker, Way, named, override
 from cotan._src.runtime.values import (
     OverArray,
@@ -141,7 +147,7 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
         if copy is False and result is not a:
             raise ValueError("asarray: unable to avoid a copy; leave out copy=")
         return result.copy() if copy and result is a else result
-    if isinstance(a, (list, tuple)) and contains_array(a):
+    if isinstance(a, (list, tuple)) and contains_unmasked_array(a):
         return _core.array(a, dtype) if dtype is None or np.dtype(dtype) != object else _objects(a)
     return np.asarray(a, dtype, order, **options)
 
@@ -169,7 +175,7 @@ def _objects(items: Any) -> Any:
         x = items
         for i in index:
             x = x[i]
-        if contains_array((x,)):
+        if contains_unmasked_array((x,)):
             result[index] = x
     return result
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
-from cotan._src.rebind.engine import contains_array, locate
+from cotan._src.rebind.engine import contains_unmasked_array, locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
@@ -78,7 +78,7 @@ def call(
     self: _Surface, x: ArrayLike, y: ArrayLike, dx: int = 0, dy: int = 0, grid: bool = True
 ) -> AnyArray:
     values: AnyArray
-    if not contains_array((x, y, *self.tck)):
+    if not contains_unmasked_array((x, y, *self.tck)):
         values = original_of(type(self).__call__)(self, x, y, dx, dy, grid)
         return values
     xs: AnyArray = asarray(x)
@@ -98,7 +98,7 @@ def call(
 @override(f"{_HERE}._fitpack2.BivariateSpline.integral", kind=METHOD, when=ALWAYS)
 def integral(self: _Surface, xa: ArrayLike, xb: ArrayLike, ya: ArrayLike, yb: ArrayLike) -> Scalar:
     value: Scalar
-    if not contains_array((xa, xb, ya, yb, *self.tck)):
+    if not contains_unmasked_array((xa, xb, ya, yb, *self.tck)):
         value = original_of(type(self).integral)(self, xa, xb, ya, yb)
         return value
     if any(np.ndim(end) for end in (xa, xb, ya, yb)):
