@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from cotan import _core
+from cotan._src.runtime.typing import Function
 from cotan._src.tree.signatures import P, R
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
@@ -28,20 +29,20 @@ def checkpoint(
 def checkpoint(
     function: Callable[..., R],
     /,
-    *args: Any,
+    *args: object,
     policy: str | Sequence[str] | None = None,
     budget: int | str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> R: ...
 
 
 def checkpoint(
-    function: Callable[..., Any],
+    function: Function,
     /,
-    *args: Any,
+    *args: object,
     policy: str | Sequence[str] | None = None,
     budget: int | str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Call a function whose intermediate values the reverse pass computes again.
 
@@ -86,14 +87,16 @@ def checkpoint(
     if args or kwargs:
         return _core.call_checkpoint(function, name, args, kwargs, keep)
 
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    def checkpointed(*args: object, **kwargs: object) -> Any:
         return _core.call_checkpoint(function, name, args, kwargs, keep)
 
     # A model with a __call__ need not have what functions have.
     return functools.update_wrapper(checkpointed, function, updated=())
 
 
-def _policy(policy: str | Sequence[str] | None, budget: Any) -> Any:
+def _policy(
+    policy: str | Sequence[str] | None, budget: int | str | None
+) -> str | list[str] | int | None:
     """Give what the compiled part understands: None, "products", names, or a number of bytes."""
     if budget is not None:
         if policy is not None:
@@ -117,7 +120,7 @@ def _policy(policy: str | Sequence[str] | None, budget: Any) -> Any:
     return names
 
 
-def _bytes(budget: Any) -> int:
+def _bytes(budget: object) -> int:
     if isinstance(budget, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]i?)?b?\s*", budget.lower())
         if match is None:

@@ -2,11 +2,13 @@
 
 import math
 import operator
-from typing import Any
+from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.kit.windows import (
     Pairs,
     apply_windows,
@@ -19,17 +21,23 @@ from cotan._src.kit.windows import (
     window_counts,
     window_spans,
 )
+from cotan._src.runtime.typing import ArrayLike, Dtype, NDArray
+
+#: A number, or one for each axis.
+Lengths: TypeAlias = int | Iterable[int]
+#: What `padding` says: a number, numbers or pairs of them, or `"valid"` and `"same"`.
+Padding: TypeAlias = str | int | Iterable[int | Iterable[int]]
 
 
 def conv(
-    x: Any,
-    w: Any,
+    x: ArrayLike,
+    w: ArrayLike,
     *,
-    strides: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    strides: Lengths = 1,
+    padding: Padding = 0,
+    dilation: Lengths = 1,
     groups: int = 1,
-) -> Any:
+) -> Array:
     """Convolve images with kernels, along one, two or three axes.
 
     As everywhere in networks, the kernel is not turned round: the result is what signal processing
@@ -102,15 +110,15 @@ def conv(
 
 
 def conv_transpose(
-    x: Any,
-    w: Any,
+    x: ArrayLike,
+    w: ArrayLike,
     *,
-    strides: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    dilation: Any = 1,
+    strides: Lengths = 1,
+    padding: Padding = 0,
+    output_padding: Lengths = 0,
+    dilation: Lengths = 1,
     groups: int = 1,
-) -> Any:
+) -> Array:
     """Apply the transposed map of a convolution: from its results back to its images.
 
     `conv_transpose(y, w, ...)` is the cotangent that `conv(x, w, ...)` with the same arguments
@@ -194,8 +202,13 @@ def conv_transpose(
 
 
 def _pool(
-    name: str, x: Any, size: Any, strides: Any, padding: Any, dilation: Any
-) -> tuple[Any, np.dtype[Any], dict[str, Any], Pairs]:
+    name: str,
+    x: ArrayLike,
+    size: Lengths,
+    strides: Lengths | None,
+    padding: Padding,
+    dilation: Lengths,
+) -> tuple[Array, Dtype, dict[str, list[int]], Pairs]:
     """Give the array to pool, the dtype of the result, the windows and the padding."""
     (x,), dtype = common_dtype(name, x)
     lengths = x.shape[2:]
@@ -216,13 +229,14 @@ def _pool(
     return x, dtype, windows, pads
 
 
-def _seen(length: int, size: int, pad: int, stride: int, places: int, dilation: int) -> Any:
+def _seen(length: int, size: int, pad: int, stride: int, places: int, dilation: int) -> NDArray:
     """Count the elements that the window sees at each place of an axis."""
     at = np.arange(places)[:, None] * stride + np.arange(size) * dilation - pad
-    return np.sum((at >= 0) & (at < length), axis=1)
+    seen: NDArray = np.sum((at >= 0) & (at < length), axis=1)
+    return seen
 
 
-def _counts(x: Any, windows: dict[str, Any]) -> list[Any]:
+def _counts(x: Array, windows: dict[str, list[int]]) -> list[NDArray]:
     keys = ("len", "pad", "stride", "size", "dilation")
     return [
         _seen(length, *(windows[key][axis] for key in keys))
@@ -230,7 +244,14 @@ def _counts(x: Any, windows: dict[str, Any]) -> list[Any]:
     ]
 
 
-def max_pool(x: Any, size: Any, *, strides: Any = None, padding: Any = 0, dilation: Any = 1) -> Any:
+def max_pool(
+    x: ArrayLike,
+    size: Lengths,
+    *,
+    strides: Lengths | None = None,
+    padding: Padding = 0,
+    dilation: Lengths = 1,
+) -> Array:
     """Give the greatest element of each window.
 
     Parameters
@@ -278,8 +299,13 @@ def max_pool(x: Any, size: Any, *, strides: Any = None, padding: Any = 0, dilati
 
 
 def avg_pool(
-    x: Any, size: Any, *, strides: Any = None, padding: Any = 0, count_include_pad: bool = True
-) -> Any:
+    x: ArrayLike,
+    size: Lengths,
+    *,
+    strides: Lengths | None = None,
+    padding: Padding = 0,
+    count_include_pad: bool = True,
+) -> Array:
     """Give the mean of each window.
 
     Parameters
@@ -312,7 +338,7 @@ def avg_pool(
     total = apply_windows("window_sum", x, **windows)
     if count_include_pad or not any(p > 0 for pair in pads for p in pair):
         return narrowed(total * (1.0 / math.prod(windows["len"])), dtype)
-    counts: Any = np.ones(())
+    counts: NDArray = np.ones(())
     for seen in _counts(x, windows):
         counts = counts[..., None] * seen
     return narrowed(total / counts.astype(x.dtype), dtype)

@@ -7,6 +7,8 @@ from typing import Any, cast
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
+from cotan._src.runtime.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray, Scalar
 from cotan._src.tree.signatures import P, R, T
 from cotan._src.tree.tangent import leaves_of, map_leaves
 
@@ -34,21 +36,24 @@ def nograd(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @functools.wraps(function)
-    def constant(*args: Any, **kwargs: Any) -> Any:
+    def constant(*args: P.args, **kwargs: P.kwargs) -> R:
         result = function(*args, **kwargs)
         # What holds no `Array` is handed on as it is.
         if any(isinstance(leaf, _core.Array) for leaf in leaves_of(result)):
-            return map_leaves(_constant, result)
+            held: R = map_leaves(_constant, result)
+            return held
         return result
 
     return constant
 
 
-def _constant(leaf: Any) -> Any:
+def _constant(leaf: object) -> object:
     return _core.dropgrad(leaf) if isinstance(leaf, _core.Array) else leaf
 
 
-def _at(function: Callable[..., Any], args: tuple[Any, ...], argnum: int, kwargs: Any) -> Any:
+def _at(
+    function: Function, args: Args, argnum: int, kwargs: Kwargs
+) -> tuple[Function, list[Any], int]:
     """Give `function` as one of the argument at a position, and the arguments with others held."""
     if not -len(args) <= argnum < len(args):
         raise ValueError(f"argnum {argnum}: the function was called with {len(args)} arguments")
@@ -74,7 +79,7 @@ def grad(function: Callable[P, Any], argnum: int = 0) -> Callable[P, Any]:
     """
 
     @functools.wraps(function)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
         called, held, at = _at(function, args, argnum, kwargs)
         return _zero_if_none(_core.gradient(called, *held)[at], args[at])
 
@@ -90,7 +95,7 @@ def value_and_grad(function: Callable[P, R], argnum: int = 0) -> Callable[P, tup
     """
 
     @functools.wraps(function)
-    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+    def value_and_gradient(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Any]:
         called, held, at = _at(function, args, argnum, kwargs)
         value, gradients = _core.value_and_gradient(called, *held)
         return value, _zero_if_none(gradients[at], args[at])
@@ -98,7 +103,7 @@ def value_and_grad(function: Callable[P, R], argnum: int = 0) -> Callable[P, tup
     return value_and_gradient
 
 
-def _zero_if_none(gradient: Any, argument: Any) -> Any:
+def _zero_if_none(gradient: T | None, argument: object) -> T | AnyArray | complex | None:
     """Give zeros where an argument has no influence: a derivative as a function needs a value."""
     if gradient is not None:
         return gradient
@@ -113,7 +118,7 @@ def _zero_if_none(gradient: Any, argument: Any) -> Any:
     return None
 
 
-def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
+def hvp(function: Function, x: AnyArray | Scalar, v: ArrayLike) -> Any:
     """Multiply the Hessian of a scalar function of one array with a vector.
 
     Parameters
@@ -129,7 +134,7 @@ def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
     array([ 6., 12.])
     """
 
-    def along(x: Any) -> Any:
+    def along(x: Array) -> Array | float:
         (gradient,) = _core.gradient(function, x)
         # A gradient that does not depend on x is a plain array, or nothing at all.
         return 0.0 if gradient is None else _core.sum(_core.mul(gradient, _core.asarray(v)))
@@ -137,7 +142,7 @@ def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
     return _zero_if_none(_core.gradient(along, x)[0], x)
 
 
-def hessian(function: Callable[..., Any], x: Any) -> Any:
+def hessian(function: Function, x: ArrayLike) -> NDArray:
     """Compute the Hessian of a scalar function of one array.
 
     Returns an array of shape `x.shape + x.shape` and of the dtype of `x`.
@@ -151,7 +156,7 @@ def hessian(function: Callable[..., Any], x: Any) -> Any:
     x = np.asarray(x)
     rows = np.eye(x.size, dtype=x.dtype).reshape(x.size, *x.shape)
 
-    def gradient(x: Any) -> Any:
+    def gradient(x: Array) -> Array:
         (g,) = _core.gradient(function, x)
         return _core.mul(x, 0) if g is None else g
 

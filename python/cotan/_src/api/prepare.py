@@ -3,7 +3,7 @@
 import functools
 import sys
 from collections.abc import Callable
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, FrameType
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -12,7 +12,7 @@ from cotan import _core
 from cotan._src.api.derivatives import hvp
 from cotan._src.runtime.call_site import package_of
 from cotan._src.runtime.libraries import LIBRARIES_WITHOUT_USER_CODE
-from cotan._src.tree.signatures import P, R
+from cotan._src.tree.signatures import Function, P, R
 
 _SINGLE = (float, int, str, bool, complex, bytes, np.generic, type, BuiltinFunctionType)
 _TRANSFORMS = ("gradient", "value_and_gradient", "value", "pullback", "hvp")
@@ -22,10 +22,10 @@ _TRANSFORMS = ("gradient", "value_and_gradient", "value", "pullback", "hvp")
 def prepare(
     f: Callable[P, R],
     /,
-    *example: Any,
+    *example: object,
     transform: Literal["value"],
-    wrt: Any = None,
-    out: Any = None,
+    wrt: "_core._Wrt" = None,
+    out: object = None,
 ) -> "_core.Prepared[P, R]": ...
 
 
@@ -33,10 +33,10 @@ def prepare(
 def prepare(
     f: Callable[P, R],
     /,
-    *example: Any,
+    *example: object,
     transform: Literal["value_and_gradient"],
-    wrt: Any = None,
-    out: Any = None,
+    wrt: "_core._Wrt" = None,
+    out: object = None,
 ) -> "_core.Prepared[P, tuple[R, Any]]": ...
 
 
@@ -44,10 +44,10 @@ def prepare(
 def prepare(
     f: Callable[P, R],
     /,
-    *example: Any,
+    *example: object,
     transform: Literal["pullback"],
-    wrt: Any = None,
-    out: Any = None,
+    wrt: "_core._Wrt" = None,
+    out: object = None,
 ) -> "_core.Prepared[P, tuple[R, _core.Pullback]]": ...
 
 
@@ -55,20 +55,20 @@ def prepare(
 def prepare(
     f: Callable[P, Any],
     /,
-    *example: Any,
+    *example: object,
     transform: str = "gradient",
-    wrt: Any = None,
-    out: Any = None,
+    wrt: "_core._Wrt" = None,
+    out: object = None,
 ) -> "_core.Prepared[P, Any]": ...
 
 
 def prepare(
-    f: Callable[..., Any],
+    f: Function,
     /,
-    *example: Any,
+    *example: object,
     transform: str = "gradient",
-    wrt: Any = None,
-    out: Any = None,
+    wrt: "_core._Wrt" = None,
+    out: object = None,
 ) -> "_core.Prepared[..., Any]":
     """Record a function once, and replay it without touching Python.
 
@@ -124,33 +124,33 @@ def prepare(
 
 
 @overload
-def prepared(f: Callable[P, Any], /, *, wrt: Any = None) -> "_core.Prepared[P, Any]": ...
+def prepared(f: Callable[P, Any], /, *, wrt: "_core._Wrt" = None) -> "_core.Prepared[P, Any]": ...
 
 
 @overload
 def prepared(
-    f: None = None, /, *, transform: Literal["value"], wrt: Any = None
+    f: None = None, /, *, transform: Literal["value"], wrt: "_core._Wrt" = None
 ) -> "Callable[[Callable[P, R]], _core.Prepared[P, R]]": ...
 
 
 @overload
 def prepared(
-    f: None = None, /, *, transform: Literal["value_and_gradient"], wrt: Any = None
+    f: None = None, /, *, transform: Literal["value_and_gradient"], wrt: "_core._Wrt" = None
 ) -> "Callable[[Callable[P, R]], _core.Prepared[P, tuple[R, Any]]]": ...
 
 
 @overload
 def prepared(
-    f: None = None, /, *, transform: str = "gradient", wrt: Any = None
+    f: None = None, /, *, transform: str = "gradient", wrt: "_core._Wrt" = None
 ) -> "Callable[[Callable[P, Any]], _core.Prepared[P, Any]]": ...
 
 
 def prepared(
-    f: Callable[..., Any] | None = None,
+    f: Function | None = None,
     /,
     *,
     transform: str = "gradient",
-    wrt: Any = None,
+    wrt: "_core._Wrt" = None,
 ) -> Any:
     """Prepare a function where it is defined; it is recorded at its first call.
 
@@ -168,7 +168,7 @@ def prepared(
 
 def place() -> str:
     """Give the line of the user's code that is running, as the beginning of a message."""
-    frame: Any = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if package_of(frame) not in LIBRARIES_WITHOUT_USER_CODE:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}: "
@@ -187,7 +187,7 @@ class Result:
         self.index = index
 
 
-def pairs(template: Any, out: Any, path: str = "out") -> list[tuple[int, Any, str]]:
+def pairs(template: object, out: Any, path: str = "out") -> list[tuple[int, object, str]]:
     """Give for each buffer in `out` the number of its result, which `template` has in its place."""
     if out is None:
         return []
@@ -211,7 +211,7 @@ def pairs(template: Any, out: Any, path: str = "out") -> list[tuple[int, Any, st
     return [pair for where, t, o in parts for pair in pairs(t, o, where)]
 
 
-def copied(result: Any, out: Any) -> Any:
+def copied(result: object, out: Any) -> object:
     """Copy a result that was computed elsewhere into buffers; give the result with these in it."""
     if out is None:
         return result

@@ -1,18 +1,23 @@
 """Functions of one example, applied to many at once."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._src.runtime.typing import AnyArray, Axis, Scalar
 from cotan._src.tree import selection
 from cotan._src.tree.signatures import P, R
 from cotan._src.tree.update import tree_map
 
 
-def vmap(function: Callable[P, R], in_axes: Any = 0, out_axes: int = 0) -> Callable[P, R]:
+def vmap(
+    function: Callable[P, R],
+    in_axes: Axis | Sequence[Axis] = 0,
+    out_axes: int = 0,
+) -> Callable[P, R]:
     """Map a function of one example over an axis of its arguments, without a loop.
 
     The function is recorded once, on one example, and what was recorded is written anew for all
@@ -63,6 +68,7 @@ def vmap(function: Callable[P, R], in_axes: Any = 0, out_axes: int = 0) -> Calla
 
     @functools.wraps(function)
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        axes: list[Any]
         axes = list(in_axes) if isinstance(in_axes, list | tuple) else [in_axes] * len(args)
         if len(axes) != len(args):
             raise ValueError(
@@ -88,11 +94,11 @@ def vmap(function: Callable[P, R], in_axes: Any = 0, out_axes: int = 0) -> Calla
     return mapped
 
 
-def _is_axis(axis: Any) -> bool:
+def _is_axis(axis: object) -> bool:
     return isinstance(axis, int | np.integer) and not isinstance(axis, bool)
 
 
-def _axis(name: str, axes: Any) -> None:
+def _axis(name: str, axes: object) -> None:
     for axis in axes if isinstance(axes, list | tuple) else [axes]:
         if axis is not None and not _is_axis(axis):
             raise TypeError(
@@ -101,17 +107,19 @@ def _axis(name: str, axes: Any) -> None:
             )
 
 
-def _moved(axis: int | None) -> Callable[[Any], Any]:
+def _moved(axis: int | None) -> Callable[[AnyArray | Scalar], AnyArray | Scalar]:
     return _shared if axis is None else functools.partial(_first, axis)
 
 
-def _shared(leaf: Any) -> Any:
+def _shared(leaf: AnyArray | Scalar) -> AnyArray | Scalar:
     """Give an array that all examples share as one of ours: it may be indexed by what differs."""
     return _core.asarray(leaf) if type(leaf) is np.ndarray and leaf.dtype.kind in "biufc" else leaf
 
 
-def _first(axis: int, leaf: Any) -> Any:
+def _first(axis: int, leaf: Any) -> AnyArray | Scalar:
     if np.ndim(leaf) == 0:
         # Refused with its path by what follows.
-        return leaf
-    return np.moveaxis(leaf, axis, 0)
+        scalar: Scalar = leaf
+        return scalar
+    moved: AnyArray | Scalar = np.moveaxis(leaf, axis, 0)
+    return moved

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cotan._src.onnx.graph import Equation, Graph, Recipe
-from cotan._src.onnx.symbolic_sizes import Factor, Size
+from cotan._src.onnx.symbolic_sizes import Factor, Length, Size
 
 FLOATS = {"float32", "float64"}
 
@@ -73,9 +73,9 @@ def _pad(g: Graph, e: Equation) -> str:
 def placed(
     g: Graph,
     x: str,
-    shape: Sequence[Any],
-    start: Sequence[Any],
-    length: Sequence[Any],
+    shape: Sequence[Length],
+    start: Sequence[Length],
+    length: Sequence[Length],
     step: Sequence[int],
     dtype: str,
 ) -> str:
@@ -99,17 +99,19 @@ def placed(
     return str(g.op("Pad", x, g.lengths(low + high), zero))
 
 
-def _rest(g: Graph, n: Any, start: Any, length: Any, step: int) -> Any:
+def _rest(g: Graph, n: Length, start: Length, length: Length, step: int) -> Length | str:
     """Give `n - start - length * step`, which may have no formula of its own: of odd and even."""
     if step == 1 or not isinstance(length, Size):
         return n - start - length * step
     taken = g.op("Add", g.length(start), g.op("Mul", g.length(length), g.length(step)))
-    return g.op("Sub", g.length(n), taken)
+    rest: str = g.op("Sub", g.length(n), taken)
+    return rest
 
 
 def _region(g: Graph, e: Equation) -> str | None:
     """Give where a region of the first argument is, as a mask; None where that is everywhere."""
-    p, shape = e.params, e.types[0][1]
+    p = e.params
+    shape: list[Any] = e.types[0][1]
     mask = None
     for i, n in enumerate(shape):
         start, length, step = p["start"][i], p["len"][i], p["step"][i]
@@ -191,7 +193,7 @@ def _mean(g: Graph, e: Equation) -> str:
     axes, shape = e.params["axes"], e.types[0][1]
     if e.source in FLOATS and not any(shape[a] == 0 for a in axes):
         return _reduced(g, "ReduceMean", e.x[0], axes)
-    count: Any = 1
+    count: Length = 1
     for a in axes:
         count = shape[a] * count
     number = g.cast(g.scalar(g.length(count)), e.dtype)
@@ -290,9 +292,9 @@ def _gather(g: Graph, e: Equation) -> str:
     return str(g.op("Gather", e.x[0], index, axis=0))
 
 
-def _rows(e: Equation) -> tuple[Any, list[Any]]:
+def _rows(e: Equation) -> tuple[Length, list[Length]]:
     """Give how many indices there are, and the shape of a row."""
-    count: Any = 1
+    count: Length = 1
     for n in e.types[1][1]:
         count = n * count
     return count, list(e.types[0][1][1:])

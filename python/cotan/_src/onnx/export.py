@@ -6,8 +6,8 @@
 
 import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -23,23 +23,53 @@ from cotan._src.onnx.graph import (
     need_onnx,
     tensor_type,
 )
-from cotan._src.onnx.symbolic_sizes import MisfitError, Size, Symbols, choose, merge
+from cotan._src.onnx.symbolic_sizes import (
+    Factor,
+    Length,
+    MisfitError,
+    Size,
+    Symbols,
+    choose,
+    merge,
+)
+from cotan._src.runtime.typing import AnyArray, Args, Function, NDArray, Scalar
 
 _File = str | os.PathLike[str]
 
-_TABLE: dict[str, Any] = {}
+#: An equation as plain data: primitive, arguments, result, parameters.
+_Entry: TypeAlias = tuple[str, list[int], int, dict[str, Any]]
+#: The dtype and the shape of a variable.
+_Type: TypeAlias = tuple[str, list[Length]]
+#: A number, or what differs between recordings.
+_Number: TypeAlias = float | Size | Factor
+#: Names for axes that are left open, by argument.
+_Dynamic: TypeAlias = Mapping[str, Mapping[int, str]]
 
 
-def _table() -> dict[str, Any]:
+class _Plain(TypedDict):
+    """A program as plain data, as `_core.plain` gives it."""
+
+    names: list[str]
+    output_names: list[str]
+    constants: list[Any]
+    types: list[_Type]
+    equations: list[_Entry]
+    outputs: list[int]
+
+
+_TABLE: dict[str, dict[str, Any]] = {}
+
+
+def _table() -> dict[str, dict[str, Any]]:
     if not _TABLE:
         _TABLE.update((entry["name"], entry) for entry in _core.table())
     return _TABLE
 
 
 def to_onnx(
-    f: Callable[..., Any],
+    f: Function,
     /,
-    *args: Any,
+    *args: object,
     path: _File,
     gradient: bool = False,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
@@ -99,9 +129,9 @@ class _Recorded:
 
     def __init__(
         self,
-        f: Callable[..., Any],
-        args: tuple[Any, ...],
-        replaced: dict[str, Any],
+        f: Function,
+        args: Args,
+        replaced: dict[str, NDArray],
         gradient: bool,
     ) -> None:
         masks = fancy_indexing.refuses_masks.set(True)
@@ -120,11 +150,12 @@ class _Recorded:
                 if slot is not None
             )
             self.outputs += [f"d{name}" for _, name in named]
-        self.plain = _core.plain(program)
+        plain: Any = _core.plain(program)
+        self.plain: _Plain = plain
         _check_used(self.plain, self.inputs)
 
 
-def _check_used(plain: dict[str, Any], inputs: list[str]) -> None:
+def _check_used(plain: _Plain, inputs: list[str]) -> None:
     """Refuse an integer or boolean that was read while recording, and only then.
 
     The graph would take it and ignore it.
@@ -141,7 +172,7 @@ def _check_used(plain: dict[str, Any], inputs: list[str]) -> None:
             )
 
 
-def _check_scalar(program: Any, results: list[str]) -> None:
+def _check_scalar(program: _core.Program, results: list[str]) -> None:
     plain = _core.plain(program)
     dtype, shape = plain["types"][plain["outputs"][0]] if len(results) == 1 else ("structure", [0])
     if shape or not dtype.startswith("float"):
@@ -153,11 +184,11 @@ def _check_scalar(program: Any, results: list[str]) -> None:
 
 
 def _at_sizes(
-    f: Callable[..., Any],
-    args: tuple[Any, ...],
+    f: Function,
+    args: Args,
     gradient: bool,
     dynamic: Mapping[str, Mapping[int, str]],
-) -> tuple[dict[str, Any], Symbols, _Recorded]:
+) -> tuple[_Plain, Symbols, _Recorded]:
     """Record a function at several sizes, and make one program of what they have in common."""
     first = _Recorded(f, args, {}, gradient)
     leaves = dict(zip(first.inputs, first.leaves, strict=True))
@@ -183,7 +214,7 @@ def _at_sizes(
     return _merged(parts, symbols), symbols, first
 
 
-def _given(dynamic: Any) -> Any:
+def _given(dynamic: _Dynamic | None) -> _Dynamic:
     """Give the arguments with axes that are left open."""
     if dynamic is None:
         return {}
@@ -195,7 +226,7 @@ def _given(dynamic: Any) -> Any:
     return {name: axes for name, axes in dynamic.items() if axes != {}}
 
 
-def _check_dynamic(dynamic: Any, leaves: dict[str, Any]) -> None:
+def _check_dynamic(dynamic: Mapping[str, Any], leaves: dict[str, AnyArray | Scalar]) -> None:
     """Refuse what names no axes of the arguments."""
     example = "dynamic={'x': {0: 'batch'}}: for an argument, names for its axes"
     for name, axes in dynamic.items():
@@ -222,7 +253,7 @@ def _check_dynamic(dynamic: Any, leaves: dict[str, Any]) -> None:
 
 
 def _failed(
-    error: Exception, sizes: str, dynamic: Mapping[str, Mapping[int, str]], leaves: dict[str, Any]
+    error: Exception, sizes: str, dynamic: _Dynamic, leaves: dict[str, AnyArray | Scalar]
 ) -> Exception:
     """Make the error for a function that fails at other sizes than those of its arguments."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -247,7 +278,7 @@ def _failed(
     )
 
 
-def _merged(parts: Sequence[_Recorded], symbols: Symbols) -> dict[str, Any]:
+def _merged(parts: Sequence[_Recorded], symbols: Symbols) -> _Plain:
     first = parts[0].plain
     names = ", ".join(symbols)
     lists = [p.plain["equations"] for p in parts]
@@ -257,7 +288,7 @@ def _merged(parts: Sequence[_Recorded], symbols: Symbols) -> dict[str, Any]:
             _differ(names, f"equation {k} is {' or '.join(found[:2])}")
     if len({len(entries) for entries in lists}) > 1:
         _differ(names, f"it has {len(lists[0])} or {len(lists[-1])} equations")
-    merged: dict[str, Any] = {
+    merged: Any = {
         "names": first["names"],
         "constants": [
             _constant([p.plain["constants"][i] for p in parts], names)
@@ -269,7 +300,8 @@ def _merged(parts: Sequence[_Recorded], symbols: Symbols) -> dict[str, Any]:
             merged[key] = merge([p.plain[key] for p in parts], key)
     except MisfitError as error:
         _differ(names, f"its {error}")
-    return merged
+    program: _Plain = merged
+    return program
 
 
 def _differ(names: str, what: str) -> None:
@@ -283,11 +315,13 @@ def _differ(names: str, what: str) -> None:
 class Ramp:
     """A constant array that differs between recordings: numbers in equal steps along each axis."""
 
-    def __init__(self, start: Any, steps: list[Any], shape: list[Any], dtype: str) -> None:
+    def __init__(
+        self, start: _Number, steps: list[_Number], shape: list[Length], dtype: str
+    ) -> None:
         self.start, self.steps, self.shape, self.dtype = start, steps, shape, dtype
 
 
-def _constant(arrays: list[np.ndarray[Any, Any]], names: str) -> Any:
+def _constant(arrays: list[NDArray], names: str) -> NDArray | Ramp:
     """Give a constant that is the same in all recordings, or how it follows from the sizes."""
     first = arrays[0]
     shapes = [list(a.shape) for a in arrays]
@@ -306,7 +340,7 @@ def _constant(arrays: list[np.ndarray[Any, Any]], names: str) -> Any:
     raise _unknown([tuple(s) for s in shapes], names)
 
 
-def _steps(array: np.ndarray[Any, Any]) -> list[Any]:
+def _steps(array: NDArray) -> Sequence[float]:
     """Give the step from the first element along each axis."""
     first = [0] * array.ndim
     if array.dtype == bool or np.all(array == array.flat[0]):
@@ -321,7 +355,7 @@ def _steps(array: np.ndarray[Any, Any]) -> list[Any]:
     return steps
 
 
-def _is_even(array: np.ndarray[Any, Any], steps: list[Any]) -> bool:
+def _is_even(array: NDArray, steps: Sequence[float]) -> bool:
     """Say whether an array consists of equal steps."""
     whole: Any = array.flat[0]
     for k, step in enumerate(steps):
@@ -337,7 +371,7 @@ def _is_even(array: np.ndarray[Any, Any], steps: list[Any]) -> bool:
     return bool(np.all(np.abs(whole - array) <= near))
 
 
-def _unknown(shapes: list[Any], names: str) -> ValueError:
+def _unknown(shapes: Sequence[tuple[Length, ...]], names: str) -> ValueError:
     first, second = shapes[:2]
     return ValueError(
         f"to_onnx: an array of shape {first}, {second}, ... that the function makes depends on "
@@ -348,7 +382,7 @@ def _unknown(shapes: list[Any], names: str) -> ValueError:
 
 
 def _ramp(g: Graph, c: Ramp) -> str:
-    def number(value: Any) -> str:
+    def number(value: _Number) -> str:
         if isinstance(value, Size):
             return g.cast(g.scalar(g.length(value)), c.dtype)
         if isinstance(value, (int, float)):
@@ -366,15 +400,15 @@ def _ramp(g: Graph, c: Ramp) -> str:
             # A step may be infinite where there is none: that of linspace with one element.
             none = g.op("Equal", steps, g.const(0, "int64"))
             part = g.where_(none, g.const(0, c.dtype), part)
-        along: list[Any] = [1] * len(c.shape)
+        along: list[Length] = [1] * len(c.shape)
         along[k] = c.shape[k]
         total = g.op("Add", total, g.reshape(part, along))
     return g.expand(total, c.shape)
 
 
-def export_program(program: Any, path: _File) -> None:
+def export_program(program: _core.Program, path: _File) -> None:
     """Write a program: what `Program.to_onnx` and `Pullback.to_onnx` do."""
-    plain = _core.plain(program)
+    plain: Any = _core.plain(program)
     count = len(plain["names"]) - len(plain["constants"])
     inputs = [name or f"x{i}" for i, name in enumerate(plain["names"][:count])]
     results = plain["output_names"]
@@ -384,7 +418,7 @@ def export_program(program: Any, path: _File) -> None:
 
 
 def _write(
-    plain: dict[str, Any],
+    plain: _Plain,
     path: _File,
     inputs: list[str],
     outputs: list[str],
@@ -399,10 +433,10 @@ def _write(
 
 def _model(
     g: Graph,
-    plain: dict[str, Any],
+    plain: _Plain,
     inputs: list[str],
     outputs: list[str],
-    dynamic: Mapping[str, Mapping[int, str]],
+    dynamic: _Dynamic,
 ) -> Any:
     types = plain["types"]
     inputs = [g.name(name) for name in inputs]
@@ -453,7 +487,7 @@ def _model(
     )
 
 
-def _needed(plain: dict[str, Any]) -> list[Any]:
+def _needed(plain: _Plain) -> list[_Entry]:
     """Give the equations that the outputs need, without what ONNX computes in one step."""
     needed = set(plain["outputs"])
     kept = []
@@ -465,7 +499,7 @@ def _needed(plain: dict[str, Any]) -> list[Any]:
     return kept[::-1]
 
 
-def _info(g: Graph, name: str, type: Any) -> Any:
+def _info(g: Graph, name: str, type: _Type) -> object:
     dtype, shape = type
     if dtype.startswith("complex"):
         raise ValueError(

@@ -2,11 +2,14 @@
 
 import importlib
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
-from cotan._src.onnx.symbolic_sizes import Factor, Size, Symbols, fit_factor, fit_length
+from cotan._src.onnx.symbolic_sizes import Factor, Length, Size, Symbols, fit_factor, fit_length
+from cotan._src.runtime.typing import NDArray
 
 # The version of the operators, and of the file format that goes with it: old enough for runtimes of
 # the last years, new enough for every operator of the primitive table.
@@ -17,7 +20,7 @@ IR_VERSION = 8
 LARGEST = 2**31 - 2**20
 
 
-def need_onnx() -> Any:
+def need_onnx() -> ModuleType:
     """Import the optional package."""
     try:
         return importlib.import_module("onnx")
@@ -32,8 +35,8 @@ class Equation:
         self,
         name: str,
         x: list[str],
-        types: list[tuple[str, list[Any]]],
-        out: tuple[str, list[Any]],
+        types: list[tuple[str, list[Length]]],
+        out: tuple[str, list[Length]],
         params: dict[str, Any],
     ) -> None:
         self.name = name
@@ -67,16 +70,16 @@ class Graph:
     def __init__(self, symbols: Symbols | None = None) -> None:
         self.onnx = need_onnx()
         self.symbols = symbols or {}
-        self.nodes: list[Any] = []
-        self.initializers: list[Any] = []
+        self.nodes: list[object] = []
+        self.initializers: list[object] = []
         self.nbytes = 0
         self.taken: set[str] = set()
         # Where a symbol is read: an input and its axis.
         self.where: dict[str, tuple[str, int]] = {}
         # Values that are known while the graph is written.
-        self.known: dict[str, np.ndarray[Any, Any]] = {}
+        self.known: dict[str, NDArray] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-        self._sizes: dict[Any, str] = {}
+        self._sizes: dict[str | tuple[int, ...], str] = {}
         self._count = 0
 
     def name(self, wanted: str) -> str:
@@ -86,7 +89,7 @@ class Graph:
         self.taken.add(wanted)
         return wanted
 
-    def op(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
+    def op(self, operator: str, *inputs: str, outputs: int = 1, **attributes: object) -> Any:
         """Add a node; gives the name of its result, or of each of several."""
         names = [self.name(f"_{self._count + i}") for i in range(outputs)]
         self._count += outputs
@@ -95,7 +98,7 @@ class Graph:
 
     # Constants
 
-    def const(self, value: Any, dtype: str | None = None) -> str:
+    def const(self, value: npt.ArrayLike, dtype: str | None = None) -> str:
         """Give a known array; equal small ones are one."""
         array = np.asarray(value) if dtype is None else _of_dtype(value, dtype)
         small = array.nbytes <= 256
@@ -107,7 +110,7 @@ class Graph:
             self._constants[key] = name
         return name
 
-    def initializer(self, name: str, array: np.ndarray[Any, Any]) -> str:
+    def initializer(self, name: str, array: NDArray) -> str:
         """Put an array into the file under a name."""
         self.nbytes += array.nbytes
         if self.nbytes > LARGEST:
@@ -120,13 +123,13 @@ class Graph:
         self.known[name] = array
         return name
 
-    def number(self, value: Any, dtype: str) -> str:
+    def number(self, value: npt.ArrayLike, dtype: str) -> str:
         """Give a scalar of a dtype."""
         return self.const(value, dtype)
 
     # Sizes
 
-    def length(self, value: Any) -> str:
+    def length(self, value: Length | str) -> str:
         """Give a length as an int64 array of one element; it may be one already."""
         if isinstance(value, str):
             return value
@@ -160,7 +163,7 @@ class Graph:
             total = self.op("Add", total, self.length(offset))
         return total
 
-    def lengths(self, values: Sequence[Any]) -> str:
+    def lengths(self, values: Sequence[Length | str]) -> str:
         """Give several lengths as one array."""
         if not any(isinstance(v, (Size, str)) for v in values):
             return self.const(np.asarray(values, np.int64).reshape(len(values)))
@@ -199,15 +202,17 @@ class Graph:
         """Choose element by element."""
         return str(self.op("Where", cond, x, y))
 
-    def reshape(self, x: str, shape: Sequence[Any]) -> str:
+    def reshape(self, x: str, shape: Sequence[Length | str]) -> str:
         """Bring into a shape."""
         return str(self.op("Reshape", x, self.lengths(shape), allowzero=1))
 
-    def expand(self, x: str, shape: Sequence[Any]) -> str:
+    def expand(self, x: str, shape: Sequence[Length | str]) -> str:
         """Repeat to a shape."""
         return str(self.op("Expand", x, self.lengths(shape)))
 
-    def slice(self, x: str, start: Sequence[Any], len: Sequence[Any], step: Sequence[Any]) -> str:
+    def slice(
+        self, x: str, start: Sequence[Length], len: Sequence[Length], step: Sequence[int]
+    ) -> str:
         """Take a strided region."""
         ends = []
         for a, n, s in zip(start, len, step, strict=True):
@@ -224,19 +229,19 @@ class Graph:
 _len = len
 
 
-def _of_dtype(value: Any, dtype: str) -> np.ndarray[Any, Any]:
+def _of_dtype(value: npt.ArrayLike, dtype: str) -> NDArray:
     if dtype == "bfloat16":
         return np.asarray(value).astype(importlib.import_module("ml_dtypes").bfloat16)
     return np.asarray(value).astype(dtype)
 
 
-def tensor_type(onnx: Any, dtype: str) -> int:
+def tensor_type(onnx: ModuleType, dtype: str) -> int:
     """Give ONNX's number of a dtype."""
     names = {"float32": "FLOAT", "float64": "DOUBLE"}
     return int(getattr(onnx.TensorProto, names.get(dtype, dtype.upper())))
 
 
-def tensor(onnx: Any, array: np.ndarray[Any, Any], name: str) -> Any:
+def tensor(onnx: ModuleType, array: NDArray, name: str) -> object:
     """Give an array as ONNX has it, for every dtype."""
     array = np.asarray(array, order="C")
     data = array if array.dtype.byteorder != ">" else array.astype(array.dtype.newbyteorder("<"))

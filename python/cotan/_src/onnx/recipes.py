@@ -8,7 +8,6 @@ bool; the other dtypes are brought there before.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from cotan._src.onnx.array_ops import ARRAYS, PARAMETRIC
 from cotan._src.onnx.graph import Equation, Graph, Recipe
@@ -226,15 +225,15 @@ class _Math:
         self.g, self.dtype = g, dtype
 
     def __getattr__(self, operator: str) -> Callable[..., str]:
-        def call(*args: Any) -> str:
+        def call(*args: str | float) -> str:
             return str(self.g.op(operator, *map(self.value, args)))
 
         return call
 
-    def value(self, x: Any) -> str:
+    def value(self, x: str | float) -> str:
         return x if isinstance(x, str) else self.g.const(float(x), self.dtype)
 
-    def where(self, cond: str, x: Any, y: Any) -> str:
+    def where(self, cond: str, x: str | float, y: str | float) -> str:
         return self.g.where_(cond, self.value(x), self.value(y))
 
     def log1p(self, x: str) -> str:

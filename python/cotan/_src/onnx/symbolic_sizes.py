@@ -10,7 +10,7 @@ does not fit is refused.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -34,22 +34,22 @@ class Size:
     def __init__(self, values: tuple[int, ...]) -> None:
         self.values = values
 
-    def _with(self, other: Any, operation: Callable[[int, int], int]) -> Any:
+    def _with(self, other: "Length", operation: Callable[[int, int], int]) -> "Length":
         theirs = other.values if isinstance(other, Size) else (other,) * len(self.values)
         return size(operation(a, b) for a, b in zip(self.values, theirs, strict=True))
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: "Length") -> "Length":
         return self._with(other, lambda a, b: a + b)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: "Length") -> "Length":
         return self._with(other, lambda a, b: a - b)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: "Length") -> "Length":
         return self._with(other, lambda a, b: b - a)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: "Length") -> "Length":
         return self._with(other, lambda a, b: a * b)
 
     __rmul__ = __mul__
@@ -76,7 +76,11 @@ class Factor:
         return f"<{', '.join(map(str, self.values))}>"
 
 
-def size(values: Iterable[int]) -> Any:
+#: A length along an axis: a number, or what differs between recordings.
+Length: TypeAlias = int | Size
+
+
+def size(values: Iterable[int]) -> Length:
     """Give an int, or what differs between recordings."""
     values = tuple(values)
     return values[0] if len(set(values)) == 1 else Size(values)
@@ -231,10 +235,10 @@ def _powers(symbols: Sequence[str]) -> Iterator[tuple[tuple[str, int, float], ..
                     yield tuple((name, 0, k) for name in names)
 
 
-def evaluate_power(power: Power, symbols: Symbols) -> Any:
+def evaluate_power(power: Power, symbols: Symbols) -> np.ndarray[Any, Any] | float:
     """Give the values of a power at each recording."""
     factor, parts = power
-    out: Any = factor
+    out: np.ndarray[Any, Any] | float = factor
     for name, shift, k in parts:
         out = out * (np.asarray(symbols[name], float) + shift) ** k
     return out

@@ -11,11 +11,12 @@ import numpy as np
 
 from cotan._src.onnx.array_ops import placed
 from cotan._src.onnx.graph import Equation, Graph, Recipe
+from cotan._src.onnx.symbolic_sizes import Length
 
 FLOATS = {"float32", "float64"}
 
 
-def _widths(p: dict[str, Any]) -> list[Any]:
+def _widths(p: dict[str, Any]) -> list[Length]:
     """Give how far the windows reach along each axis, all of them together."""
     parts = zip(p["size"], p["stride"], p["len"], p["dilation"], strict=True)
     return [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in parts]
@@ -30,7 +31,7 @@ def _spread(g: Graph, e: Equation) -> str:
     return placed(g, e.x[0], wide, start, shape, [1] * lead + p["expansion"], e.source)
 
 
-def _tap(g: Graph, x: str, axis: int, start: int, size: Any, stride: int) -> str:
+def _tap(g: Graph, x: str, axis: int, start: int, size: Length, stride: int) -> str:
     """Give the elements that one tap of all windows reads along an axis."""
     end = start + (size - 1) * stride + 1
     parts = [g.lengths([start]), g.lengths([end])]
@@ -67,7 +68,9 @@ def _window_max(g: Graph, e: Equation) -> str:
 
 def _conv(g: Graph, e: Equation) -> str:
     p = e.params
-    images, (groups, outs, channels, *taps) = e.types[0][1][0], e.types[1][1]
+    images = e.types[0][1][0]
+    kernels: Any = e.types[1][1]
+    groups, outs, channels, *taps = kernels
     x, size = _spread(g, e), p["size"]
     if e.source == "float32" and len(size) <= 3:
         x = g.reshape(x, [images, groups * channels, *_widths(p)])
@@ -76,7 +79,7 @@ def _conv(g: Graph, e: Equation) -> str:
         return g.reshape(g.op("Conv", x, y, **whole), e.shape)
     # Of other dtypes runtimes have no such kernel: a product for each tap.
     total = ""
-    pixels: Any = 1
+    pixels: Length = 1
     for n in size:
         pixels = n * pixels
     for tap in product(*map(range, taps)):

@@ -93,7 +93,7 @@ def select(
     names: list[str],
     owner: list[int],
     paths: list[str],
-    leaves: list[object],
+    leaves: Sequence[object],
     able: list[bool],
 ) -> tuple[list[bool] | None, list[object] | None]:
     """Say for every leaf whether `wrt` asks for it, or give a structure of bools for each argument.
@@ -141,7 +141,7 @@ def _by_name(wrt: dict[Any, object], names: list[str]) -> list[object]:
 
 
 def _asked(
-    wrt: Callable[[str, Any], object], paths: list[str], leaves: list[object], able: list[bool]
+    wrt: Callable[[str, Any], object], paths: list[str], leaves: Sequence[object], able: list[bool]
 ) -> list[bool]:
     found = []
     for path, leaf, can in zip(paths, leaves, able, strict=True):
@@ -191,7 +191,7 @@ def _matching(
     names: list[str],
     owner: list[int],
     paths: list[str],
-    leaves: list[object],
+    leaves: Sequence[object],
     able: list[bool],
 ) -> Iterable[int]:
     """Give the leaves that a position, a name or a pattern stands for."""
