@@ -269,6 +269,7 @@ def rebind_function(function: FunctionType) -> Callable[..., Any]:
         copy.__kwdefaults__ = function.__kwdefaults__
         copy.__qualname__ = function.__qualname__
         copy.__module__ = function.__module__
+        copy.__doc__ = function.__doc__  # libraries add to it
         vars(copy).update({k: v for k, v in vars(function).items() if k != "__wrapped__"})
         _REBOUND[id(function)] = function, copy
         names_of = function.__code__.co_freevars
