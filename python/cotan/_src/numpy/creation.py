@@ -11,7 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
-from cotan._src.numpy.matrix import has_matrices, joined_matrices
+from cotan._src.numpy.matrix import Matrix, has_matrices, joined_matrices
 from cotan._src.rebind.engine import (
     SUBSTITUTES,
     ask_inside_lists,
@@ -325,13 +325,15 @@ class _Joined:
         method: Any = type(original).__getitem__
         self._method = rebind_function(method)
 
-    def __getitem__(self, key: _Key) -> AnyArray:
+    def __getitem__(self, key: _Key) -> AnyArray | Matrix:
         if not self._is_on():
             return self._original[key]
         items = key if isinstance(key, tuple) else (key,)
         contains_array = _core.contains_array(items, {})
         if has_matrices(items, of_numpy=contains_array):
-            result: AnyArray = joined_matrices(lambda key: self._method(self._original, key), key)
+            result: AnyArray | Matrix = joined_matrices(
+                lambda key: self._method(self._original, key), key
+            )
         elif not contains_array:
             result = _core.buffer(self._original[key], ())
         else:

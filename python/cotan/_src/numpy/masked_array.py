@@ -281,13 +281,13 @@ class Masked(_NumPys):  # type: ignore[misc]
     def __getitem__(self, key: object) -> Any:
         return super().__getitem__(to_numpy(data_of(key)))
 
-    def __setitem__(self, key: object, value: object) -> None:
+    def __setitem__(self, key: object, value: ArrayLike) -> None:
         is_masked = isinstance(key, ORIGINAL) and not isinstance(value, ORIGINAL)
-        key = to_numpy(data_of(key))
+        index = to_numpy(data_of(key))
         if is_masked and self._mask is not ma.nomask and not self._hardmask:
-            self.data[key] = value  # which leaves the mask as it is
+            self.data[index] = value  # which leaves the mask as it is
         else:
-            super().__setitem__(key, value)
+            super().__setitem__(index, value)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """Compute with what is beneath the masks, and let the first of those wrap it."""
