@@ -1,8 +1,9 @@
 //! What a pullback holds and why, and what it has not computed.
 
+use super::stretches::{Stretch, stretches};
 use crate::aval::Aval;
-use crate::prim::{Cost, Prim, Site, Var};
-use crate::program::{Eqn, Program};
+use crate::prim::{Prim, Site, Var};
+use crate::program::Program;
 use crate::tape::Array;
 use crate::tape::node::Marks;
 use crate::util::FastMap;
@@ -35,19 +36,6 @@ pub struct Residual {
     pub readers: usize,
     /// The leaves whose cotangents need it.
     pub leaves: Vec<usize>,
-}
-
-/// A stretch of the forward program that could be a checkpoint.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stretch {
-    /// Its first and its last equation.
-    pub ends: [(Var, Prim, Site); 2],
-    /// How many there are.
-    pub equations: usize,
-    /// Bytes of residuals that would not be kept.
-    pub nbytes: usize,
-    /// The part of the forward program's work that would be done again.
-    pub work: f64,
 }
 
 /// What there is to say about a pullback.
@@ -200,175 +188,4 @@ impl Users {
             .map(|(_, &leaf)| leaf)
             .collect()
     }
-}
-
-/// Into how many pieces of about equal work a program is cut.
-const PIECES: u32 = 24;
-/// A checkpoint has at most this part of the work: of more than that it would have to compute as much again
-/// at once as it saves.
-const PART: f64 = 0.34;
-
-fn work(program: &Program, k: usize) -> f64 {
-    let eqn: &Eqn = &program.eqns()[k];
-    let size = |v: Var| program.aval(v).size();
-    let largest = program.args(eqn).iter().map(|&a| size(a)).max();
-    let out = size(program.result(k));
-    let most = out.max(largest.unwrap_or(0)) as f64;
-    match eqn.prim.0.cost {
-        Cost::Free => 0.0,
-        Cost::Cheap => most,
-        Cost::Dear => 20.0 * most,
-        Cost::Heavy => {
-            let inner = program.args(eqn).first();
-            let inner = inner.and_then(|&a| program.aval(a).shape.last().copied());
-            out as f64 * inner.unwrap_or(1) as f64
-        }
-    }
-}
-
-/// The equations in the order in which the function computes them. What only derivatives need follows
-/// what it is made of. Says which are the function's own, too.
-fn in_order(forward: &Program, results: usize) -> (Vec<usize>, Vec<bool>) {
-    let (first, count) = (forward.num_inputs(), forward.eqns().len());
-    let wanted: Vec<bool> = (0..forward.outs().len()).map(|i| i < results).collect();
-    let needed = forward.needed(&wanted);
-    let own: Vec<bool> = (0..count).map(|k| needed[first + k]).collect();
-    let mut home = Vec::with_capacity(count);
-    for (k, eqn) in forward.eqns().iter().enumerate() {
-        let behind = |&a: &Var| (a as usize).checked_sub(first).map(|of| home[of]);
-        let last = forward.args(eqn).iter().filter_map(behind).max();
-        home.push(if own[k] { k } else { last.unwrap_or(0) });
-    }
-    let mut order: Vec<usize> = (0..count).collect();
-    order.sort_by_key(|&k| (home[k], !own[k]));
-    (order, own)
-}
-
-/// Where a checkpoint would free the most. The program is cut where little is alive, and of the stretches
-/// between two cuts those that free the most come first. What a checkpoint needs from before is kept
-/// instead, and so is what comes after it reads.
-fn stretches(forward: &Program, results: usize) -> Vec<Stretch> {
-    let (first, count) = (forward.num_inputs(), forward.eqns().len());
-    let (order, own) = in_order(forward, results);
-    let mut at = vec![0; count];
-    for (i, &k) in order.iter().enumerate() {
-        at[k] = i;
-    }
-    let residuals: Vec<usize> = (forward.outs()[results..].iter())
-        .filter_map(|&v| (v as usize).checked_sub(first))
-        .collect();
-    if residuals.is_empty() {
-        return Vec::new();
-    }
-    let mut is_residual = vec![false; forward.num_vars()];
-    for &v in &forward.outs()[results..] {
-        is_residual[v as usize] = true;
-    }
-    // Behind which position a result is not read any more.
-    let mut last: Vec<usize> = at.clone();
-    for (k, eqn) in forward.eqns().iter().enumerate() {
-        for &a in forward.args(eqn) {
-            if let Some(of) = (a as usize).checked_sub(first) {
-                last[of] = last[of].max(at[k]);
-            }
-        }
-    }
-    for &out in &forward.outs()[..results] {
-        if let Some(of) = (out as usize).checked_sub(first) {
-            last[of] = count;
-        }
-    }
-    let nbytes = |k: usize| forward.aval(forward.result(k)).nbytes();
-    let mut change = vec![0i64; count + 1];
-    let mut done = Vec::with_capacity(count + 1);
-    done.push(0.0);
-    for (i, &k) in order.iter().enumerate() {
-        change[i] += nbytes(k) as i64;
-        change[last[k]] -= nbytes(k) as i64;
-        done.push(done[i] + if own[k] { work(forward, k) } else { 0.0 });
-    }
-    let total = done[count];
-    if total <= 0.0 {
-        return Vec::new();
-    }
-    let cuts = cuts(&change, &done, total);
-    let mut found: Vec<(usize, f64, usize, usize)> = Vec::new();
-    // In which pair of cuts a variable was last counted.
-    let (mut counted, mut pair) = (vec![0u32; forward.num_vars()], 0);
-    for (i, &from) in cuts.iter().enumerate() {
-        for &to in &cuts[i + 1..] {
-            let share = (done[to] - done[from]) / total;
-            if share > PART {
-                break;
-            }
-            let inside = residuals.iter().filter(|&&k| (from..to).contains(&at[k]));
-            let freed: usize = inside.filter(|&&k| last[k] < to).map(|&k| nbytes(k)).sum();
-            let mut needed = 0;
-            pair += 1;
-            for &k in &order[from..to] {
-                for &a in forward.args(&forward.eqns()[k]) {
-                    let before = (a as usize)
-                        .checked_sub(first)
-                        .is_none_or(|of| at[of] < from);
-                    if before
-                        && !is_residual[a as usize]
-                        && forward.literal(a).is_none()
-                        && counted[a as usize] != pair
-                    {
-                        counted[a as usize] = pair;
-                        needed += forward.aval(a).nbytes();
-                    }
-                }
-            }
-            found.push((freed.saturating_sub(needed), share, from, to));
-        }
-    }
-    found.retain(|(freed, ..)| *freed > 0);
-    found.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
-    let mut chosen: Vec<(usize, f64, usize, usize)> = Vec::new();
-    for stretch in found {
-        let apart =
-            |other: &(usize, f64, usize, usize)| stretch.3 <= other.2 || stretch.2 >= other.3;
-        if chosen.len() < 3 && chosen.iter().all(apart) {
-            chosen.push(stretch);
-        }
-    }
-    (chosen.into_iter())
-        .filter_map(|(nbytes, work, from, to)| {
-            let own: Vec<usize> = (order[from..to].iter().copied())
-                .filter(|&k| own[k])
-                .collect();
-            let end = |k: usize| (forward.result(k), forward.eqns()[k].prim, forward.site(k));
-            Some(Stretch {
-                ends: [end(*own.first()?), end(*own.last()?)],
-                equations: own.len(),
-                nbytes,
-                work,
-            })
-        })
-        .collect()
-}
-
-/// Where to cut, in numbers of equations before: in each of some pieces of about equal work where the
-/// least is alive. `change` says how many bytes more are alive behind each position, `done` the work up to
-/// each one.
-fn cuts(change: &[i64], done: &[f64], total: f64) -> Vec<usize> {
-    let count = done.len() - 1;
-    let mut cuts = vec![0];
-    let (mut alive, mut piece, mut best) = (0, 1, None::<(i64, usize)>);
-    for i in 0..count {
-        alive += change[i];
-        if best.is_none_or(|(least, _)| alive <= least) {
-            best = Some((alive, i + 1));
-        }
-        if done[i + 1] >= total * f64::from(piece) / f64::from(PIECES) {
-            cuts.extend(best.take().map(|(_, cut)| cut));
-            while piece <= PIECES && done[i + 1] >= total * f64::from(piece) / f64::from(PIECES) {
-                piece += 1;
-            }
-        }
-    }
-    cuts.push(count);
-    cuts.dedup();
-    cuts
 }

@@ -8,6 +8,7 @@ use super::fields::Fields;
 use super::{Kind, Saved, VERSION, damaged, program, source_lines};
 use crate::error::{Error, Result};
 use crate::kernels::{ALIGN, Storage, Value};
+use crate::program::Program;
 
 /// A byte that is no text, the name, and a line's end that is damaged where files are taken for text.
 const MAGIC: [u8; 8] = *b"\x89COTAN\r\n";
@@ -255,107 +256,29 @@ impl Saved {
     fn decode(
         header: &Header,
         head: &[u8],
-        mut supply: impl FnMut(&Entry, u64) -> Result<(Arc<Storage>, usize)>,
+        supply: impl FnMut(&Entry, u64) -> Result<(Arc<Storage>, usize)>,
     ) -> Result<Saved> {
-        if head.len() as u64 != header.head {
-            return Err(damaged("its head is incomplete"));
-        }
-        let mut end = HEADER + LINE * header.sections;
-        let directory = &head[HEADER..end];
-        if crc32fast::hash(directory) != header.directory {
-            return Err(damaged("the directory is not what was written"));
-        }
-        let mut fields = Fields::new("the directory", directory);
-        let mut sections: Vec<([u8; 4], &[u8])> = Vec::new();
-        for _ in 0..header.sections {
-            let mut tag = [0; 4];
-            tag.copy_from_slice(fields.bytes(4)?);
-            let (checksum, offset, length) = (fields.u32()?, fields.size()?, fields.size()?);
-            let section = offset.checked_add(length).and_then(|e| head.get(offset..e));
-            let section = section.filter(|_| Some(offset as u64) == aligned(end as u64));
-            let name = String::from_utf8_lossy(&tag);
-            let section = section.ok_or_else(|| {
-                damaged(format_args!("the section {name:?} is not where it belongs"))
-            })?;
-            zeros(&head[end..offset])?;
-            if crc32fast::hash(section) != checksum {
-                return Err(damaged(format_args!(
-                    "the section {name:?} is not what was written"
-                )));
-            }
-            if sections.iter().any(|(t, _)| *t == tag) {
-                return Err(damaged(format_args!("there are two sections {name:?}")));
-            }
-            sections.push((tag, section));
-            end = offset + length;
-        }
-        if end != head.len() {
-            return Err(damaged("something follows its sections"));
-        }
-        let own = |tag: [u8; 4]| {
-            let found = sections
-                .iter()
-                .find(|(t, _)| *t == tag)
-                .map(|(_, bytes)| *bytes);
-            let name = String::from_utf8_lossy(&tag).into_owned();
-            found.ok_or_else(|| damaged(format_args!("the section {name:?} is missing")))
-        };
-        let writer = String::from_utf8_lossy(own(OWN[0])?).into_owned();
-        let mut program = program::decode(own(OWN[1])?, &writer)?;
-        if let Some((_, bytes)) = sections.iter().find(|(tag, _)| *tag == OWN[3]) {
+        let sections = Sections::read(header, head)?;
+        let writer = String::from_utf8_lossy(sections.get(OWN[0])?).into_owned();
+        let mut program = program::decode(sections.get(OWN[1])?, &writer)?;
+        if let Some(bytes) = sections.find(OWN[3]) {
             source_lines::decode(bytes, &mut program)?;
         }
-        let mut table = Table::decode(own(OWN[2])?)?;
+        let mut table = Table::decode(sections.get(OWN[2])?)?;
         let offsets: Vec<u64> = table.entries.iter().map(|e| e.offset).collect();
         let file = table.place(header.head)?;
         if file != header.file || table.entries.iter().map(|e| e.offset).ne(offsets) {
             return Err(damaged("its arrays are not where they belong"));
         }
-        let inputs = program.num_inputs();
-        let first = inputs.checked_sub(table.uses.len());
-        let first = first.ok_or_else(|| damaged("there are more values than inputs"))?;
-        for (i, &entry) in table.uses.iter().enumerate() {
-            let (entry, aval) = (
-                &table.entries[entry as usize],
-                program.aval((first + i) as u32),
-            );
-            let mut shape = vec![0; entry.lanes.len()];
-            for lane in &entry.lanes {
-                // Which axes there are is checked when the array is made.
-                if let Some(n) = shape.get_mut(lane.axis) {
-                    *n = lane.len;
-                }
-            }
-            if entry.dtype != aval.dtype || shape != aval.shape.as_slice() {
-                return Err(damaged(format_args!(
-                    "the value of input {} is not {aval}",
-                    first + i
-                )));
-            }
-        }
-        let mut made = Vec::with_capacity(table.entries.len());
-        let mut at = header.head;
-        for entry in &table.entries {
-            let (storage, offset) = supply(entry, at)?;
-            made.push(Value::from_stored(
-                entry.dtype,
-                &entry.lanes,
-                &storage,
-                offset,
-            )?);
-            at = entry.offset + entry.bytes as u64;
-        }
-        let arrays = table
-            .uses
-            .iter()
-            .map(|&e| made[e as usize].clone())
-            .collect();
-        let others = sections.iter().filter(|(tag, _)| !OWN.contains(tag));
+        expect_inputs(&table, &program)?;
+        let values = supplied(&table, header.head, supply)?;
+        let arrays = table.uses.iter().map(|&e| values[e as usize].clone());
+        let others = sections.0.iter().filter(|(tag, _)| !OWN.contains(tag));
         Ok(Saved {
             kind: header.kind,
             writer,
             program,
-            arrays,
+            arrays: arrays.collect(),
             sections: others.map(|(tag, bytes)| (*tag, bytes.to_vec())).collect(),
         })
     }
@@ -407,6 +330,103 @@ impl Entry {
             self.dtype.numpy_name()
         )))
     }
+}
+
+/// The sections of a head, in its order.
+struct Sections<'a>(Vec<([u8; 4], &'a [u8])>);
+
+impl<'a> Sections<'a> {
+    /// Reads the directory; each section is where it belongs, once, and what was written.
+    fn read(header: &Header, head: &'a [u8]) -> Result<Sections<'a>> {
+        if head.len() as u64 != header.head {
+            return Err(damaged("its head is incomplete"));
+        }
+        let mut end = HEADER + LINE * header.sections;
+        let directory = &head[HEADER..end];
+        if crc32fast::hash(directory) != header.directory {
+            return Err(damaged("the directory is not what was written"));
+        }
+        let mut fields = Fields::new("the directory", directory);
+        let mut sections = Sections(Vec::new());
+        for _ in 0..header.sections {
+            let mut tag = [0; 4];
+            tag.copy_from_slice(fields.bytes(4)?);
+            let (checksum, offset, length) = (fields.u32()?, fields.size()?, fields.size()?);
+            let section = offset.checked_add(length).and_then(|e| head.get(offset..e));
+            let section = section.filter(|_| Some(offset as u64) == aligned(end as u64));
+            let name = String::from_utf8_lossy(&tag);
+            let section = section.ok_or_else(|| {
+                damaged(format_args!("the section {name:?} is not where it belongs"))
+            })?;
+            zeros(&head[end..offset])?;
+            if crc32fast::hash(section) != checksum {
+                return Err(damaged(format_args!(
+                    "the section {name:?} is not what was written"
+                )));
+            }
+            if sections.find(tag).is_some() {
+                return Err(damaged(format_args!("there are two sections {name:?}")));
+            }
+            sections.0.push((tag, section));
+            end = offset + length;
+        }
+        if end != head.len() {
+            return Err(damaged("something follows its sections"));
+        }
+        Ok(sections)
+    }
+
+    fn find(&self, tag: [u8; 4]) -> Option<&'a [u8]> {
+        let found = self.0.iter().find(|(t, _)| *t == tag);
+        found.map(|(_, bytes)| *bytes)
+    }
+
+    /// One that has to be there.
+    fn get(&self, tag: [u8; 4]) -> Result<&'a [u8]> {
+        let name = String::from_utf8_lossy(&tag);
+        (self.find(tag)).ok_or_else(|| damaged(format_args!("the section {name:?} is missing")))
+    }
+}
+
+/// Refuses arrays that are not what the last inputs of the program are.
+fn expect_inputs(table: &Table, program: &Program) -> Result<()> {
+    let first = program.num_inputs().checked_sub(table.uses.len());
+    let first = first.ok_or_else(|| damaged("there are more values than inputs"))?;
+    for (i, &entry) in table.uses.iter().enumerate() {
+        let entry = &table.entries[entry as usize];
+        let aval = program.aval((first + i) as u32);
+        let mut shape = vec![0; entry.lanes.len()];
+        for lane in &entry.lanes {
+            // Which axes there are is checked when the array is made.
+            if let Some(n) = shape.get_mut(lane.axis) {
+                *n = lane.len;
+            }
+        }
+        if entry.dtype != aval.dtype || shape != aval.shape.as_slice() {
+            return Err(damaged(format_args!(
+                "the value of input {} is not {aval}",
+                first + i
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The arrays, as they are supplied, of a file whose head is so long.
+fn supplied(
+    table: &Table,
+    head: u64,
+    mut supply: impl FnMut(&Entry, u64) -> Result<(Arc<Storage>, usize)>,
+) -> Result<Vec<Value>> {
+    let mut values = Vec::with_capacity(table.entries.len());
+    let mut at = head;
+    for entry in &table.entries {
+        let (storage, offset) = supply(entry, at)?;
+        let (dtype, lanes) = (entry.dtype, &entry.lanes);
+        values.push(Value::from_stored(dtype, lanes, &storage, offset)?);
+        at = entry.offset + entry.bytes as u64;
+    }
+    Ok(values)
 }
 
 /// Appends the next so many bytes.

@@ -6,6 +6,7 @@
 //! Rules emit primitives through [`V`]; they never accumulate, un-broadcast, cast or look at values:
 //! the drivers in `transform` do.
 
+mod attributes;
 mod batch;
 mod infer;
 mod literal;

@@ -43,6 +43,19 @@ struct Planner<'p> {
     calls: Calls,
 }
 
+/// The kernel of a group while it is written.
+struct GroupCode {
+    /// Which group.
+    g: usize,
+    /// Whether its tiles are whole rows.
+    has_rows: bool,
+    fused: FusedBuilder,
+    inputs: SmallVec<[Slot; 4]>,
+    outputs: SmallVec<[(Slot, Aval); 2]>,
+    /// Reductions that it cannot do.
+    refused: Vec<usize>,
+}
+
 const NO_SLOT: Slot = Slot::MAX;
 
 impl<'p> Planner<'p> {
@@ -274,121 +287,158 @@ impl<'p> Planner<'p> {
             .push(Step::new(work, ops::MATMUL, inputs, outputs, cost));
     }
 
+    /// One fused kernel for a group.
     fn group(&mut self, g: usize, read_outside: &[bool]) -> Result<()> {
-        let program = self.program;
         let group = &self.fusion.groups[g];
-        let row_of = |v: Var| self.fusion.row_inside(program, g as u32, v);
-        // Tiles of whole rows only where the result of a reduction is read again.
+        let mut code = self.group_code(g);
+        for &k in &group.eqns {
+            self.progress.count()?;
+            self.group_equation(&mut code, k, read_outside)?;
+        }
+        self.sources_of_refused(&mut code);
+        if !code.outputs.is_empty() {
+            let fused = code.fused.finish();
+            let cost = fused.cost();
+            let first = self.program.eqns()[group.eqns[0]].prim;
+            let in_place = code.outputs.len() == 1 && code.outputs[0].1.shape == group.shape;
+            let work = Work::Fused(Box::new(fused));
+            self.steps.push(Step {
+                in_place,
+                ..Step::new(work, first, code.inputs, code.outputs, cost)
+            });
+        }
+        for k in code.refused {
+            self.single(k);
+        }
+        Ok(())
+    }
+
+    /// The kernel of a group without equations: over tiles of whole rows only where the result of a reduction
+    /// is read again.
+    fn group_code(&self, g: usize) -> GroupCode {
+        let (program, fusion) = (self.program, self.fusion);
+        let group = &fusion.groups[g];
         let again = (group.eqns.iter()).find_map(|&k| {
             let eqn = &program.eqns()[k];
             let mut args = program.args(eqn).iter();
-            args.find_map(|&a| row_of(a).filter(|_| eqn.prim.is_elementwise()))
+            args.find_map(|&a| {
+                let row = fusion.row_inside(program, g as u32, a);
+                row.filter(|_| eqn.prim.is_elementwise())
+            })
         });
-        let row = again.and_then(|v| self.fusion.rows.of(v));
-        let mut fused = match row {
-            Some(row) => FusedBuilder::with_rows(&group.shape, self.fusion.rows.space(row).1),
-            None => FusedBuilder::new(&group.shape),
-        };
-        let mut inputs: SmallVec<[Slot; 4]> = SmallVec::new();
-        let mut outputs: SmallVec<[(Slot, Aval); 2]> = SmallVec::new();
-        let mut refused: Vec<usize> = Vec::new();
-        for &k in &group.eqns {
-            self.progress.count()?;
-            let eqn = &program.eqns()[k];
-            let out = program.result(k);
-            let is_row = row.is_some() && self.fusion.rows.of(out).is_some();
-            let mut args: SmallVec<[Reg; 4]> = SmallVec::new();
-            for &a in program.args(eqn) {
-                let inside = row_of(a).filter(|_| eqn.prim.is_elementwise());
-                // The operand of a reduction is the space; what is elementwise is like its operands.
-                let by_row = is_row && eqn.prim.is_elementwise();
-                let var = inside.unwrap_or(a) as usize;
-                let regs = if by_row { &self.row_regs } else { &self.regs };
-                if let Some((_, reg)) = regs[var].filter(|(of, _)| *of == g) {
-                    args.push(reg);
-                    continue;
-                }
-                let repeated = inside
-                    .and_then(|root| self.row_regs[root as usize])
-                    .filter(|(of, _)| *of == g);
-                let reg = if let Some((_, reg)) = repeated {
-                    fused.expand(reg)
-                } else {
-                    let aval = program.aval(a);
-                    let slot = self.slot(a);
-                    inputs.push(slot);
-                    if by_row {
-                        fused.row_input(aval.dtype, &program.aval(out).shape)
-                    } else if aval.size() == 1 {
-                        fused.number(aval.dtype)
-                    } else {
-                        fused.input(aval.dtype)
-                    }
-                };
-                let regs = if by_row {
-                    &mut self.row_regs
-                } else {
-                    &mut self.regs
-                };
-                regs[var] = Some((g, reg));
-                args.push(reg);
-            }
-            let reg = match (eqn.prim.lane(), eqn.prim.kernel_ref()) {
-                (Some(lane), _) => fused.op(lane, &args)?,
-                (None, Some(Kernel::Cast)) => fused.cast(args[0], program.aval(out).dtype),
-                (None, Some(Kernel::Reduce(op))) if is_row => fused.fold_rows(*op, args[0])?,
-                (None, Some(Kernel::Reduce(op))) => {
-                    if fused.reduce(*op, args[0], program.params(eqn).axes()) {
-                        outputs.push((self.slot(out), program.aval(out).clone()));
-                    } else {
-                        refused.push(k);
-                    }
-                    continue;
-                }
-                _ => unreachable!("only elementwise equations and reductions form groups"),
-            };
-            let regs = if is_row {
-                &mut self.row_regs
-            } else {
-                &mut self.regs
-            };
-            regs[out as usize] = Some((g, reg));
-            if read_outside[out as usize] {
-                fused.output(reg);
-                outputs.push((self.slot(out), program.aval(out).clone()));
-            }
+        let row = again.and_then(|v| fusion.rows.of(v));
+        GroupCode {
+            g,
+            has_rows: row.is_some(),
+            fused: match row {
+                Some(row) => FusedBuilder::with_rows(&group.shape, fusion.rows.space(row).1),
+                None => FusedBuilder::new(&group.shape),
+            },
+            inputs: SmallVec::new(),
+            outputs: SmallVec::new(),
+            refused: Vec::new(),
         }
-        // What a refused reduction reads must be in memory: one more output, if it is made here.
-        for &k in &refused {
+    }
+
+    /// Adds an equation to the kernel of its group.
+    fn group_equation(
+        &mut self,
+        code: &mut GroupCode,
+        k: usize,
+        read_outside: &[bool],
+    ) -> Result<()> {
+        let program = self.program;
+        let eqn = &program.eqns()[k];
+        let out = program.result(k);
+        let is_row = code.has_rows && self.fusion.rows.of(out).is_some();
+        let mut args: SmallVec<[Reg; 4]> = SmallVec::new();
+        for &a in program.args(eqn) {
+            args.push(self.operand(code, k, a, is_row));
+        }
+        let reg = match (eqn.prim.lane(), eqn.prim.kernel_ref()) {
+            (Some(lane), _) => code.fused.op(lane, &args)?,
+            (None, Some(Kernel::Cast)) => code.fused.cast(args[0], program.aval(out).dtype),
+            (None, Some(Kernel::Reduce(op))) if is_row => code.fused.fold_rows(*op, args[0])?,
+            (None, Some(Kernel::Reduce(op))) => {
+                if (code.fused).reduce(*op, args[0], program.params(eqn).axes()) {
+                    let output = (self.slot(out), program.aval(out).clone());
+                    code.outputs.push(output);
+                } else {
+                    code.refused.push(k);
+                }
+                return Ok(());
+            }
+            _ => unreachable!("only elementwise equations and reductions form groups"),
+        };
+        self.registers(is_row)[out as usize] = Some((code.g, reg));
+        if read_outside[out as usize] {
+            code.fused.output(reg);
+            let output = (self.slot(out), program.aval(out).clone());
+            code.outputs.push(output);
+        }
+        Ok(())
+    }
+
+    /// The register of an argument of an equation: one that the group has already, or that of a new input.
+    fn operand(&mut self, code: &mut GroupCode, k: usize, arg: Var, is_row: bool) -> Reg {
+        let (program, g) = (self.program, code.g);
+        let is_elementwise = program.eqns()[k].prim.is_elementwise();
+        let inside = self.fusion.row_inside(program, g as u32, arg);
+        let inside = inside.filter(|_| is_elementwise);
+        // The operand of a reduction is the space; what is elementwise is like its operands.
+        let by_row = is_row && is_elementwise;
+        let var = inside.unwrap_or(arg) as usize;
+        if let Some((_, reg)) = self.registers(by_row)[var].filter(|(of, _)| *of == g) {
+            return reg;
+        }
+        let repeated = inside
+            .and_then(|root| self.row_regs[root as usize])
+            .filter(|(of, _)| *of == g);
+        let reg = if let Some((_, reg)) = repeated {
+            code.fused.expand(reg)
+        } else {
+            let aval = program.aval(arg);
+            code.inputs.push(self.slot(arg));
+            if by_row {
+                let shape = &program.aval(program.result(k)).shape;
+                code.fused.row_input(aval.dtype, shape)
+            } else if aval.size() == 1 {
+                code.fused.number(aval.dtype)
+            } else {
+                code.fused.input(aval.dtype)
+            }
+        };
+        self.registers(by_row)[var] = Some((g, reg));
+        reg
+    }
+
+    /// Registers with one element for each row, or those with all elements.
+    fn registers(&mut self, by_row: bool) -> &mut Vec<Option<(usize, Reg)>> {
+        if by_row {
+            &mut self.row_regs
+        } else {
+            &mut self.regs
+        }
+    }
+
+    /// What a refused reduction reads must be in memory: one more output, if it is made here.
+    fn sources_of_refused(&mut self, code: &mut GroupCode) {
+        let program = self.program;
+        for &k in &code.refused {
             let source = program.args(&program.eqns()[k])[0];
             let slot = self.slot(source);
             let made_here = program
                 .definition(source)
                 .is_some_and(|e| e.prim.is_elementwise())
-                && !inputs.contains(&slot);
+                && !code.inputs.contains(&slot);
             if let Some((_, reg)) = self.regs[source as usize]
                 && made_here
-                && !outputs.iter().any(|(s, _)| *s == slot)
+                && !code.outputs.iter().any(|(s, _)| *s == slot)
             {
-                fused.output(reg);
-                outputs.push((slot, program.aval(source).clone()));
+                code.fused.output(reg);
+                code.outputs.push((slot, program.aval(source).clone()));
             }
         }
-        if !outputs.is_empty() {
-            let fused = fused.finish();
-            let cost = fused.cost();
-            let first = program.eqns()[group.eqns[0]].prim;
-            let in_place = outputs.len() == 1 && outputs[0].1.shape == group.shape;
-            let work = Work::Fused(Box::new(fused));
-            self.steps.push(Step {
-                in_place,
-                ..Step::new(work, first, inputs, outputs, cost)
-            });
-        }
-        for k in refused {
-            self.single(k);
-        }
-        Ok(())
     }
 
     /// Fills in where buffers die.

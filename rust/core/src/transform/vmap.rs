@@ -14,119 +14,176 @@ use crate::program::{Builder, Program, Splice};
 /// which the examples lie. Inputs that are not marked are the same for all of them.
 pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program> {
     let builder = Builder::new();
-    let mut map: Vec<Var> = vec![Var::MAX; program.num_vars()];
-    let mut varies = vec![false; program.num_vars()];
-    for (i, name) in program.inputs.iter().enumerate() {
-        let aval = program.aval(i as Var);
-        map[i] = if batched[i] {
-            builder.input(name, &with_batch(aval, size))
-        } else {
-            builder.input(name, aval)
-        };
-        varies[i] = batched[i];
-    }
-    let calls = program.calls();
-    for (k, eqn) in program.eqns.iter().enumerate() {
-        let out = program.result(k);
-        if map[out as usize] != Var::MAX {
-            // Written together with an earlier output of its call.
-            continue;
-        }
-        builder.at(program.site(k));
-        let (args, params) = (program.args(eqn), program.params(eqn));
-        let x: SmallVec<[V<'_>; 4]> = (args.iter())
-            .map(|&a| builder.value(map[a as usize]))
-            .collect();
-        let is_batched: SmallVec<[bool; 4]> = args.iter().map(|&a| varies[a as usize]).collect();
-        if !is_batched.contains(&true) {
-            map[out as usize] = if let Params::Literal { dtype, value } = params {
-                builder.complex_literal(*dtype, *value)
+    let mut pass = Pass {
+        program,
+        builder: &builder,
+        size,
+        map: vec![Var::MAX; program.num_vars()],
+        varies: vec![false; program.num_vars()],
+    };
+    pass.inputs(batched);
+    pass.equations()?;
+    let outs = pass.outputs();
+    let mut mapped = builder.finish(outs)?;
+    mapped.outputs.clone_from(&program.outputs);
+    mapped.debug_verify();
+    Ok(mapped)
+}
+
+/// A program that is being mapped.
+struct Pass<'p, 'e> {
+    program: &'p Program,
+    builder: &'e Builder,
+    size: usize,
+    /// For each variable the one that it has become.
+    map: Vec<Var>,
+    /// Whether that has an axis of examples.
+    varies: Vec<bool>,
+}
+
+impl<'e> Pass<'_, 'e> {
+    fn inputs(&mut self, batched: &[bool]) {
+        for (i, name) in self.program.inputs.iter().enumerate() {
+            let aval = self.program.aval(i as Var);
+            self.map[i] = if batched[i] {
+                self.builder.input(name, &with_batch(aval, self.size))
             } else {
-                let args: SmallVec<[Var; 4]> = x.iter().map(|v| v.var()).collect();
-                builder.push_inferred(eqn.prim, params.clone(), &args, program.aval(out))
+                self.builder.input(name, aval)
             };
-            continue;
+            self.varies[i] = batched[i];
         }
-        match params {
-            Params::Custom { rule, .. } if rule.is_elementwise() => {
-                let rule = rule.again();
-                for &(k, output) in calls.members(k) {
-                    let rule = Arc::clone(&rule);
-                    let out = program.result(k);
-                    let batch = Batch {
-                        x: &x,
-                        batched: &is_batched,
-                        size,
-                        prim: eqn.prim,
-                        params: &Params::Custom { rule, output },
-                        out: program.aval(out),
-                    };
-                    map[out as usize] = batch.aligned().var();
-                    varies[out as usize] = true;
-                }
+    }
+
+    fn equations(&mut self) -> Result<()> {
+        let program = self.program;
+        let calls = program.calls();
+        for (k, eqn) in program.eqns.iter().enumerate() {
+            if self.map[program.result(k) as usize] != Var::MAX {
+                // Written together with an earlier output of its call.
                 continue;
             }
-            Params::Custom { rule, .. } => {
-                if let Some(name) = rule.single_call() {
-                    return Err(called_back(&name));
+            self.builder.at(program.site(k));
+            let args = program.args(eqn);
+            let x: SmallVec<[V<'e>; 4]> = (args.iter())
+                .map(|&a| self.builder.value(self.map[a as usize]))
+                .collect();
+            let batched: SmallVec<[bool; 4]> =
+                (args.iter()).map(|&a| self.varies[a as usize]).collect();
+            match program.params(eqn) {
+                _ if !batched.contains(&true) => self.shared(k, &x),
+                Params::Custom { rule, .. } => self.custom(rule, calls.members(k), &x, &batched)?,
+                Params::Host { call, .. } => return Err(called_back(call.name())),
+                params => {
+                    let mapped = self.mapped(k, params, &x, &batched)?;
+                    self.set(k, mapped);
                 }
-                let rule: Arc<dyn Custom> = Arc::new(Many {
-                    rule: Arc::clone(rule),
-                    batched: is_batched.to_vec(),
-                    size,
-                });
-                for &(k, output) in calls.members(k) {
-                    let rule = Arc::clone(&rule);
-                    let params = Params::Custom { rule, output };
-                    let out = program.result(k) as usize;
-                    map[out] = x[0].apply(ops::CUSTOM, params, &x[1..]).var();
-                    varies[out] = true;
-                }
-                continue;
             }
-            Params::Host { call, .. } => {
-                return Err(called_back(call.name()));
-            }
-            _ => {}
         }
-        let batch = Batch {
-            x: &x,
-            batched: &is_batched,
-            size,
-            prim: eqn.prim,
-            params,
-            out: program.aval(out),
+        Ok(())
+    }
+
+    /// The result of an equation, which differs between examples.
+    fn set(&mut self, k: usize, mapped: V<'e>) {
+        let out = self.program.result(k) as usize;
+        self.map[out] = mapped.var();
+        self.varies[out] = true;
+    }
+
+    /// An equation that is the same for all examples.
+    fn shared(&mut self, k: usize, x: &[V<'e>]) {
+        let (program, out) = (self.program, self.program.result(k));
+        let eqn = &program.eqns[k];
+        self.map[out as usize] = if let Params::Literal { dtype, value } = program.params(eqn) {
+            self.builder.complex_literal(*dtype, *value)
+        } else {
+            let args: SmallVec<[Var; 4]> = x.iter().map(|v| v.var()).collect();
+            let params = program.params(eqn).clone();
+            (self.builder).push_inferred(eqn.prim, params, &args, program.aval(out))
         };
-        map[out as usize] = match &eqn.prim.0.class {
+    }
+
+    /// All outputs of a call of a function with a rule of its own: the equations of these numbers.
+    fn custom(
+        &mut self,
+        rule: &Arc<dyn Custom>,
+        members: &[(usize, usize)],
+        x: &[V<'e>],
+        batched: &[bool],
+    ) -> Result<()> {
+        if rule.is_elementwise() {
+            let rule = rule.again();
+            for &(k, output) in members {
+                let rule = Arc::clone(&rule);
+                let batch = self
+                    .batch(k, &Params::Custom { rule, output }, x, batched)
+                    .aligned();
+                self.set(k, batch);
+            }
+            return Ok(());
+        }
+        if let Some(name) = rule.single_call() {
+            return Err(called_back(&name));
+        }
+        let rule: Arc<dyn Custom> = Arc::new(Many {
+            rule: Arc::clone(rule),
+            batched: batched.to_vec(),
+            size: self.size,
+        });
+        for &(k, output) in members {
+            let rule = Arc::clone(&rule);
+            let params = Params::Custom { rule, output };
+            self.set(k, x[0].apply(ops::CUSTOM, params, &x[1..]));
+        }
+        Ok(())
+    }
+
+    /// An equation of a primitive for all examples, as the primitive says.
+    fn mapped(&self, k: usize, params: &Params, x: &[V<'e>], batched: &[bool]) -> Result<V<'e>> {
+        let batch = self.batch(k, params, x, batched);
+        Ok(match &batch.prim.0.class {
             Class::Elementwise { .. } => batch.aligned(),
             Class::Linear { batching, .. } | Class::General { batching, .. } => match batching {
                 Batching::Aligned => batch.aligned(),
                 Batching::Leading => batch.leading(),
                 Batching::Rule(rule) => rule(&batch),
                 Batching::None(reason) => {
-                    let name = eqn.prim.name();
+                    let name = batch.prim.name();
                     return Err(Error::Program(format!("vmap: {name}: {reason}")));
                 }
             },
-        }
-        .var();
-        varies[out as usize] = true;
-    }
-    let outs = (program.outs.iter())
-        .map(|&out| {
-            let v = builder.value(map[out as usize]);
-            if varies[out as usize] {
-                v.var()
-            } else {
-                v.broadcast_to(&with_batch(program.aval(out), size).shape)
-                    .var()
-            }
         })
-        .collect();
-    let mut mapped = builder.finish(outs)?;
-    mapped.outputs.clone_from(&program.outputs);
-    mapped.debug_verify();
-    Ok(mapped)
+    }
+
+    fn batch<'a>(
+        &'a self,
+        k: usize,
+        params: &'a Params,
+        x: &'a [V<'e>],
+        batched: &'a [bool],
+    ) -> Batch<'a, 'e> {
+        Batch {
+            x,
+            batched,
+            size: self.size,
+            prim: self.program.eqns[k].prim,
+            params,
+            out: self.program.aval(self.program.result(k)),
+        }
+    }
+
+    /// The outputs, those that are the same for all examples repeated.
+    fn outputs(&self) -> Vec<Var> {
+        (self.program.outs.iter())
+            .map(|&out| {
+                let v = self.builder.value(self.map[out as usize]);
+                if self.varies[out as usize] {
+                    return v.var();
+                }
+                let aval = with_batch(self.program.aval(out), self.size);
+                v.broadcast_to(&aval.shape).var()
+            })
+            .collect()
+    }
 }
 
 fn called_back(name: &str) -> Error {

@@ -18,7 +18,7 @@ use crate::runtime::recording_state::Mapping;
 use crate::runtime::recording_state::Tracing;
 use crate::transforms::run::Nested;
 use crate::tree::flatten::{Flattener, Position};
-use crate::tree::treedef::{Kind, Tree, present};
+use crate::tree::treedef::{Kind, Leaf, Tree, present};
 
 exports!(call_vmap);
 
@@ -54,8 +54,34 @@ pub fn call_vmap<'py>(
         });
     }
     let leaves = flattener.leaves;
+    let size = num_examples(&leaves)?;
+    let recording = Recording::new();
+    let examples: Vec<Array> = (leaves.iter())
+        .map(|leaf| {
+            let aval = leaf.array.aval();
+            recording.placeholder(&Aval::new(aval.dtype, &aval.shape[1..]))
+        })
+        .collect();
+    let (tree, results) = call_on_example(py, f, given, &examples)?;
+    let results: Vec<&Array> = results.iter().collect();
+    let (program, shared) = autodiff::trace(&recording, &results, &examples).or_raise()?;
+    drop(recording);
+    let mut marks = vec![true; examples.len()];
+    marks.resize(program.num_inputs(), false);
+    let mapped = vmap(&program, &marks, size).or_raise()?;
+    let lazy = (leaves.iter()).any(|leaf| matches!(leaf.kind, Kind::Array(_)));
+    let inputs: Vec<Array> = (leaves.into_iter().map(|leaf| leaf.array))
+        .chain(shared)
+        .collect();
+    let outs = Array::call(&mapped.into(), &inputs);
+    let objects = handed_out(py, &outs, lazy)?;
+    tree.build(py, &objects)
+}
+
+/// How many examples there are: as many along the first axis of each leaf.
+fn num_examples(leaves: &[Leaf]) -> PyResult<usize> {
     let mut size: Option<(usize, &str)> = None;
-    for leaf in &leaves {
+    for leaf in leaves {
         let Some(&length) = leaf.array.shape().first() else {
             return Err(PyValueError::new_err(format!(
                 "vmap: {} is a number and has no axis of examples; hold it out of the batch with \
@@ -73,70 +99,61 @@ pub fn call_vmap<'py>(
             _ => size = Some((length, &leaf.path)),
         }
     }
-    let Some((size, _)) = size else {
-        return Err(PyValueError::new_err(
+    let size = size.map(|(size, _)| size);
+    size.ok_or_else(|| {
+        PyValueError::new_err(
             "vmap: no argument is an array with an axis of examples; call the function without vmap, or \
              change in_axes",
-        ));
-    };
+        )
+    })
+}
 
-    let recording = Recording::new();
-    let examples: Vec<Array> = (leaves.iter())
-        .map(|leaf| {
-            let aval = leaf.array.aval();
-            recording.placeholder(&Aval::new(aval.dtype, &aval.shape[1..]))
-        })
-        .collect();
-    let objects: Vec<Bound<'py, PyAny>> = (examples.iter())
+/// Calls the function on one example, which nobody knows the values of; gives its results, taken apart.
+fn call_on_example(
+    py: Python<'_>,
+    f: &Bound<'_, PyAny>,
+    given: Vec<Given<'_>>,
+    examples: &[Array],
+) -> PyResult<(Tree, Vec<Array>)> {
+    let objects: Vec<Bound<'_, PyAny>> = (examples.iter())
         .map(|example| wrap_result(py, example.clone()))
         .collect::<PyResult<_>>()?;
-    let one: Vec<Bound<'py, PyAny>> = (given.into_iter())
+    let args: Vec<Bound<'_, PyAny>> = (given.into_iter())
         .map(|given| match given {
             Given::Shared(object) => Ok(object),
             Given::Batch(tree) => tree.build(py, &objects),
         })
         .collect::<PyResult<_>>()?;
-    let (tree, found) = {
-        let _recording = Nested::enter(f, false)?;
-        // Indices are variables too.
-        let _marks = (Tracing::enter(), Mapping::enter());
-        let y = f
-            .call1(PyTuple::new(py, one)?)
-            .map_err(|error| looked_at(py, error))?;
-        if let Some(message) = Mapping::take_looked() {
-            return Err(looked_at(py, PyValueError::new_err(message)));
-        }
-        let mut results = Flattener::new(Borrow::Copy, false, false);
-        let tree = results.flatten(&y, Position::Direct, true, "")?;
-        let found: Vec<Array> = results.leaves.into_iter().map(|leaf| leaf.array).collect();
-        (tree, found)
-    };
-    let (program, shared) =
-        autodiff::trace(&recording, &found.iter().collect::<Vec<_>>(), &examples).or_raise()?;
-    drop(recording);
-    let mut marks = vec![true; examples.len()];
-    marks.resize(program.num_inputs(), false);
-    let mapped = vmap(&program, &marks, size).or_raise()?;
-    let is_array = |kind: Kind| matches!(kind, Kind::Array(_));
-    let lazy = leaves.iter().any(|leaf| is_array(leaf.kind));
-    let inputs: Vec<Array> = (leaves.into_iter().map(|leaf| leaf.array))
-        .chain(shared)
-        .collect();
-    let outs = Array::call(&mapped.into(), &inputs);
-    if !lazy {
-        let waiting: Vec<&Array> = outs.iter().filter(|out| !out.is_active()).collect();
-        enter(py, |interrupted| Array::force_all(&waiting, interrupted))?;
+    let _recording = Nested::enter(f, false)?;
+    // Indices are variables too.
+    let _marks = (Tracing::enter(), Mapping::enter());
+    let y = f
+        .call1(PyTuple::new(py, args)?)
+        .map_err(|error| looked_at(py, error))?;
+    if let Some(message) = Mapping::take_looked() {
+        return Err(looked_at(py, PyValueError::new_err(message)));
     }
-    let objects: Vec<Bound<'py, PyAny>> = (outs.iter())
-        .map(|out| {
-            if lazy {
-                wrap(py, out.clone(), ScalarKind::Array)
-            } else {
-                present(py, out, Kind::NdArray)
-            }
-        })
-        .collect::<PyResult<_>>()?;
-    tree.build(py, &objects)
+    let mut results = Flattener::new(Borrow::Copy, false, false);
+    let tree = results.flatten(&y, Position::Direct, true, "")?;
+    let arrays = results.leaves.into_iter().map(|leaf| leaf.array).collect();
+    Ok((tree, arrays))
+}
+
+/// Results as objects: `Array`s where arguments were, `lazy`, or else computed where that ends no gradient.
+fn handed_out<'py>(
+    py: Python<'py>,
+    outs: &[Array],
+    lazy: bool,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    if lazy {
+        let array = |out: &Array| wrap(py, out.clone(), ScalarKind::Array);
+        return outs.iter().map(array).collect();
+    }
+    let waiting: Vec<&Array> = outs.iter().filter(|out| !out.is_active()).collect();
+    enter(py, |interrupted| Array::force_all(&waiting, interrupted))?;
+    (outs.iter())
+        .map(|out| present(py, out, Kind::NdArray))
+        .collect()
 }
 
 /// That the value of an example is not known is told in the words of examples.
