@@ -37,7 +37,7 @@ def _size(count: int) -> str:
     return f"{size:.1f} GiB"
 
 
-def _summary(path: str, saved: Any) -> str:
+def _summary(path: str, saved: cotan.Program | cotan.Pullback) -> str:
     program = saved if isinstance(saved, cotan.Program) else saved.program
     count = len(program.equations)
     equations = "1 equation" if count == 1 else f"{count} equations"
@@ -46,7 +46,7 @@ def _summary(path: str, saved: Any) -> str:
     return f"# {path}: a pullback of {equations}, keeps {_size(saved.nbytes)}"
 
 
-def _call(saved: Any, what: str, *names: str) -> str:
+def _call(saved: cotan.Program | cotan.Pullback, what: str, *names: str) -> str:
     """Give what the first of these methods returns that is there: of the program, if need be."""
     owners = [saved] if isinstance(saved, cotan.Program) else [saved, saved.program]
     for owner in owners:

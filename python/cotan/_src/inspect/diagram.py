@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from cotan import _core
 
@@ -175,7 +174,7 @@ class Reader:
         return self.text(k), type_text(self.equations[k]), self.never[self.first + k]
 
 
-def _param(value: Any) -> str:
+def _param(value: object) -> str:
     return getattr(value, "name", None) or repr(value)
 
 
@@ -315,7 +314,7 @@ class Half:
 
 
 def halves_of(
-    what: Any, never: Iterable[str], limit: int, condensed: bool
+    what: _core.Program | _core.Pullback, never: Iterable[str], limit: int, condensed: bool
 ) -> tuple[list[Half], list[tuple[int, int]]]:
     """Give the graphs of a program or a pullback, and arrows from the first to the second."""
     if isinstance(what, _core.Program):
@@ -368,7 +367,7 @@ def _positions(program: _core.Program, names: Iterable[str], prefix: str) -> lis
     return [i for i, variable in enumerate(program.outputs) if variable.name in wanted]
 
 
-def never_computed(what: Any) -> list[str]:
+def never_computed(what: _core.Program | _core.Pullback) -> list[str]:
     """Give the paths of arguments whose cotangents a pullback never computed, where it is known."""
     report = getattr(what, "report", None)
     if report is None or not isinstance(what, _core.Pullback):

@@ -1,12 +1,12 @@
 """Programs and pullbacks for other programs that draw: Graphviz's dot, and Mermaid."""
 
 import re
-from typing import Any
 
+from cotan._core import Program, Pullback
 from cotan._src.inspect.diagram import COLOURS, LIMIT, Graph, halves_of, never_computed
 
 
-def to_dot(self: Any) -> str:
+def to_dot(self: Program | Pullback) -> str:
     """Write it for Graphviz: boxes for equations, clusters for fused groups.
 
     >>> import cotan as ct
@@ -80,7 +80,7 @@ def _dot(text: str) -> str:
     return '"' + text.replace("\n", "\\n") + '"'
 
 
-def to_mermaid(self: Any) -> str:
+def to_mermaid(self: Program | Pullback) -> str:
     """Write it as a Mermaid flowchart, which Markdown pages show: subgraphs for fused groups.
 
     >>> import cotan as ct

@@ -6,7 +6,7 @@ import linecache
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -262,7 +262,7 @@ class detect(contextlib.ContextDecorator):  # noqa: N801 - used like a function
 
 
 @contextlib.contextmanager
-def recorded_lines() -> Any:
+def recorded_lines() -> Iterator[None]:
     """Record which lines operations come from."""
     number = _core.begin_lines()
     try:

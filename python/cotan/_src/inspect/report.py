@@ -3,7 +3,7 @@
 import dataclasses
 import html as _html
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from cotan import _core
@@ -17,6 +17,7 @@ from cotan._src.inspect.report_facts import (
     ReportFacts,
     size_text,
 )
+from cotan._src.runtime.typing import Function
 
 #: In texts, lists are cut after so many entries.
 _MANY = 40
@@ -59,7 +60,7 @@ class Report(ReportFacts):
         )
 
 
-def explain(f: Callable[..., Any], /, *args: Any, wrt: Any = None) -> Report:
+def explain(f: Function, /, *args: object, wrt: "_core._Wrt" = None) -> Report:
     """Say what the pullback of a function would hold, and why.
 
     The function is recorded and run once, with its lines; no cotangent is computed. Arguments are
@@ -187,5 +188,5 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def _rest(items: Sequence[Any]) -> list[str]:
+def _rest(items: Sequence[object]) -> list[str]:
     return [f"  ... and {len(items) - _MANY} more"] if len(items) > _MANY else []

@@ -2,7 +2,8 @@
 
 import dataclasses
 import os
-from typing import Any
+
+from cotan._core import Program
 
 
 def short(file: str) -> str:
@@ -151,11 +152,11 @@ class ReportFacts:
     #: Where a checkpoint would free the most, best first; at most three.
     checkpoints: list[Place]
     #: The pullback's program.
-    program: Any = dataclasses.field(repr=False)
+    program: Program = dataclasses.field(repr=False)
     #: For each equation of it the line that it comes from, as far as that is known.
     lines: list[tuple[str, int] | None] = dataclasses.field(repr=False)
     #: The program that gave the results and what is held; None when that is not known.
-    forward: Any = dataclasses.field(default=None, repr=False)
+    forward: Program | None = dataclasses.field(default=None, repr=False)
     #: For each equation of it the line that it comes from.
     forward_lines: list[tuple[str, int] | None] = dataclasses.field(
         default_factory=list, repr=False

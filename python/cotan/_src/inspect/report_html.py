@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
+from cotan._core import Program
 from cotan._src.inspect.report_facts import Held, ReportFacts, short, size_text
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -186,7 +186,7 @@ def _equations(report: ReportFacts) -> str:
     return "".join(parts)
 
 
-def _listing(label: str, program: Any, places: Sequence[tuple[str, int] | None]) -> str:
+def _listing(label: str, program: Program, places: Sequence[tuple[str, int] | None]) -> str:
     lines = str(program).splitlines()
     # The header may be broken, one input a line; it ends with the first brace.
     header = next(i for i, line in enumerate(lines) if line.endswith(") {")) + 1

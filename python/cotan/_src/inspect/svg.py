@@ -33,7 +33,13 @@ _LEGEND = {
 }
 
 
-def svg(what: Any, *, never: Iterable[str] = (), limit: int = LIMIT, title: str = "") -> str:
+def svg(
+    what: _core.Program | _core.Pullback,
+    *,
+    never: Iterable[str] = (),
+    limit: int = LIMIT,
+    title: str = "",
+) -> str:
     """Draw a program or a pullback as an SVG text that needs nothing from outside.
 
     Parameters
@@ -291,7 +297,7 @@ def _style() -> str:
     return "".join(rules)
 
 
-def to_svg(self: Any, path: str | PathLike[str] | None = None) -> str:
+def to_svg(self: _core.Program | _core.Pullback, path: str | PathLike[str] | None = None) -> str:
     """Draw it as an SVG that needs nothing from outside, for light and dark grounds.
 
     Each fused group is a box that lists its equations; of a pullback the forward half stands on the
@@ -316,7 +322,7 @@ def to_svg(self: Any, path: str | PathLike[str] | None = None) -> str:
     return text
 
 
-def to_html(self: Any) -> str:
+def to_html(self: _core.Program | _core.Pullback) -> str:
     """Draw it for a notebook: the SVG, which scrolls where it is too large, and its text."""
     text = str(self if isinstance(self, _core.Program) else self.program)
     lines = text.splitlines()

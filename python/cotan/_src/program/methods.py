@@ -1,15 +1,13 @@
 """What programs can do besides running: methods that need no compiled code of their own."""
 
-from collections.abc import Callable
 from typing import Any
 
 from cotan import _core
+from cotan._src.runtime.typing import Args, Function, Kwargs
 from cotan._src.tree import selection
 
 
-def by_position(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def by_position(function: Function, args: Args, kwargs: Kwargs) -> tuple[Function, Args]:
     """Give a function that takes its keyword arguments behind the others, and all arguments."""
     return _ByPosition(function, len(args), tuple(kwargs)), (*args, *kwargs.values())
 
@@ -17,12 +15,12 @@ def by_position(
 class _ByPosition:
     """A function whose keyword arguments are given behind the positional ones."""
 
-    def __init__(self, function: Callable[..., Any], count: int, keys: tuple[str, ...]) -> None:
+    def __init__(self, function: Function, count: int, keys: tuple[str, ...]) -> None:
         self.function = function
         self.count = count
         self.keys = keys
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> object:
         named = dict(zip(self.keys, args[self.count :], strict=True))
         return self.function(*args[: self.count], **named)
 
@@ -31,7 +29,7 @@ class _ByPosition:
         return [*first, *self.keys][:count]
 
 
-def pullback(self: _core.Program, wrt: Any = None) -> _core.Program:
+def pullback(self: _core.Program, wrt: "_core._Wrt" = None) -> _core.Program:
     """Differentiate a program: the program of its pullback, without values.
 
     It takes the inputs of the program and a cotangent for each output that can have one (`dy`, or
@@ -68,7 +66,7 @@ def pullback(self: _core.Program, wrt: Any = None) -> _core.Program:
     return derived
 
 
-def _selected(wrt: Any, inputs: list[_core.Variable], able: list[bool]) -> list[bool]:
+def _selected(wrt: object, inputs: list[_core.Variable], able: list[bool]) -> list[bool]:
     names: list[str] = []
     owner: list[int] = []
     for variable in inputs:

@@ -11,8 +11,9 @@ import operator
 import os
 import stat
 import sys
+from collections.abc import Iterable, Sequence
 from pickle import PicklingError
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,8 +23,13 @@ from cotan._src.tree import class_registry
 # As deep as structures may be nested that are taken apart.
 _MAX_DEPTH = 1000
 
+#: What JSON holds.
+_Json: TypeAlias = bool | int | str | Sequence["_Json"] | None
+#: Classes that stand in for others, by what they are made from.
+_Made: TypeAlias = dict[tuple[object, ...], type]
 
-def load(path: str | bytes | os.PathLike[Any], *, mmap: bool = False) -> Any:
+
+def load(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], *, mmap: bool = False) -> Any:
     """Load what `save` wrote to a file: a pullback or a program.
 
     Nothing in the file is run, and it may be anything: what does not have the right format, is of a
@@ -90,7 +96,7 @@ def portable(outline: dict[str, Any]) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _portable(tree: Any) -> Any:
+def _portable(tree: Any) -> _Json:
     if tree is None or isinstance(tree, int):
         return tree
     tag, *rest = tree
@@ -121,7 +127,7 @@ def _portable(tree: Any) -> Any:
     return ["other", form, _class_name(type(original)), keys, items]
 
 
-def _class_name(cls: type | None) -> Any:
+def _class_name(cls: type | None) -> _Json:
     """Give the name of a class, with the names of the entries of a named tuple."""
     if cls is None:
         return None
@@ -139,7 +145,7 @@ def _refuse_projection(cls: type) -> None:
         )
 
 
-def _key(key: Any) -> Any:
+def _key(key: object) -> _Json:
     """Give the key of a dictionary in a form that JSON has."""
     if isinstance(key, str):
         return str(key)
@@ -166,7 +172,7 @@ def outline(section: bytes) -> dict[str, Any]:
     """
     try:
         told = json.loads(section.decode("utf-8", "surrogatepass"))
-        made: dict[Any, type] = {}
+        made: _Made = {}
         told["results"] = _restored(told["results"], made, 0)
         told["arguments"] = [_restored(tree, made, 0) for tree in told["arguments"]]
         told["arrays"] = told["natural"] = None
@@ -177,7 +183,7 @@ def outline(section: bytes) -> dict[str, Any]:
     return told  # type: ignore[no-any-return]
 
 
-def _restored(tree: Any, made: dict[Any, type], depth: int) -> Any:
+def _restored(tree: Any, made: _Made, depth: int) -> object:
     if tree is None or isinstance(tree, int):
         return tree
     if depth > _MAX_DEPTH:
@@ -208,7 +214,7 @@ def _restored(tree: Any, made: dict[Any, type], depth: int) -> Any:
     return "other", name, _stand_in(original, object, made)(), keys, items
 
 
-def _restored_key(key: Any, depth: int) -> Any:
+def _restored_key(key: Any, depth: int) -> object:
     if isinstance(key, str):
         return key
     kind, value = key
@@ -225,12 +231,12 @@ def _restored_key(key: Any, depth: int) -> Any:
     raise ValueError(f"there is no key of the kind {kind!r}")
 
 
-def _stand_in(name: Any, base: type, made: dict[Any, type]) -> type:
+def _stand_in(name: Iterable[object], base: type, made: _Made) -> type:
     """Give a class of this name without any code, the same one for the same name."""
     module, qualname, *fields = map(_text, name)
     key = (base, module, qualname, *fields)
     if key not in made:
-        contents: dict[str, Any] = {"__module__": module, "__qualname__": qualname}
+        contents: dict[str, object] = {"__module__": module, "__qualname__": qualname}
         if base is tuple:
             (names,) = fields or [()]
             contents["__slots__"] = ()
@@ -243,7 +249,7 @@ def _stand_in(name: Any, base: type, made: dict[Any, type]) -> type:
     return made[key]
 
 
-def _text(part: Any) -> Any:
+def _text(part: object) -> Any:
     if isinstance(part, str):
         return part
     if isinstance(part, list) and all(isinstance(field, str) for field in part):
