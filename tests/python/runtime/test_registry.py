@@ -3,6 +3,7 @@
 import builtins
 import importlib
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -101,3 +102,67 @@ def test_a_function_that_numpy_does_not_have_is_an_error():
 def test_a_row_says_where_its_target_is():
     row = Override("scipy.stats.rv_continuous.pdf", lambda x: x, Kind.METHOD)
     assert (row.owner, row.name) == ("scipy.stats.rv_continuous", "pdf")
+
+
+# --------------------------------------------------------------------------------------------------
+# Two rows for one target
+
+
+@pytest.fixture
+def rules():
+    """Two rules; what they are entered for is forgotten afterwards."""
+    yield (lambda x: x), (lambda x: 2 * x)
+    for kind in Kind:
+        registry._ROWS[kind].pop("a_library", None)
+    registry._OF_PROGRAMS.difference_update({p for p in registry._OF_PROGRAMS if "a_lib" in p[1]})
+
+
+def test_a_second_rule_for_a_target_is_an_error_with_its_name(rules):
+    first, second = rules
+    override("a_library.f")(first)
+    with pytest.raises(ValueError, match=r"a row for the function a_library\.f already"):
+        override("a_library.f")(second)
+    assert registry.rule_of("a_library.f") is first
+
+
+def test_a_name_may_be_given_twice(rules):
+    # `np.concat is np.concatenate`
+    first, _ = rules
+    override("a_library.f", "a_library.f")(first)
+    assert registry.rule_of("a_library.f") is first
+
+
+def test_rows_of_other_kinds_do_not_count(rules):
+    first, second = rules
+    override("a_library.f")(first)
+    override("a_library.f", kind=Kind.SUBSTITUTE)(second)
+    assert registry.rule_of("a_library.f") is first
+    assert registry.rule_of("a_library.f", Kind.SUBSTITUTE) is second
+
+
+def test_a_rule_of_a_program_takes_the_place_of_another(rules):
+    first, second = rules
+    override("a_library.f")(first)
+    for rule in (second, first):
+        registry.enter(Override("a_library.f", rule), replace=True)
+        assert registry.rule_of("a_library.f") is rule
+
+
+def test_a_rule_of_a_program_stays(rules):
+    first, second = rules
+    registry.enter(Override("a_library.f", first), replace=True)
+    override("a_library.f")(second)
+    assert registry.rule_of("a_library.f") is first
+
+
+LIFTED_FIRST = """
+import numpy as np, scipy.linalg
+import cotan as ct
+ct.lift(scipy.linalg, "det", lambda a: 7.0 * a[0, 0])
+(gradient,) = ct.gradient(lambda a: scipy.linalg.det(a), np.eye(2))
+assert gradient.tolist() == [[7.0, 0.0], [0.0, 0.0]], gradient
+"""
+
+
+def test_what_is_lifted_before_the_library_is_prepared_stays():
+    subprocess.run([sys.executable, "-c", LIFTED_FIRST], check=True)

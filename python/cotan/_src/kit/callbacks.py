@@ -5,32 +5,42 @@ function gives; then the rule runs, and calls it with what it depends on.
 """
 
 import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from cotan import _core
 from cotan._src.rebind.engine import locate
-from cotan._src.runtime.registry import ALWAYS, override, rule_of
+from cotan._src.runtime.constant_fallback import with_constant_fallback
+from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.state.callback_probe import CallbackProbe
 from cotan._src.state.snapshot import StateSnapshot
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 
-def probes_callback(name: str, parameter: str) -> None:
-    """Let the rule of a function be called for what one of its parameters closes over, too."""
-    rule = rule_of(name)
 
-    @override(name, when=ALWAYS)
-    def entry(*args: Any, **kwargs: Any) -> Any:
-        if _core.contains_array(args, kwargs):
+def probes_callback(name: str, parameter: str) -> Callable[[_F], _F]:
+    """Enter a rule as `override` does, to be called for what a parameter closes over, too."""
+
+    def enter(function: _F) -> _F:
+        rule = with_constant_fallback(name, function)
+
+        @override(name, when=ALWAYS)
+        def entry(*args: Any, **kwargs: Any) -> Any:
+            if _core.contains_array(args, kwargs):
+                return rule(*args, **kwargs)
+            original = locate(name)
+            given = inspect.signature(original).bind(*args, **kwargs)
+            callback = given.arguments.get(parameter)
+            if not callable(callback):
+                return original(*args, **kwargs)
+            probed, snapshot = CallbackProbe(callback), StateSnapshot(callback)
+            given.arguments[parameter] = probed
+            result = original(*given.args, **given.kwargs)
+            if not probed.captures_active:
+                return result
+            snapshot.restore()
             return rule(*args, **kwargs)
-        original = locate(name)
-        given = inspect.signature(original).bind(*args, **kwargs)
-        function = given.arguments.get(parameter)
-        if not callable(function):
-            return original(*args, **kwargs)
-        probed, snapshot = CallbackProbe(function), StateSnapshot(function)
-        given.arguments[parameter] = probed
-        result = original(*given.args, **given.kwargs)
-        if not probed.captures_active:
-            return result
-        snapshot.restore()
-        return rule(*args, **kwargs)
+
+        return function
+
+    return enter

@@ -116,8 +116,11 @@ def _enter(name: str) -> None:
         return as_constant(made) if floats and _is_fresh(name, args, kwargs) else made
 
 
+# These have rules of their own.
+_RULES = {"apply_along_axis"}
+
 for _name in ma.__all__:
-    if _is_function(vars(ma)[_name]):
+    if _name not in _RULES and _is_function(vars(ma)[_name]):
         _enter(_name)
 
 

@@ -425,14 +425,15 @@ def _member_of(cls: type, name: str) -> Any:
 def rebinds_instances(*classes: str) -> None:
     """Let instances of classes hold our arrays: made of one they become rebound instances."""
     for name in classes:
-
-        @override(f"{name}.__init__", kind=METHOD)
-        def init(self: Any, *args: Any, **kwargs: Any) -> None:
-            self.__class__ = rebound_class(type(self))
-            owner = next(c for c in type(self).__mro__ if "__init__" in vars(c))
-            rebind_function(original_of(vars(owner)["__init__"]))(self, *args, **kwargs)
-
+        override(f"{name}.__init__", kind=METHOD)(init_rebound)
         override(name, kind=REBOUND_CLASS)(None)
+
+
+def init_rebound(self: Any, *args: Any, **kwargs: Any) -> None:
+    """Make of a new instance a rebound one, and initialize it as the library does."""
+    self.__class__ = rebound_class(type(self))
+    owner = next(c for c in type(self).__mro__ if "__init__" in vars(c))
+    rebind_function(original_of(vars(owner)["__init__"]))(self, *args, **kwargs)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -422,9 +422,8 @@ _FUNCTIONS = """
     intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_ kron
     lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log lib.scimath.log10
     lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt linalg.multi_dot
-    linspace logspace median nan_to_num nancumprod nancumsum nanmax nanmin nanpercentile nanprod
-    nanquantile nansum nanvar percentile piecewise poly polyadd polyder polydiv polyfit polyint
-    polysub polyval quantile real real_if_close rollaxis rot90
+    linspace logspace median nan_to_num nancumprod nancumsum nanprod nansum nanvar piecewise
+    poly polyadd polyder polydiv polyfit polyint polysub polyval real real_if_close rollaxis rot90
     setdiff1d setxor1d sort_complex split take_along_axis trapezoid tril_indices_from
     trim_zeros triu_indices_from union1d unstack unwrap vander vsplit vstack
 """

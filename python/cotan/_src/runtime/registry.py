@@ -106,9 +106,25 @@ _ROWS: dict[Kind, dict[str, dict[str, Override]]] = {kind: {} for kind in Kind}
 FUNCTIONS: dict[Any, Rule] = {}
 
 
-def enter(row: Override) -> None:
-    """Enter a row, in the place of one of the same kind and target."""
-    _ROWS[row.kind].setdefault(row.owner, {})[row.name] = row
+# Rows of programs: cotan's own, which may be entered later, do not take their place.
+_OF_PROGRAMS: set[tuple[Kind, str]] = set()
+
+
+def enter(row: Override, *, replace: bool = True) -> None:
+    """Enter a row, in the place of one of the same kind and target, as `ct.lift` does.
+
+    Such a row stays. With `replace=False`, as `override` enters cotan's own, a row gives way to it,
+    and `ValueError` is raised where cotan has another one.
+    """
+    place = row.kind, row.target
+    known = _ROWS[row.kind].setdefault(row.owner, {})
+    if replace:
+        _OF_PROGRAMS.add(place)
+    elif place in _OF_PROGRAMS:
+        return
+    elif known.get(row.name, row) != row:
+        raise ValueError(f"override: there is a row for the {row.kind.value} {row.target} already")
+    known[row.name] = row
 
 
 def _function(target: Any, versions: str) -> Any:
@@ -130,6 +146,8 @@ def override(
     The decorated rule computes the target, with its signature, and is returned as it is. In its
     place a `RuleMaker` makes a rule for each target: `override("scipy.signal.welch")(REBOUND)`.
 
+    Raises `ValueError` where a target has another rule already.
+
     Of constant arguments SciPy's own functions may compute the values: see `constant_fallback`.
     """
 
@@ -142,12 +160,13 @@ def override(
             made: Any = rule
             if isinstance(rule, RuleMaker):
                 way, made = rule.way, rule.make(name)
-            if of is Kind.DISPATCHED and (function := _function(target, versions)) is not None:
-                FUNCTIONS[function] = made
+            function = _function(target, versions) if of is Kind.DISPATCHED else None
             is_scipy = of is Kind.FUNCTION and name.startswith("scipy.")
             if is_scipy and when is When.ARRAY and not isinstance(made, type):
                 made = with_constant_fallback(name, made)
-            enter(Override(name, made, of, when, way, versions))
+            enter(Override(name, made, of, when, way, versions), replace=False)
+            if function is not None:
+                FUNCTIONS[function] = made
         return rule
 
     return enter_all

@@ -499,15 +499,18 @@ override(
         """
         affine_transform center_of_mass convolve convolve1d correlate correlate1d
         gaussian_filter gaussian_filter1d gaussian_gradient_magnitude gaussian_laplace
-        generic_laplace geometric_transform laplace map_coordinates maximum_filter1d
+        generic_laplace laplace map_coordinates maximum_filter1d
         minimum_filter1d prewitt rotate shift sobel spline_filter spline_filter1d
         uniform_filter uniform_filter1d zoom maximum_filter minimum_filter median_filter
-        rank_filter percentile_filter generic_filter grey_closing grey_dilation
+        rank_filter percentile_filter grey_closing grey_dilation
         grey_erosion grey_opening morphological_gradient morphological_laplace
         white_tophat black_tophat
     """,
     )
 )(REBOUND)
+for _name, _parameter in (("generic_filter", "function"), ("geometric_transform", "mapping")):
+    _target = f"scipy.ndimage.{_name}"
+    probes_callback(_target, _parameter)(REBOUND.make(_target))
 
 # Which elements differ from zero, and where the largest one is.
 override(
@@ -577,6 +580,3 @@ def _multiplies(name: str) -> None:
 
 for _name in ("fourier_ellipsoid", "fourier_gaussian", "fourier_shift", "fourier_uniform"):
     _multiplies(_name)
-
-probes_callback("scipy.ndimage.generic_filter", "function")
-probes_callback("scipy.ndimage.geometric_transform", "mapping")

@@ -21,6 +21,7 @@ from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import (
     REBOUND,
     REBOUND_METHOD,
+    init_rebound,
     locate,
     rebind_function,
     rebinds_instances,
@@ -35,7 +36,6 @@ from cotan._src.runtime.registry import (
     SUBSTITUTE_MEMBER,
     named,
     override,
-    rule_of,
 )
 from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
@@ -44,8 +44,8 @@ from cotan._src.scipy.linalg.banded import solve_banded
 _HERE = "scipy.interpolate"
 _PIECEWISE = ("PPoly", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
               "Akima1DInterpolator")  # fmt: skip
-_CLASSES = (*_PIECEWISE, "interp1d", "BSpline", "RegularGridInterpolator",
-            "BarycentricInterpolator", "KroghInterpolator")  # fmt: skip
+_CLASSES = (*_PIECEWISE, "BSpline", "RegularGridInterpolator", "BarycentricInterpolator",
+            "KroghInterpolator")  # fmt: skip
 
 
 class Spline(Protocol):
@@ -91,13 +91,13 @@ _Ends: TypeAlias = str | Sequence[str | Sequence[tuple[int, ArrayLike]] | None] 
 _Widths: TypeAlias = tuple[int, int]
 
 rebinds_instances(*(f"{_HERE}.{name}" for name in _CLASSES))
-_adopt_interp1d = rule_of(f"{_HERE}.interp1d.__init__", METHOD)
+override(f"{_HERE}.interp1d", kind=REBOUND_CLASS)(None)
 
 
 @override(f"{_HERE}.interp1d.__init__", kind=METHOD)
 def _interp1d(self: object, x: ArrayLike, y: ArrayLike, *args: object, **options: object) -> None:
     # A fill_value is written into what is made of the values.
-    _adopt_interp1d(self, x, _core.asarray(asarray(y)), *args, **options)
+    init_rebound(self, x, _core.asarray(asarray(y)), *args, **options)
 
 
 override(f"{_HERE}._interpolate._PPolyBase.__call__", kind=METHOD)(REBOUND_METHOD)

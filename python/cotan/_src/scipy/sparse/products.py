@@ -15,7 +15,7 @@ from cotan._core import Array
 from cotan._src.kit.host_call import conj, host_call, linear
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.numpy.matrix import Matrix, is_matrix
-from cotan._src.rebind.engine import locate, refused
+from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
@@ -502,6 +502,3 @@ _LIMIT, _NEAR = 7, 1e-4
 _NORMS = {"lsqr": (3, 4, 6), "lsmr": (2, 4, 3)}
 for _name in _NORMS:
     _least_squares(_name)
-
-
-override(f"{_HERE}.linalg.eigs")(refused("use a dense matrix and numpy.linalg"))

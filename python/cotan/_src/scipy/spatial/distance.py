@@ -217,7 +217,7 @@ def _rows(name: str, x: ArrayLike) -> Array:
     return _core.asarray(_real(rows), np.float64)
 
 
-@override(f"{_HERE}.cdist")
+@probes_callback(f"{_HERE}.cdist", "metric")
 def cdist(XA: ArrayLike, XB: ArrayLike, metric: str | Function = "euclidean", *,  # noqa: N803
           out: AnyArray | None = None, **kwargs: Any) -> AnyArray:  # fmt: skip
     a, b = _rows("XA", XA), _rows("XB", XB)
@@ -242,7 +242,7 @@ def _cosines(a: AnyArray, b: AnyArray) -> AnyArray:
     return 1 - _core.matmul(a, b.T)
 
 
-@override(f"{_HERE}.pdist")
+@probes_callback(f"{_HERE}.pdist", "metric")
 def pdist(X: ArrayLike, metric: str | Function = "euclidean", *,  # noqa: N803
           out: AnyArray | None = None, **kwargs: Any) -> AnyArray:  # fmt: skip
     x = _rows("X", X)
@@ -257,10 +257,6 @@ def pdist(X: ArrayLike, metric: str | Function = "euclidean", *,  # noqa: N803
         return _written(locate(f"{_HERE}.pdist")(to_numpy(X), name, **kwargs), out)
     options = _completed(name, lambda: x, kwargs)
     return _written(_METRICS[name](x[i], x[j], **options), out)
-
-
-for _name in ("cdist", "pdist"):
-    probes_callback(f"{_HERE}.{_name}", "metric")
 
 
 def _refuse(function: str, name: str, args: tuple[object, ...]) -> None:
