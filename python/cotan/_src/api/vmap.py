@@ -82,7 +82,7 @@ def vmap(
         ]
         count = len(args)
 
-        def one(*args: Any) -> Any:
+        def one(*args: Any) -> object:
             return function(*args[:count], **dict(zip(kwargs, args[count:], strict=True)))
 
         batched = [axis is not None for axis in axes]

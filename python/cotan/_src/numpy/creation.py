@@ -151,7 +151,7 @@ def _of_polynomials(name: str) -> None:
 
     @_for_polynomials(name)
     @functools.wraps(function)
-    def of_polynomials(*args: Any, **kwargs: Any) -> Any:
+    def of_polynomials(*args: object, **kwargs: object) -> Any:
         polynomials = any(isinstance(a, np.poly1d) for a in (*args, *kwargs.values()))
         args = tuple(map(_coefficients, args))
         kwargs = {k: _coefficients(v) for k, v in kwargs.items()}
@@ -199,7 +199,7 @@ def asarray_chkfinite(
 
 @override("numpy.asanyarray")
 def asanyarray(
-    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, **options: Any
+    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, **options: object
 ) -> AnyArray | OverArray:
     options.pop("like", None)
     x: AnyArray | OverArray = _asanyarray(a, dtype, order, **options)
@@ -208,7 +208,7 @@ def asanyarray(
 
 @override("numpy.asarray")
 def asarray(
-    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, **options: Any
+    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, **options: object
 ) -> AnyArray:
     options.pop("like", None)
     x: AnyArray = _asarray(a, dtype, order, **options)
@@ -432,7 +432,7 @@ def vectorized(self: np.vectorize, *args: Any, **kwargs: Any) -> _Mapped:
         raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
     wide = {key: np.broadcast_to(a, shape) for key, a in arrays.items()}
 
-    def call(index: Shape) -> Any:
+    def call(index: Shape) -> object:
         item = {k: wide[k][index] if k in wide else v for k, v in named.items()}
         return self.pyfunc(*(item[i] for i in range(len(args))), **{k: item[k] for k in kwargs})
 

@@ -63,7 +63,7 @@ def data_of(x: object) -> Any:
     return each(_unmasked, x)
 
 
-def _mask_of(x: object) -> NDArray | list[Any]:
+def _mask_of(x: object) -> object:
     """Give the mask of an array, in lists for lists of them."""
     return list(map(_mask_of, x)) if isinstance(x, (list, tuple)) else _ma.getmaskarray(x)
 
@@ -199,7 +199,11 @@ class Masked(_NumPys):  # type: ignore[misc]
     _fill_value: NDArray | None
 
     def __new__(
-        cls, data: ArrayLike | None = None, mask: ArrayLike = ma.nomask, *args: Any, **kwargs: Any
+        cls,
+        data: ArrayLike | None = None,
+        mask: ArrayLike = ma.nomask,
+        *args: object,
+        **kwargs: object,
     ) -> Any:
         """Make one as NumPy does, also of lists with masked elements and rows."""
         if isinstance(data, (list, tuple)) and mask is ma.nomask:
@@ -258,10 +262,12 @@ class Masked(_NumPys):  # type: ignore[misc]
         if self._mask is not ma.nomask:
             self._mask.shape = shape
 
-    def clip(self, *limits: object, **options: object) -> Any:
-        return self._again(self.data.clip(*data_of(limits), **data_of(options))).shrink_mask()
+    def clip(self, *limits: object, **options: object) -> "Masked":
+        clipped = self._again(self.data.clip(*data_of(limits), **data_of(options)))
+        made: Masked = clipped.shrink_mask()
+        return made
 
-    def sort(self, *args: Any, **options: Any) -> None:
+    def sort(self, *args: object, **options: object) -> None:
         if self._mask is not ma.nomask:  # what is masked has no influence, however it came about
             self.data[self._mask] = _core.dropgrad(self.data)[self._mask]
         super().sort(*args, **options)
@@ -336,7 +342,7 @@ class Masked(_NumPys):  # type: ignore[misc]
             return self._again(made)
         return Memory.view(made, Masked) if name in _OF_THE_CLASS else made
 
-    def tolist(self, fill_value: Scalar | None = None) -> Any:
+    def tolist(self, fill_value: Scalar | None = None) -> object:
         if fill_value is not None:
             return self.filled(fill_value).tolist()
         return _listed(self.data, self.mask)
@@ -346,11 +352,12 @@ class Masked(_NumPys):  # type: ignore[misc]
         self.data.__reduce_ex__(protocol)  # which refuses active values
         return to_draw(self).__reduce_ex__(protocol)
 
-    def _as_number(self) -> Any:
+    def _as_number(self) -> Array | float:
         if self.size == 1 and self.mask.any():
             warnings.warn("Warning: converting a masked element to nan.", stacklevel=3)
             return np.nan
-        return super()._as_number()
+        number: Array = super()._as_number()
+        return number
 
     def __repr__(self) -> str:
         return repr(to_draw(self))
@@ -377,7 +384,7 @@ def _keeps_masks(function: Function, code: object, given: Kwargs) -> bool:
     return function.__name__ not in _OF_DATA
 
 
-def _listed(x: Array, mask: NDArray) -> Any:
+def _listed(x: Array, mask: NDArray) -> object:
     """Give lists of elements, None for those that are masked."""
     if x.ndim == 0:
         return None if mask else x[()]
@@ -449,17 +456,18 @@ def _converts(convert: Callable[..., AnyArray]) -> Callable[..., AnyArray]:
     """Let a conversion give arrays of ours, which `a.view(MaskedArray)` makes masked."""
 
     @functools.wraps(convert)
-    def converted(*args: Any, **kwargs: Any) -> AnyArray:
+    def converted(*args: object, **kwargs: object) -> AnyArray:
         x = convert(*args, **kwargs)
         return _core.array(x) if type(x) is np.ndarray and x.dtype.char in DTYPES else x
 
     return converted
 
 
-def _get_masked_subclass(*arrays: object) -> Any:
+def _get_masked_subclass(*arrays: object) -> type:
     """Give the class of what is made of arrays: NumPy's own, of masks alone and to be drawn."""
     if not contains_unmasked_array(arrays) or is_drawn(arrays):
-        return ORIGINAL
+        numpys: type = ORIGINAL
+        return numpys
     for x in arrays:
         _expect_no_other(type(x))
     return Masked

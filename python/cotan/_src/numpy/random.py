@@ -368,17 +368,17 @@ def _expect_seed(name: str, args: Args, kwargs: Kwargs) -> None:
 
 
 @override("numpy.random.default_rng", when=ALWAYS)
-def default_rng(*args: Any, **kwargs: Any) -> _Draws:
+def default_rng(*args: object, **kwargs: object) -> _Draws:
     _expect_seed("numpy.random.default_rng", args, kwargs)
     return _following(_default_rng(*args, **kwargs))
 
 
 @override("numpy.random.Generator", when=ALWAYS)
-def generator(*args: Any, **kwargs: Any) -> _Draws:
+def generator(*args: object, **kwargs: object) -> _Draws:
     return _following(_generator(*args, **kwargs))
 
 
 @override("numpy.random.RandomState", when=ALWAYS)
-def random_state(*args: Any, **kwargs: Any) -> _Draws:
+def random_state(*args: object, **kwargs: object) -> _Draws:
     _expect_seed("numpy.random.RandomState", args, kwargs)
     return _following(_random_state(*args, **kwargs))

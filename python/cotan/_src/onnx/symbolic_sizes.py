@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from cotan._src.runtime.typing import NDArray
+
 Symbols = dict[str, tuple[int, ...]]
 # A polynomial (for each product of symbols its coefficient), what it is divided by (downwards),
 # what this is multiplied by, and what is added.
@@ -235,10 +237,10 @@ def _powers(symbols: Sequence[str]) -> Iterator[tuple[tuple[str, int, float], ..
                     yield tuple((name, 0, k) for name in names)
 
 
-def evaluate_power(power: Power, symbols: Symbols) -> np.ndarray[Any, Any] | float:
+def evaluate_power(power: Power, symbols: Symbols) -> NDArray | float:
     """Give the values of a power at each recording."""
     factor, parts = power
-    out: np.ndarray[Any, Any] | float = factor
+    out: NDArray | float = factor
     for name, shift, k in parts:
         out = out * (np.asarray(symbols[name], float) + shift) ** k
     return out

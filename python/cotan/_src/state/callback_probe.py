@@ -38,7 +38,7 @@ def any_captures_active(*functions: object) -> bool:
     return any(isinstance(f, CallbackProbe) and f.captures_active for f in functions)
 
 
-def to_numpy_items(y: Any) -> Any:
+def to_numpy_items(y: object) -> Any:
     """Give a value with ndarrays for active arrays, also inside lists and tuples.
 
     A list without active items is given back itself, since the caller may write to it.

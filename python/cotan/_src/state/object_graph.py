@@ -156,7 +156,7 @@ class Policy:
         """Say whether a module, by its name, is a library's."""
         raise NotImplementedError
 
-    def enters(self, value: Any) -> bool:
+    def enters(self, value: object) -> bool:
         """Say whether an object is entered; the others do not count for the bound."""
         raise NotImplementedError
 
@@ -255,7 +255,7 @@ class Policy:
         return [Edge(owner, EdgeKind.ITEM, k, v) for k, v in pairs if type(v) not in ATOMS]
 
 
-_DEFAULT_FACTORY: Any = vars(defaultdict)["default_factory"]
+_DEFAULT_FACTORY: MemberDescriptorType = vars(defaultdict)["default_factory"]
 
 
 class Walk:

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from cotan import _core
 from cotan._src.runtime.call_site import position
+from cotan._src.runtime.typing import Args
 from cotan._src.state.object_graph import is_iterator
 
 # What a slot holds that holds nothing: an unbound variable, a part that is gone.
@@ -487,12 +488,12 @@ class IteratorSlot(Slot):
         return []
 
 
-def _reduced(value: Any) -> tuple[Any, ...] | None:
+def _reduced(value: Any) -> Args | None:
     """Give what `__reduce__` tells of an iterator, None if it tells nothing."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
-            told: tuple[Any, ...] = value.__reduce__()
+            told: Args = value.__reduce__()
             return told
     except RuntimeError:
         return None  # The collection has changed meanwhile.

@@ -20,10 +20,10 @@ from cotan import _core
 from cotan._src.tree.signatures import Function
 
 _Class = TypeVar("_Class", bound=type)
-_Flatten = Callable[[Any], tuple[Any, ...]]
+_Flatten = Callable[[Any], tuple[object, ...]]
 _Unflatten = Callable[[Any, tuple[Any, ...]], object]
 # Children, their names or indices, and what else there is.
-_Parts = tuple[tuple[object, ...], tuple[Any, ...], object]
+_Parts = tuple[tuple[object, ...], tuple[object, ...], object]
 _Take = Callable[[Any], _Parts]
 _Project = Callable[[Any, Any], object]
 

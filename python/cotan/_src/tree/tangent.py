@@ -29,7 +29,7 @@ class Tangent:
 
     __slots__ = ("_fields", "_type")
 
-    _fields: dict[Any, Any]
+    _fields: dict[object, Any]
     _type: type
 
     # NumPy leaves arithmetic with its arrays and scalars to the methods below.
@@ -64,7 +64,7 @@ class Tangent:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *(name for name in self._fields if isinstance(name, str))]
 
-    def __reduce__(self) -> tuple[type["Tangent"], tuple[type, dict[str | int, Any]]]:
+    def __reduce__(self) -> tuple[type["Tangent"], tuple[object, ...]]:
         return Tangent, (self._type, self._fields)
 
     def __copy__(self) -> "Tangent":
@@ -219,7 +219,7 @@ class Gradients(Mapping[_core.Array, Any]):
         listed = ", ".join(f"<Array {array.shape}>: {g!r}" for array, g in self._entries.values())
         return f"Gradients({{{listed}}})"
 
-    def __reduce__(self) -> tuple[type["Gradients"], tuple[list[_core.Array], list[Any]]]:
+    def __reduce__(self) -> tuple[type["Gradients"], tuple[object, ...]]:
         return Gradients, (list(self), list(self.values()))
 
 
