@@ -8,7 +8,8 @@ use cotan::kernels::Value;
 use cotan::prim::{Params, Var};
 use cotan::program::Builder;
 use cotan::testing::{self, Rng};
-use cotan::{Arg, Array, Aval, DType, Program, Pullback, Result, ops, sched, trace};
+use cotan::transform::Vjp;
+use cotan::{Arg, Array, Aval, DType, Error, Program, Pullback, Result, ops, sched, trace};
 
 /// Tests that change the number of threads, or that rely on it, take turns.
 pub fn turn() -> MutexGuard<'static, ()> {
@@ -173,6 +174,27 @@ where
         f(x)
     };
     cotan::pullback(f, args)
+}
+
+/// `cotan::value_and_gradient`, after the program of `f` has been differentiated by the reference, too.
+pub fn value_and_gradient<F>(f: F, args: &[Arg]) -> Result<(Array, Vec<Option<Array>>)>
+where
+    F: Fn(&[Array]) -> Result<Array>,
+{
+    let f = |x: &[Array]| {
+        check_reverse_pass(&f, x)?;
+        f(x)
+    };
+    cotan::value_and_gradient(f, args)
+}
+
+/// The reverse pass of a program, compared with that of the reference; `None` for one that has no derivative.
+pub fn checked_vjp(program: &Program, values: &[Value]) -> Option<Vjp> {
+    match testing::checked_vjp(program, &testing::inexact_inputs(program), values) {
+        Ok(vjp) => Some(vjp),
+        Err(Error::NotDifferentiable(_)) => None,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Compares the reverse pass of what `f` records with that of the reference. Gradients inside of `f` are a part of its

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cotan::io::{Kind, Saved, replace};
 use cotan::kernels::Value;
 use cotan::testing::{self, Rng};
-use cotan::{
-    Arg, Array, Aval, DType, Error, Program, Pullback, constant, ones_like, ops, pullback,
-};
+use cotan::{Arg, Array, Aval, DType, Error, Program, Pullback, constant, ones_like, ops};
 use num_complex::Complex;
+
+use crate::common::{gradient, pullback};
 
 const TEXT: &str = "\
 program(%x: f64[3], %c: f64[3], %2: c64[2,1], %3: bool[2]) {
@@ -347,7 +347,7 @@ fn pullbacks_of_several_arguments() {
     // What was saved can be narrowed, saved again, and differentiated.
     let narrow = again.wrt(&[true, true, false]);
     assert!(narrow.nbytes() < again.nbytes());
-    let g = cotan::gradient(
+    let g = gradient(
         |v| again.apply(&v[0])?[2].as_ref().unwrap().sum(..),
         &[Arg::from(&dy)],
     );

@@ -351,7 +351,7 @@ fn products_with_zeros() {
     let one = Value::from_slice(&[4], &[2.0, 0.0, 3.0, 5.0]).unwrap();
     let params = Params::Axes(Axes::from_slice(&[0]));
     let program = testing::single(ops::PROD, &params, &[Aval::new(DType::F64, &[4])]).unwrap();
-    let vjp = transform::vjp(&program, &[true]).unwrap();
+    let vjp = testing::checked_vjp(&program, &[true], std::slice::from_ref(&x)).unwrap();
     let ct = Value::scalar(1.0).unwrap();
     let gradient = |x: &Value| {
         let out = testing::run(&vjp.program, &[x.clone(), ct.clone()]).unwrap();
@@ -368,7 +368,7 @@ fn ties_are_shared_and_rectifiers_stop() {
     let x = Value::from_slice(&[3], &[1.0, 2.0, 2.0]).unwrap();
     let params = Params::Axes(Axes::from_slice(&[0]));
     let program = testing::single(ops::MAX, &params, &[Aval::new(DType::F64, &[3])]).unwrap();
-    let vjp = transform::vjp(&program, &[true]).unwrap();
+    let vjp = testing::checked_vjp(&program, &[true], std::slice::from_ref(&x)).unwrap();
     let out = testing::run(&vjp.program, &[x, Value::scalar(1.0).unwrap()]).unwrap();
     assert_eq!(out[1].as_slice::<f64>().unwrap(), [0.0, 0.5, 0.5]);
 }

@@ -6,10 +6,10 @@ use std::thread;
 use cotan::autodiff::Prepared;
 use cotan::kernels::Value;
 use cotan::testing::Rng;
-use cotan::{Array, DType, gradient, sched};
+use cotan::{Array, DType, sched};
 use proptest::prelude::*;
 
-use super::common::{close, random_program, same_bits};
+use super::common::{close, gradient, random_program, same_bits};
 
 fn never() -> bool {
     false

@@ -19,48 +19,37 @@ use crate::transform::{
 pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     let active = primal.varies_with(&differentiable(primal, wrt));
     let cotangents = cotangent_inputs(primal, &active);
-    let (builder, shift) = (
-        start(primal, &cotangents),
-        VarShift::new(primal, &cotangents),
-    );
+    let (builder, calls) = (start(primal, &cotangents), primal.calls());
+    let shift = VarShift::new(primal, &cotangents);
     let mut cts = vec![Ct::Zero; primal.num_vars()];
     for (&out, slot) in primal.outs.iter().zip(&cotangents) {
         let given = slot.map_or(Ct::Zero, |slot| Ct::Dense(builder.value(slot as Var)));
         cts[out as usize] = cts[out as usize].plus(given, &builder);
     }
-    let calls = primal.calls();
     for (k, eqn) in primal.eqns.iter().enumerate().rev() {
-        let (args, out, starts) = (primal.args(eqn), primal.result(k), OnceCell::new());
-        let members = calls.members(k);
-        // Nothing is asked of an equation without influence, so it needs no rule: a comparison has none.
-        if members.is_empty() && matches!(cts[out as usize], Ct::Zero) {
-            continue;
-        }
+        let (args, out) = (primal.args(eqn), primal.result(k) as usize);
         let x: Vec<V<'_>> = args.iter().map(|&a| builder.value(shift.of(a))).collect();
-        let (y, params) = (builder.value(shift.of(out)), primal.params(eqn));
-        let rule = Rule {
-            x: &x,
-            out: y,
-            params,
-            starts: &starts,
-        };
-        let mut contributions = Vec::new();
-        if members.is_empty() {
-            for (i, &a) in args
-                .iter()
-                .enumerate()
-                .filter(|(_, a)| active[**a as usize])
-            {
-                contributions.push((a, pull(eqn.prim, &rule, cts[out as usize], i)?));
+        let contributions = match calls.members(k) {
+            [] => {
+                let rule = Rule {
+                    x: &x,
+                    out: builder.value(shift.of(out as Var)),
+                    params: primal.params(eqn),
+                    starts: &OnceCell::new(),
+                };
+                let wanted = (0..args.len()).filter(|&i| active[args[i] as usize]);
+                let pulled = wanted.map(|i| Ok((args[i], pull(eqn.prim, &rule, cts[out], i)?)));
+                pulled.collect::<Result<_>>()?
             }
-        } else if members[0].0 == k {
             // A call has one rule for all of its outputs.
-            let (ct, shift) = (|v: Var| cts[v as usize], |v| shift.of(v));
-            contributions.extend(pull_call(primal, members, &x, shift, &active, ct)?);
-        }
+            members if members[0].0 == k => {
+                let (shift, ct) = (|v| shift.of(v), |v| cts[v as usize]);
+                pull_call(primal, members, &x, shift, &active, ct)?
+            }
+            _ => continue,
+        };
         for (a, ct) in contributions {
-            let ct = project(ct, primal.aval(a), &builder);
-            cts[a as usize] = cts[a as usize].plus(ct, &builder);
+            cts[a as usize] = cts[a as usize].plus(project(ct, primal.aval(a), &builder), &builder);
         }
     }
     let mut outs: Vec<Var> = primal.outs.iter().map(|&v| shift.of(v)).collect();
@@ -68,19 +57,19 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         outs.push(ct.dense()?.var());
         Some(outs.len() - 1)
     });
-    let gradients = gradients.collect();
-    let (program, skipped) = (builder.finish(outs)?, Vec::new());
     Ok(Vjp {
-        program,
         cotangents,
-        gradients,
-        skipped,
+        gradients: gradients.collect(),
+        program: builder.finish(outs)?,
+        skipped: Vec::new(),
     })
 }
 
 /// What an equation contributes to the cotangent of its argument `i`.
 fn pull<'e>(prim: Prim, rule: &Rule<'_, 'e>, ct: Ct<'e>, i: usize) -> Result<Ct<'e>> {
     Ok(match &prim.0.class {
+        // Nothing is asked of an equation without influence, so it needs no rule: a comparison has none.
+        _ if matches!(ct, Ct::Zero) => Ct::Zero,
         Class::Elementwise {
             partials: Some(of), ..
         } => ct.through(&of(rule.x, rule.out, i)),
