@@ -1,8 +1,12 @@
-//! The layers of the bindings: which folder may import which, and that no files import each other in a circle.
+//! The layers of the bindings: which folder may import which, that no files import each other in a circle, and what
+//! every file keeps to.
 
 use std::path::{Path, PathBuf};
 
-use crate::source_tree::{assert_layered, assert_no_circles, graph, sources};
+use crate::source_tree::{
+    assert_files_are_readable, assert_layered, assert_no_circles, assert_unsafe_is_fenced, graph,
+    sources,
+};
 
 /// The folders from top to bottom: each may import those below it, and itself.
 const LAYERS: [&[&str]; 10] = [
@@ -33,6 +37,20 @@ fn imports_of_the_bindings_point_down() {
 #[test]
 fn no_files_of_the_bindings_import_each_other() {
     assert_no_circles(&graph(&root()), &[]);
+}
+
+/// Unsafe code is where memory of NumPy's is used, where the process forks and where entries of libraries are
+/// overridden; each file says why it is sound.
+#[test]
+fn unsafe_code_of_the_bindings_is_fenced() {
+    let allowed = ["/ndarray/memory.rs", "/runtime/fork.rs", "/interpose/"];
+    assert_unsafe_is_fenced(&root(), |path| allowed.iter().any(|a| path.contains(a)));
+}
+
+/// Every file says on its first line what it is, and none grows without bound but the table of the methods of `Array`.
+#[test]
+fn files_of_the_bindings_open_with_what_they_are() {
+    assert_files_are_readable(&root(), 600, |path| path.ends_with("/array/pyclass.rs"));
 }
 
 /// Rust names Python in one place: by its hooks.

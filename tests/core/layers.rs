@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::source_tree::{assert_layered, assert_no_circles, graph, sources};
+use crate::source_tree::{
+    assert_files_are_readable, assert_layered, assert_no_circles, assert_unsafe_is_fenced, graph,
+};
 
 /// The layers, the highest first. A file imports those below its own layer, and its own; layers on one line do not
 /// know each other.
@@ -46,40 +48,16 @@ fn no_files_use_each_other() {
     assert_no_circles(&graph(&root()), &EXCEPTIONS);
 }
 
-/// Unsafe code is in the kernels only, and each block says why it is sound.
+/// Unsafe code is in the kernels only, and each file says why it is sound.
 #[test]
 fn unsafe_code_is_in_the_kernels() {
-    let mut files = Vec::new();
-    sources(&root(), &mut files);
-    for (path, text) in files {
-        let blocks = text
-            .lines()
-            .filter(|l| l.contains("unsafe {") && !l.trim_start().starts_with("//"));
-        let count = blocks.count();
-        assert!(
-            count == 0 || path.contains("/kernels/"),
-            "{path}: unsafe code outside the kernels"
-        );
-        assert!(
-            count == 0 || text.contains("SAFETY"),
-            "{path}: unsafe code without its reason"
-        );
-    }
+    assert_unsafe_is_fenced(&root(), |path| path.contains("/kernels/"));
 }
 
 /// Every file says on its first line what it is, and none grows without bound.
 #[test]
 fn files_open_with_what_they_are() {
-    let mut files = Vec::new();
-    sources(&root(), &mut files);
-    for (path, text) in files {
-        let is_test = path.ends_with("tests.rs");
-        assert!(
-            is_test || text.starts_with("//!"),
-            "{path}: does not open with //!"
-        );
-        let lines = text.lines().count();
-        let table = path.contains("/ops/") || path.contains("/kernels/") || is_test;
-        assert!(lines < 700 || table, "{path}: {lines} lines");
-    }
+    assert_files_are_readable(&root(), 600, |path| {
+        path.contains("/ops/") || path.contains("/kernels/")
+    });
 }

@@ -26,6 +26,48 @@ pub(crate) fn sources(path: &Path, found: &mut Vec<(String, String)>) {
     }
 }
 
+/// That unsafe code is in allowed files only, and says why it is sound.
+pub(crate) fn assert_unsafe_is_fenced(root: &Path, is_allowed: impl Fn(&str) -> bool) {
+    let mut files = Vec::new();
+    sources(root, &mut files);
+    for (path, text) in files {
+        let is_unsafe = |line: &str| {
+            let code = line.split("//").next().unwrap_or("");
+            let kinds = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"];
+            kinds.iter().any(|kind| code.contains(kind))
+        };
+        if text.lines().any(is_unsafe) {
+            assert!(is_allowed(&path), "{path}: unsafe code outside its fence");
+            assert!(
+                text.contains("SAFETY") || text.contains("# Safety"),
+                "{path}: unsafe code without its reason"
+            );
+        }
+    }
+}
+
+/// That every file says on its first line what it is, and that none but tables grows without bound.
+pub(crate) fn assert_files_are_readable(
+    root: &Path,
+    longest: usize,
+    is_table: impl Fn(&str) -> bool,
+) {
+    let mut files = Vec::new();
+    sources(root, &mut files);
+    for (path, text) in files {
+        let is_test = path.ends_with("tests.rs");
+        assert!(
+            is_test || text.starts_with("//!"),
+            "{path}: does not open with //!"
+        );
+        let lines = text.lines().count();
+        assert!(
+            lines <= longest || is_test || is_table(&path),
+            "{path}: {lines} lines"
+        );
+    }
+}
+
 /// Files by name, such as `kernels/gemm` or `lib`, with those that each uses names of.
 pub(crate) type Graph = BTreeMap<String, BTreeSet<String>>;
 

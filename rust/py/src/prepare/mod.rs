@@ -11,3 +11,4 @@ pub mod guards;
 // Arguments and results of a replay.
 pub mod fast_args;
 pub mod out_buffers;
+pub mod results;

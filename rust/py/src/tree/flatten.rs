@@ -7,7 +7,6 @@
 use cotan::aval::DType;
 use cotan::{Array, Number};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
@@ -19,10 +18,8 @@ use crate::ndarray::memory::{
 };
 use crate::runtime::error::step;
 use crate::tree::class_layout::{self, Layout, Sort};
+use crate::tree::fault::{Fault, MAX_DEPTH, Parts};
 use crate::tree::treedef::{Const, Form, Kind, Leaf, Other, Tree};
-
-/// Structures may be nested as deeply as this: each level is a frame of the stack.
-const MAX_DEPTH: usize = 1000;
 
 /// Objects that refer to each other in many ways are met once for each way; this many are too many.
 const MAX_PARTS: usize = 5_000_000;
@@ -66,68 +63,6 @@ pub enum Position {
     /// Inside something.
     Nested,
 }
-
-/// What went wrong, and where, from the inside out.
-struct Fault {
-    what: What,
-    steps: Vec<String>,
-}
-
-enum What {
-    /// An exception of somebody else, or one that needs no path.
-    Raised(PyErr),
-    /// The rest of a message that starts with a path.
-    Value(String),
-    Depth,
-}
-
-impl<E: Into<PyErr>> From<E> for Fault {
-    fn from(error: E) -> Fault {
-        Fault {
-            what: What::Raised(error.into()),
-            steps: Vec::new(),
-        }
-    }
-}
-
-impl Fault {
-    fn value(message: String) -> Fault {
-        Fault {
-            what: What::Value(message),
-            steps: Vec::new(),
-        }
-    }
-
-    fn at(mut self, step: impl FnOnce() -> String) -> Fault {
-        self.steps.push(step());
-        self
-    }
-
-    fn raise(mut self, py: Python<'_>, root: &str) -> PyErr {
-        self.steps.reverse();
-        let root = if root.is_empty() { "the value" } else { root };
-        let mut path = format!("{root}{}", self.steps.concat());
-        if self.steps.len() > 20 {
-            path = format!("{root}{}...", self.steps[..10].concat());
-        }
-        match self.what {
-            What::Raised(error) => {
-                if !self.steps.is_empty() {
-                    let note = format!("while {path} was taken apart");
-                    let _ = error.value(py).call_method1("add_note", (note,));
-                }
-                error
-            }
-            What::Value(message) => PyValueError::new_err(format!("{path} {message}")),
-            What::Depth => PyRecursionError::new_err(format!(
-                "{path} is nested more than {MAX_DEPTH} levels deep; make it flatter (a list instead of \
-                 a chain), or register its class (ct.register)"
-            )),
-        }
-    }
-}
-
-type Parts<T> = Result<T, Fault>;
 
 impl Flattener {
     /// For arguments of a call (`Borrow::Call`), or for values that are kept (`Borrow::Copy`).
@@ -333,10 +268,7 @@ impl Flattener {
         }
         let depth = self.open.len();
         if depth >= MAX_DEPTH {
-            return Err(Fault {
-                what: What::Depth,
-                steps: Vec::new(),
-            });
+            return Err(Fault::depth());
         }
         self.parts += 1;
         if self.parts > MAX_PARTS {

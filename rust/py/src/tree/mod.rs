@@ -6,6 +6,7 @@ pub mod pyclass;
 pub mod treedef;
 
 // Objects to leaves and back.
+pub mod fault;
 pub mod flatten;
 pub mod schema;
 pub mod unflatten;
