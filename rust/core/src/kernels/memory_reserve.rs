@@ -129,13 +129,9 @@ fn give_up(wanted: usize) -> bool {
     let reserved = RESERVED.swap(0, Ordering::AcqRel);
     if reserved != 0 {
         memory_ended(wanted);
+        let layout = reserve(place_of(reserved));
         // SAFETY: it was set aside with this layout, and whoever swaps it out owns it.
-        unsafe {
-            System.dealloc(
-                (reserved & !(ALIGN - 1)) as *mut u8,
-                reserve(place_of(reserved)),
-            )
-        };
+        unsafe { System.dealloc((reserved & !(ALIGN - 1)) as *mut u8, layout) };
     }
     // Without one, another thread may have given it back just now.
     true

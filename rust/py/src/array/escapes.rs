@@ -287,22 +287,16 @@ pub fn capture_ndarray(object: &Bound<'_, PyUntypedArray>, value: &Value) -> PyR
     }
     // What is read-only now may be made writable again.
     let value = crate::ndarray::memory::copied(value)?;
-    note(|escapes| {
-        escapes
-            .captured_ndarrays
-            .push((object.clone().unbind(), value))
-    });
+    let captured = (object.clone().unbind(), value);
+    note(|escapes| escapes.captured_ndarrays.push(captured));
     Ok(())
 }
 
 /// The same for an `Array`.
 pub fn capture_array(object: &Bound<'_, PyArray>, array: &Array) {
     if is_on() && array.tag() == 0 {
-        note(|escapes| {
-            escapes
-                .captured_arrays
-                .push((object.clone().unbind(), array.id()))
-        });
+        let captured = (object.clone().unbind(), array.id());
+        note(|escapes| escapes.captured_arrays.push(captured));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::runtime::once_cell::{OnceImported, intern};
 struct Code {
     _kept: Py<PyAny>,
     /// File and function; `None` for code of cotan, NumPy and SciPy.
-    in_user_code: Option<(String, String)>,
+    user: Option<(String, String)>,
     /// By the running instruction, because to find its line takes long.
     sites: FastMap<usize, Site>,
 }
@@ -62,7 +62,7 @@ fn in_frame(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Option<Site>> 
     let mut forgotten = None;
     if !codes().as_ref().is_some_and(|c| c.contains_key(&key)) {
         let found = Code {
-            in_user_code: in_user_code(py, &code)?,
+            user: in_user_code(py, &code)?,
             _kept: code.unbind(),
             sites: FastMap::default(),
         };
@@ -78,7 +78,7 @@ fn in_frame(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Option<Site>> 
     let Some(code) = codes.as_mut().and_then(|c| c.get_mut(&key)) else {
         return Ok(None);
     };
-    let Some((file, function)) = &code.in_user_code else {
+    let Some((file, function)) = &code.user else {
         return Ok(None);
     };
     let at: usize = frame.getattr(intern!(py, "f_lasti"))?.extract()?;
