@@ -520,14 +520,14 @@ def is_preparing() -> bool:
     """Whether a function is being prepared in this thread."""
 
 def num_met(x: Any) -> int:
-    """How often a plain array was met: so many references to it are the preparation's own."""
+    """How often an ndarray was captured: so many references to it are the log's."""
 
 def meet(x: Any) -> None:
-    """Notes that a plain array was read by code outside of this module."""
+    """Notes an ndarray that code outside of this module has read as captured."""
 
 # array/fancy_index.rs
 def is_elementwise(x: Array) -> bool:
-    """Whether an elementwise operation has just made an array that a gradient follows: elements of it may be infinite, or have an infinite slope."""
+    """Whether an elementwise operation has just made an active array: elements of it may be infinite, or have an infinite slope."""
 
 # array/index.rs
 def index_update(x: Any, key: Any, value: Any) -> Array:
@@ -558,7 +558,7 @@ def buffer(made: Any, args: tuple[Any, ...]) -> Any:
     """What NumPy has made, as an `Array` into which traced values can be written; whatever is no new array of floats or complex numbers as it is."""
 
 def number(x: Any, dtype: _DTypeLike | None) -> Array:
-    """An array of one element as what stands for a Python number, of another dtype if one is given."""
+    """An array of one element in place of a Python number, of another dtype if one is given."""
 
 def asarray(object: Any, dtype: _DTypeLike | None = None) -> Array:
     """An `Array` with these values; an `Array` is given back as it is."""
@@ -665,7 +665,7 @@ def dropgrad(x: Any) -> Any:
     """The same values, held constant for every derivative."""
 
 def is_active(x: Any) -> bool:
-    """Whether a gradient that is being recorded follows `x`."""
+    """Whether `x` is active in a gradient that is being recorded."""
 
 def value(x: Any) -> np.ndarray[Any, Any]:
     """The plain ndarray value of anything array-like. Detaches: for integers, bools and indices."""
@@ -771,10 +771,10 @@ def nestlevel() -> int:
 
 # runtime/swallowed_errors.rs
 def refused(message: str) -> None:
-    """Notes that a program was refused something. Libraries try what they can do without."""
+    """Notes that user code was refused something. Libraries try what they can do without."""
 
 def granted(message: str) -> None:
-    """Takes back what a program was refused, once another way was found."""
+    """Takes back what user code was refused, once another way was found."""
 
 # transforms/checkpoint.rs
 def call_checkpoint(
