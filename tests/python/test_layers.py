@@ -19,6 +19,7 @@ SRC = TOP / "_src"
 ORDER = [
     *("hooks", "onnx", "inspect", "program", "api", "scipy", "thirdparty", "stdlib", "array"),
     *("numpy", "special", "interpose", "kit", "state", "rebind", "runtime", "tree"),
+    "typing",
 ]
 
 # The bindings, which any module may import; nothing else that the package has outside of `_src`.

@@ -9,8 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.typing import Function
-from cotan._src.tree.signatures import P, R
+from cotan._src.typing import Function, P, R
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 

@@ -21,7 +21,7 @@ from cotan._src.kit.windows import (
     window_counts,
     window_spans,
 )
-from cotan._src.runtime.typing import ArrayLike, Dtype, NDArray
+from cotan._src.typing import ArrayLike, Dtype, NDArray
 
 #: A number, or one for each axis.
 Lengths: TypeAlias = int | Iterable[int]

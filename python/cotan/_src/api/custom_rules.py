@@ -15,11 +15,10 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime import call_site
-from cotan._src.runtime.typing import AnyArray, Args
 from cotan._src.tree.pickle_by_name import by_name
 from cotan._src.tree.selection import argument_names
-from cotan._src.tree.signatures import Function, P, R, T
 from cotan._src.tree.tangent import leaves_of, map_leaves
+from cotan._src.typing import AnyArray, Args, Function, P, R, T
 
 
 def _name(function: object) -> str:

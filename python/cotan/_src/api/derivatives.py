@@ -8,9 +8,8 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray, Scalar
-from cotan._src.tree.signatures import P, R, T
 from cotan._src.tree.tangent import leaves_of, map_leaves
+from cotan._src.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray, P, R, Scalar, T
 
 
 def const(value: T) -> T:

@@ -12,7 +12,7 @@ from cotan import _core
 from cotan._src.api.derivatives import hvp
 from cotan._src.runtime.call_site import package_of
 from cotan._src.runtime.libraries import LIBRARIES_WITHOUT_USER_CODE
-from cotan._src.tree.signatures import Function, P, R
+from cotan._src.typing import Function, P, R
 
 _SINGLE = (float, int, str, bool, complex, bytes, np.generic, type, BuiltinFunctionType)
 _TRANSFORMS = ("gradient", "value_and_gradient", "value", "pullback", "hvp")

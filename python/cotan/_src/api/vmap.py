@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.typing import AnyArray, Axis, Scalar
 from cotan._src.tree import selection
-from cotan._src.tree.signatures import P, R
 from cotan._src.tree.update import tree_map
+from cotan._src.typing import AnyArray, Axis, P, R, Scalar
 
 
 def vmap(

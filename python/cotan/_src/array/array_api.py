@@ -25,8 +25,8 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.rebind import numpy_substitutes as _own
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Dtype, DTypeLike, Function, Scalar, Shape
 from cotan._src.runtime.values import in_numpy, is_array
+from cotan._src.typing import AnyArray, ArrayLike, Dtype, DTypeLike, Function, Scalar, Shape
 
 # Without types: NumPy's stubs know nothing of our arrays.
 _numpy: Any = np

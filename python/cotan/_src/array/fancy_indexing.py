@@ -17,7 +17,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Shape
+from cotan._src.typing import AnyArray, ArrayLike, Shape
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

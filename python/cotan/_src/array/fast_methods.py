@@ -11,8 +11,8 @@ from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.ndarray_subclasses import met
-from cotan._src.runtime.typing import Args, Function
 from cotan._src.runtime.values import OverArray, is_array, laid_out, peek
+from cotan._src.typing import Args, Function
 
 
 def _reduction(name: str, doc: str) -> Function:

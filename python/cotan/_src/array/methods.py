@@ -13,8 +13,8 @@ from cotan._src.numpy import functions as _functions  # noqa: F401 - enters the 
 from cotan._src.numpy.user_subclasses import view_as
 from cotan._src.rebind.numpy_substitutes import Flat
 from cotan._src.runtime.registry import FUNCTIONS
-from cotan._src.runtime.typing import AnyArray, Args, ArrayLike, Dtype, Function, NDArray, Shape
 from cotan._src.runtime.values import OverArray, is_active
+from cotan._src.typing import AnyArray, Args, ArrayLike, Dtype, Function, NDArray, Shape
 
 # An array, or lists of lists of them.
 _Nested: TypeAlias = "Array | list[_Nested]"

@@ -17,7 +17,7 @@ from cotan._src.inspect.report_facts import (
     ReportFacts,
     size_text,
 )
-from cotan._src.runtime.typing import Function
+from cotan._src.typing import Function
 
 #: In texts, lists are cut after so many entries.
 _MANY = 40

@@ -16,7 +16,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.kit.fourier import factor, is_complex, resized
-from cotan._src.runtime.typing import AnyArray, NDArray
+from cotan._src.typing import AnyArray, NDArray
 
 _SINGLE = {np.dtype(np.float32), np.dtype(np.complex64)}
 

@@ -15,8 +15,8 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import host_call
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Dtype, NDArray
 from cotan._src.runtime.values import is_active, is_array, to_numpy
+from cotan._src.typing import AnyArray, ArrayLike, Dtype, NDArray
 
 # How the error begins that reading a value leads to where none is known yet.
 _UNKNOWN = "the value of a cotangent"

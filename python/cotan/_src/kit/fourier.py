@@ -8,7 +8,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import AnyArray, ArrayLike
+from cotan._src.typing import AnyArray, ArrayLike
 
 _TYPES = "fdFD"
 _NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}

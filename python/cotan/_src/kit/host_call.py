@@ -12,8 +12,8 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray, Shape
 from cotan._src.runtime.values import is_active, to_numpy
+from cotan._src.typing import AnyArray, ArrayLike, NDArray, Shape
 
 #: From plain arrays to one.
 Plain = Callable[..., ArrayLike]

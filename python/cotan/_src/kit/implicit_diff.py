@@ -12,9 +12,9 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import host_call
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import attach_derivative
 from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 # A step that is longer than this part of a solution says that it is none.
 _FAR = 0.01

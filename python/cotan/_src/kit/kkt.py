@@ -13,9 +13,9 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 # Nearer to its bound than this, a constraint holds with equality.
 _NEAR = 1e-6

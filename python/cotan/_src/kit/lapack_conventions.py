@@ -17,9 +17,9 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.kit.decompositions import are_real, constant, real_part
-from cotan._src.runtime.typing import AnyArray, Args, Function, NDArray
 from cotan._src.runtime.values import is_array, to_numpy
 from cotan._src.state.guards import RECORDING_CHECKS
+from cotan._src.typing import AnyArray, Args, Function, NDArray
 
 _T = TypeVar("_T")
 #: What a library makes of the values of a matrix.

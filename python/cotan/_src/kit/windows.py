@@ -8,7 +8,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import ArrayLike, Dtype
+from cotan._src.typing import ArrayLike, Dtype
 
 _TYPES = frozenset(np.dtype(t) for t in ("f4", "f8", "c8", "c16"))
 Pairs = list[tuple[int, int]]

@@ -24,7 +24,8 @@ from cotan._src.rebind.numpy_substitutes import asanyarray as _asanyarray
 from cotan._src.rebind.numpy_substitutes import asarray as _asarray
 from cotan._src.runtime.libraries import NATIVE_LIBRARIES
 from cotan._src.runtime.registry import ALWAYS, CREATOR, FUNCTIONS, METHOD, REPLACEMENT, override
-from cotan._src.runtime.typing import (
+from cotan._src.runtime.values import OverArray, contains_active, is_array, to_numpy, unwidened
+from cotan._src.typing import (
     AnyArray,
     Args,
     ArrayLike,
@@ -36,7 +37,6 @@ from cotan._src.runtime.typing import (
     Scalar,
     Shape,
 )
-from cotan._src.runtime.values import OverArray, contains_active, is_array, to_numpy, unwidened
 
 #: Coefficients of a polynomial, or the polynomial.
 _Polynomial: TypeAlias = ArrayLike | np.poly1d

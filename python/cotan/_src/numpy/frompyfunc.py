@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.typing import Args, ArrayLike, Kwargs, NDArray
+from cotan._src.typing import Args, ArrayLike, Kwargs, NDArray
 
 # Methods, with the number of arguments whose elements the function gets; None for all of them.
 _METHODS = {"__call__": None, "outer": None, "reduce": 1, "accumulate": 1, "reduceat": 1}

@@ -26,16 +26,6 @@ from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import array as host_array
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import DISPATCHED, FUNCTIONS, named, override
-from cotan._src.runtime.typing import (
-    AnyArray,
-    Args,
-    ArrayLike,
-    Decorator,
-    Function,
-    Kwargs,
-    NDArray,
-    Scalar,
-)
 from cotan._src.runtime.values import (
     call_on_values,
     contains_active,
@@ -45,6 +35,16 @@ from cotan._src.runtime.values import (
     to_numpy,
 )
 from cotan._src.runtime.values import write_out as _write_out
+from cotan._src.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Decorator,
+    Function,
+    Kwargs,
+    NDArray,
+    Scalar,
+)
 
 _Side: TypeAlias = Literal["left", "right"]
 

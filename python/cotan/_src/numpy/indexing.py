@@ -13,15 +13,6 @@ from cotan._src.numpy.shape import rearranged
 from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import (
-    AnyArray,
-    ArrayLike,
-    Axis,
-    DTypeLike,
-    Function,
-    NDArray,
-    Shape,
-)
 from cotan._src.runtime.values import (
     assign,
     check_cast,
@@ -38,6 +29,15 @@ from cotan._src.runtime.values import (
     to_numpy,
 )
 from cotan._src.runtime.values import write_out as _write_out
+from cotan._src.typing import (
+    AnyArray,
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    Function,
+    NDArray,
+    Shape,
+)
 
 if TYPE_CHECKING:
     from numpy._globals import _NoValueType

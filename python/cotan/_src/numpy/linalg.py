@@ -16,8 +16,8 @@ from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.numpy.shape import moveaxis
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray, Scalar, Shape
 from cotan._src.runtime.values import call_on_values, is_given, or_default
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Scalar, Shape
 
 if TYPE_CHECKING:
     from numpy._globals import _NoValueType

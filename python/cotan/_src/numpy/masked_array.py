@@ -33,7 +33,8 @@ from cotan._src.rebind.numpy_substitutes import array, asanyarray, asarray
 from cotan._src.runtime.ndarray_subclasses import MET
 from cotan._src.runtime.plotting_context import is_read_for_display
 from cotan._src.runtime.registry import REBOUND_CLASS, override
-from cotan._src.runtime.typing import (
+from cotan._src.runtime.values import contains_active, is_array, to_numpy
+from cotan._src.typing import (
     AnyArray,
     Args,
     ArrayLike,
@@ -45,7 +46,6 @@ from cotan._src.runtime.typing import (
     Scalar,
     Shape,
 )
-from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
 # The originals: names of the modules stand for what is lifted while something is recorded.
 ORIGINAL: Any = vars(ma)["MaskedArray"]

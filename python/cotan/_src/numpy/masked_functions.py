@@ -38,7 +38,8 @@ from cotan._src.runtime.registry import (
     override,
     rows_of,
 )
-from cotan._src.runtime.typing import (
+from cotan._src.runtime.values import contains_active
+from cotan._src.typing import (
     AnyArray,
     Args,
     ArrayLike,
@@ -48,7 +49,6 @@ from cotan._src.runtime.typing import (
     NDArray,
     Scalar,
 )
-from cotan._src.runtime.values import contains_active
 
 _ma: Any = ma.core
 

@@ -20,7 +20,8 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import current_instruction, user_frame
 from cotan._src.runtime.ndarray_subclasses import MET
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
-from cotan._src.runtime.typing import (
+from cotan._src.runtime.values import TwinInstance, contains_active, is_active, is_array, to_numpy
+from cotan._src.typing import (
     AnyArray,
     Args,
     ArrayLike,
@@ -31,7 +32,6 @@ from cotan._src.runtime.typing import (
     Kwargs,
     NDArray,
 )
-from cotan._src.runtime.values import TwinInstance, contains_active, is_active, is_array, to_numpy
 
 if TYPE_CHECKING:
     from types import EllipsisType

@@ -12,7 +12,8 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import (
+from cotan._src.runtime.values import contains_active, is_array, to_numpy
+from cotan._src.typing import (
     AnyArray,
     ArrayLike,
     DTypeLike,
@@ -21,7 +22,6 @@ from cotan._src.runtime.typing import (
     Scalar,
     Shape,
 )
-from cotan._src.runtime.values import contains_active, is_array, to_numpy
 
 if TYPE_CHECKING:
     from types import EllipsisType

@@ -25,8 +25,8 @@ from cotan._src.rebind.engine import (
     rebound_class,
 )
 from cotan._src.runtime.registry import FUNCTIONS, METHOD, SUBSTITUTE, override
-from cotan._src.runtime.typing import AnyArray
 from cotan._src.runtime.values import DISPATCHER
+from cotan._src.typing import AnyArray
 
 _MODULES = (chebyshev, hermite, hermite_e, laguerre, legendre, polynomial, polyutils)
 _CLASSES = ("Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre", "Polynomial")

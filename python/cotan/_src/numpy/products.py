@@ -15,7 +15,6 @@ from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.numpy.shape import moveaxis, stack
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes, Axis, Shape
 from cotan._src.runtime.values import (
     are_objects,
     call_on_objects,
@@ -26,6 +25,7 @@ from cotan._src.runtime.values import (
     to_numpy,
 )
 from cotan._src.runtime.values import write_out as _write_out
+from cotan._src.typing import AnyArray, ArrayLike, Axes, Axis, Shape
 
 # What a tensordot sums over: so many axes, or axes of both.
 _Pairs: TypeAlias = int | Sequence[Any]

@@ -17,7 +17,8 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import package_of
 from cotan._src.runtime.libraries import NATIVE_LIBRARIES
 from cotan._src.runtime.registry import ALWAYS, CREATOR, override
-from cotan._src.runtime.typing import (
+from cotan._src.runtime.values import contains_active, is_array, refuse, to_numpy
+from cotan._src.typing import (
     AnyArray,
     Args,
     ArrayLike,
@@ -27,7 +28,6 @@ from cotan._src.runtime.typing import (
     Scalar,
     Shape,
 )
-from cotan._src.runtime.values import contains_active, is_array, refuse, to_numpy
 
 #: What draws: NumPy's generators, of both kinds.
 _Draws: TypeAlias = np.random.Generator | np.random.RandomState

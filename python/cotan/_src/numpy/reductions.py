@@ -13,16 +13,6 @@ from cotan._core import Array
 from cotan._src.numpy.ufunc_reduce import reduced, scanned
 from cotan._src.rebind.engine import rebound
 from cotan._src.runtime.registry import FUNCTIONS, override
-from cotan._src.runtime.typing import (
-    AnyArray,
-    ArrayLike,
-    Axis,
-    DTypeLike,
-    Function,
-    NDArray,
-    Scalar,
-    Shape,
-)
 from cotan._src.runtime.ufunc_dtypes import as_dtype, finished, fold_dtypes
 from cotan._src.runtime.values import (
     axes_of,
@@ -33,6 +23,16 @@ from cotan._src.runtime.values import (
     to_numpy,
 )
 from cotan._src.runtime.values import write_out as _write_out
+from cotan._src.typing import (
+    AnyArray,
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    Function,
+    NDArray,
+    Scalar,
+    Shape,
+)
 
 if TYPE_CHECKING:
     from numpy._globals import _NoValueType

@@ -10,8 +10,8 @@ from cotan._core import Array
 from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes
 from cotan._src.runtime.values import is_active
+from cotan._src.typing import AnyArray, ArrayLike, Axes
 
 
 @override(np.gradient)

@@ -12,7 +12,16 @@ from cotan._core import Array
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import (
+from cotan._src.runtime.values import (
+    axes_of,
+    check_cast,
+    expect_room,
+    flat,
+    is_array,
+    to_numpy,
+)
+from cotan._src.runtime.values import write_out as _write_out
+from cotan._src.typing import (
     AnyArray,
     ArrayLike,
     Axes,
@@ -23,15 +32,6 @@ from cotan._src.runtime.typing import (
     NDArray,
     Shape,
 )
-from cotan._src.runtime.values import (
-    axes_of,
-    check_cast,
-    expect_room,
-    flat,
-    is_array,
-    to_numpy,
-)
-from cotan._src.runtime.values import write_out as _write_out
 
 _Lengths: TypeAlias = int | Sequence[int] | None
 

@@ -12,9 +12,9 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.registry import FUNCTIONS
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Function
 from cotan._src.runtime.values import to_numpy
 from cotan._src.special.ufuncs import PARTIALS, call
+from cotan._src.typing import AnyArray, ArrayLike, Function
 
 
 def _float(x: ArrayLike) -> Array:

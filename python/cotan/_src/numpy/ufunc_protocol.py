@@ -14,16 +14,6 @@ from cotan._src.numpy.frompyfunc import is_of_python, of_python
 from cotan._src.numpy.ufunc_reduce import ASSOCIATIVE, accumulate, reduce, reduceat
 from cotan._src.numpy.ufunc_rules import needed, rule
 from cotan._src.runtime.ndarray_subclasses import is_plain, ufunc_of_others
-from cotan._src.runtime.typing import (
-    AnyArray,
-    Args,
-    ArrayLike,
-    Axis,
-    DTypeLike,
-    Function,
-    Kwargs,
-    NDArray,
-)
 from cotan._src.runtime.ufunc_dtypes import as_dtype, computed, loop, name_of_ufunc
 from cotan._src.runtime.values import (
     are_objects,
@@ -33,6 +23,16 @@ from cotan._src.runtime.values import (
     is_active,
     refuse,
     to_numpy,
+)
+from cotan._src.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
 )
 
 # The dtypes of a loop: a text, or one for each operand.

@@ -8,9 +8,9 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.numpy.ufunc_rules import needed
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes, Axis, Dtype, DTypeLike, Function
 from cotan._src.runtime.ufunc_dtypes import as_dtype, finished, fold_dtypes
 from cotan._src.runtime.values import axes_of, is_only_axis, to_numpy
+from cotan._src.typing import AnyArray, ArrayLike, Axes, Axis, Dtype, DTypeLike, Function
 
 _REDUCTIONS: dict[str, Callable[..., Array]] = {
     "add": _core.sum,

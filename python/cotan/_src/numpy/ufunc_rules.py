@@ -6,7 +6,6 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.numpy.ufunc_composites import COMPOSITES
-from cotan._src.runtime.typing import Function
 from cotan._src.runtime.ufunc_dtypes import name_of_ufunc
 from cotan._src.runtime.values import refuse
 from cotan._src.special import partials as _table  # noqa: F401
@@ -14,6 +13,7 @@ from cotan._src.special import partials_bessel as _families  # noqa: F401
 from cotan._src.special import partials_inverse_cdf as _inverses  # noqa: F401
 from cotan._src.special import partials_waves as _waves  # noqa: F401
 from cotan._src.special.ufuncs import PARTIALS, call
+from cotan._src.typing import Function
 
 _PRIMITIVES: dict[str, Function] = {
     ufunc: getattr(_core, name)

@@ -21,8 +21,8 @@ from cotan._core import Array
 from cotan._src.numpy.matrix import Matrix
 from cotan._src.runtime.call_site import is_formatting
 from cotan._src.runtime.libraries import NATIVE_LIBRARIES
-from cotan._src.runtime.typing import Args, DTypeLike, Function, Kwargs, NDArray, Shape
 from cotan._src.runtime.values import OverArray, is_array, to_numpy
+from cotan._src.typing import Args, DTypeLike, Function, Kwargs, NDArray, Shape
 
 #: What is made of an array: itself, or what holds it.
 _Made: TypeAlias = Array | OverArray | Matrix

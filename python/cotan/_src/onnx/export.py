@@ -32,7 +32,7 @@ from cotan._src.onnx.symbolic_sizes import (
     choose,
     merge,
 )
-from cotan._src.runtime.typing import AnyArray, Args, Function, NDArray, Scalar
+from cotan._src.typing import AnyArray, Args, Function, NDArray, Scalar
 
 _File = str | os.PathLike[str]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cotan._src.onnx.symbolic_sizes import Factor, Length, Size, Symbols, fit_factor, fit_length
-from cotan._src.runtime.typing import NDArray
+from cotan._src.typing import NDArray
 
 # The version of the operators, and of the file format that goes with it: old enough for runtimes of
 # the last years, new enough for every operator of the primitive table.

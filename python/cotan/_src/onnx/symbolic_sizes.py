@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from cotan._src.runtime.typing import NDArray
+from cotan._src.typing import NDArray
 
 Symbols = dict[str, tuple[int, ...]]
 # A polynomial (for each product of symbols its coefficient), what it is divided by (downwards),

@@ -3,8 +3,8 @@
 from typing import Any
 
 from cotan import _core
-from cotan._src.runtime.typing import Args, Function, Kwargs
 from cotan._src.tree import selection
+from cotan._src.typing import Args, Function, Kwargs
 
 
 def by_position(function: Function, args: Args, kwargs: Kwargs) -> tuple[Function, Args]:

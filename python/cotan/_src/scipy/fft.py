@@ -21,8 +21,8 @@ from cotan._src.kit.fourier import (
 )
 from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes, Function
 from cotan._src.runtime.values import call_on_values, contains_active, refuse
+from cotan._src.typing import AnyArray, ArrayLike, Axes, Function
 
 
 def _expect_plain(plan: object) -> None:

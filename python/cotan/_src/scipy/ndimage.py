@@ -20,7 +20,9 @@ from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.rebind.engine import ON_VALUES, REBOUND, detached, locate, rebound_by_name, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import SUBSTITUTE, named, override
-from cotan._src.runtime.typing import (
+from cotan._src.runtime.values import assign, axes_of, contains_active, is_array, refuse, to_numpy
+from cotan._src.scipy.signal.filtering import overlaps
+from cotan._src.typing import (
     AnyArray,
     Args,
     ArrayLike,
@@ -32,8 +34,6 @@ from cotan._src.runtime.typing import (
     Scalar,
     Shape,
 )
-from cotan._src.runtime.values import assign, axes_of, contains_active, is_array, refuse, to_numpy
-from cotan._src.scipy.signal.filtering import overlaps
 
 _NEAREST, _WRAP, _REFLECT, _MIRROR, _CONSTANT, _GRID_WRAP, _GRID_CONSTANT = range(7)
 

@@ -13,7 +13,6 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes, Dtype, Function, NDArray
 from cotan._src.runtime.ufunc_dtypes import finished
 from cotan._src.runtime.values import (
     axes_of,
@@ -23,6 +22,7 @@ from cotan._src.runtime.values import (
     to_numpy,
 )
 from cotan._src.special.ufuncs import FUNCTIONS, PARTIALS, UNKNOWN, Functions, apply
+from cotan._src.typing import AnyArray, ArrayLike, Axes, Dtype, Function, NDArray
 
 f = Functions()
 where = _core.where

@@ -16,8 +16,8 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import AnyArray
 from cotan._src.special.ufuncs import Derivative, Functions
+from cotan._src.typing import AnyArray
 
 f = Functions()
 where = _core.where

@@ -10,9 +10,9 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import AnyArray
 from cotan._src.special import parameter_derivatives as by
 from cotan._src.special.ufuncs import PARTIALS, UNKNOWN, ZERO, Derivative, Functions, real_only
+from cotan._src.typing import AnyArray
 
 f = Functions()
 where = _core.where

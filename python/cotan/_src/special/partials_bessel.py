@@ -10,7 +10,6 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import AnyArray
 from cotan._src.special.parameter_derivatives import in_double
 from cotan._src.special.ufuncs import (
     PARTIALS,
@@ -21,6 +20,7 @@ from cotan._src.special.ufuncs import (
     Slopes,
     real_only,
 )
+from cotan._src.typing import AnyArray
 
 f = Functions()
 where = _core.where

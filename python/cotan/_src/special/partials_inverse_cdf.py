@@ -13,7 +13,6 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import AnyArray
 from cotan._src.special import parameter_derivatives as by
 from cotan._src.special.partials import (
     SQRT_2PI,
@@ -23,6 +22,7 @@ from cotan._src.special.partials import (
     student_density,
 )
 from cotan._src.special.ufuncs import PARTIALS, Derivative, Functions
+from cotan._src.typing import AnyArray
 
 f = Functions()
 where = _core.where

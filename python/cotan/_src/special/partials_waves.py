@@ -10,7 +10,6 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import AnyArray
 from cotan._src.special.ufuncs import (
     PARTIALS,
     UNKNOWN,
@@ -20,6 +19,7 @@ from cotan._src.special.ufuncs import (
     Slopes,
     real_only,
 )
+from cotan._src.typing import AnyArray
 
 f = Functions()
 where = _core.where

@@ -17,9 +17,9 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Dtype, Function, NDArray
 from cotan._src.runtime.ufunc_dtypes import as_dtype, loop
 from cotan._src.runtime.values import refuse
+from cotan._src.typing import AnyArray, ArrayLike, Dtype, Function, NDArray
 
 ZERO = "zero"
 UNKNOWN = "unknown"

@@ -11,9 +11,9 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.typing import AnyArray, NDArray
 from cotan._src.state.bitwise_equal import same_bits
 from cotan._src.state.slots import ABSENT, MAX_PARTS, Part, Parts, Saved, Slot
+from cotan._src.typing import AnyArray, NDArray
 
 # ndarrays of more bytes are not saved before each call; the second bound is for `Array`s.
 _LARGE = 1 << 14

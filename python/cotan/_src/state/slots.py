@@ -22,8 +22,8 @@ from typing import Any, TypeAlias
 
 from cotan import _core
 from cotan._src.runtime.call_site import position
-from cotan._src.runtime.typing import Args
 from cotan._src.state.object_graph import is_iterator
+from cotan._src.typing import Args
 
 # What a slot holds that holds nothing: an unbound variable, a part that is gone.
 ABSENT = object()

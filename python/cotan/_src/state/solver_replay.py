@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cotan._src.runtime.typing import AnyArray, Args, Function, Kwargs
 from cotan._src.runtime.values import attach_derivative, is_array, to_numpy
 from cotan._src.state.buffers import is_large
 from cotan._src.state.callback_probe import CallbackProbe
 from cotan._src.state.slots import Part, Saved, Slot
 from cotan._src.state.snapshot import SavedState, StateSnapshot
+from cotan._src.typing import AnyArray, Args, Function, Kwargs
 
 # What was written by the last so many calls that wrote, in at most so many parts, gets derivatives.
 _MAX_CALLS = 16

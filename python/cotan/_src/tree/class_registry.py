@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 import numpy as np
 
 from cotan import _core
-from cotan._src.tree.signatures import Function
+from cotan._src.typing import Function
 
 _Class = TypeVar("_Class", bound=type)
 _Flatten = Callable[[Any], tuple[object, ...]]

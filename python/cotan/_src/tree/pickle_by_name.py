@@ -4,7 +4,7 @@ import importlib
 import sys
 from collections.abc import Callable
 
-from cotan._src.tree.signatures import Function
+from cotan._src.typing import Function
 
 
 def by_name(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
-from cotan._src.tree.signatures import Dtype, Function
+from cotan._src.typing import Dtype, Function
 
 _FORMS = (
     "positions or names of arguments, paths like 'model.layers[*].w', a structure of bools for "

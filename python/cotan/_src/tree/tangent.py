@@ -7,7 +7,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.tree.class_registry import register
-from cotan._src.tree.signatures import Function, Scalar
+from cotan._src.typing import Function, Scalar
 
 
 class Tangent:

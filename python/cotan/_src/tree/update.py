@@ -7,8 +7,8 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.tree.selection import joined
-from cotan._src.tree.signatures import AnyArray, Function, Scalar
 from cotan._src.tree.tangent import Gradients
+from cotan._src.typing import AnyArray, Function, Scalar
 
 _Model = TypeVar("_Model")
 

@@ -19,7 +19,10 @@ from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
-from cotan._src.runtime.typing import (
+from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
+from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
+from cotan._src.state.snapshot import StateSnapshot
+from cotan._src.typing import (
     AnyArray,
     Args,
     ArrayLike,
@@ -28,9 +31,6 @@ from cotan._src.runtime.typing import (
     Kwargs,
     NDArray,
 )
-from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
-from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
-from cotan._src.state.snapshot import StateSnapshot
 
 #: A time: of the solver's, or one that is followed.
 Time: TypeAlias = AnyArray | float

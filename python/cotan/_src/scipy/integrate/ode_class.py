@@ -14,7 +14,6 @@ from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
-from cotan._src.runtime.typing import AnyArray, Args, ArrayLike, Function, NDArray
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.scipy.integrate.ivp import (
     Called,
@@ -29,6 +28,7 @@ from cotan._src.scipy.integrate.ivp import (
 )
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
+from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray
 
 
 class _Solver(Protocol):

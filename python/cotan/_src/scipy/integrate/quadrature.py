@@ -15,10 +15,10 @@ from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import REBOUND, locate
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 
 #: One end of an interval, or a place in it.
 _Place: TypeAlias = AnyArray | float

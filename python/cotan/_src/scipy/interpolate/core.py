@@ -37,9 +37,9 @@ from cotan._src.runtime.registry import (
     named,
     override,
 )
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.linalg.banded import solve_banded
+from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 _HERE = "scipy.interpolate"
 _PIECEWISE = ("PPoly", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",

@@ -13,9 +13,9 @@ from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import METHOD, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Scalar
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.interpolate.core import Spline, make_interp_spline, place, weights
+from cotan._src.typing import AnyArray, ArrayLike, Scalar
 
 _HERE = "scipy.interpolate"
 

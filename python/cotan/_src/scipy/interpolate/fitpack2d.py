@@ -17,10 +17,10 @@ from cotan._src.rebind.engine import contains_unmasked_array, locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Scalar
 from cotan._src.runtime.ufunc_dtypes import finished
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.scipy.interpolate.core import make_interp_spline
+from cotan._src.typing import AnyArray, ArrayLike, Scalar
 
 _HERE = "scipy.interpolate"
 

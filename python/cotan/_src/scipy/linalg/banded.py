@@ -8,9 +8,9 @@ from cotan import _core
 from cotan._core import Array
 from cotan._src.kit import decompositions as dec
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.linalg.solve import checked, result, scipy_linalg
+from cotan._src.typing import AnyArray, ArrayLike
 
 
 def _bands(ab: AnyArray, below: int, above: int) -> Array:

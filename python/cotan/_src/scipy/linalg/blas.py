@@ -16,9 +16,9 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.interpose.install import OverrideFunction
 from cotan._src.rebind.engine import locate
 from cotan._src.runtime.registry import ALWAYS, override
-from cotan._src.runtime.typing import Function, NDArray
 from cotan._src.runtime.values import assign, contains_active, is_array
 from cotan._src.scipy.linalg.lapack_solvers import ROUTINES
+from cotan._src.typing import Function, NDArray
 
 _MODULES = ("scipy.linalg.blas", "scipy.linalg.lapack")
 

@@ -12,11 +12,11 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.rebind.engine import REBOUND, REBOUND_UNDECORATED, refused
 from cotan._src.runtime.registry import named, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.scipy.linalg.matrix_functions import expm, logm
 from cotan._src.scipy.linalg.solve import checked, matrix, result, scipy_linalg, system
 from cotan._src.scipy.linalg.structured_matrices import toeplitz
+from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 # --------------------------------------------------------------------------------------------------
 # Functions of a matrix

@@ -12,9 +12,9 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray, Scalar, Shape
 from cotan._src.runtime.values import refuse, to_numpy
 from cotan._src.scipy.linalg.solve import as_assumed, checked, matrix, scipy_linalg
+from cotan._src.typing import AnyArray, ArrayLike, NDArray, Scalar, Shape
 
 
 @override("scipy.linalg.qr")

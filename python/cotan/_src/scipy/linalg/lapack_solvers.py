@@ -13,10 +13,10 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.implicit_diff import without_rule
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray
 from cotan._src.runtime.values import assign, is_array, to_numpy
 from cotan._src.scipy.linalg.banded import solve_banded
 from cotan._src.scipy.linalg.solve import solve, solve_triangular
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
 # What a routine does to our arrays, by its name without the letter of its dtype.
 ROUTINES: dict[str, Function] = {}

@@ -9,9 +9,9 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit import decompositions as dec
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import is_active, to_numpy
 from cotan._src.scipy.linalg.solve import matrix, scipy_linalg
+from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 
 @override("scipy.linalg.solve_sylvester")

@@ -21,8 +21,8 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import to_numpy
+from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 # The norms up to which a Padé approximant of this degree is exact to rounding in float64 (A.
 # Al-Mohy and N. Higham, A new scaling and squaring algorithm for the matrix exponential, SIAM J.

@@ -21,8 +21,8 @@ from cotan._core import Array
 from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import to_numpy
+from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 
 def scipy_linalg() -> ModuleType:

@@ -12,8 +12,8 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray
 from cotan._src.runtime.values import contains_active, refuse, to_numpy
+from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 
 def _vector(x: ArrayLike) -> Array:

@@ -16,7 +16,6 @@ from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.optimize.minimize_root import (
     Limits,
@@ -35,6 +34,7 @@ from cotan._src.scipy.optimize.minimize_root import (
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.state.solver_replay import ReplayedCallback
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
 _HERE = "scipy.optimize"
 

@@ -18,7 +18,6 @@ from cotan._src.kit.implicit_diff import stacked, without_rule
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
-from cotan._src.runtime.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.optimize.minimize_root import (
     Bounds,
@@ -34,6 +33,7 @@ from cotan._src.scipy.optimize.minimize_root import (
 )
 from cotan._src.state.callback_probe import probed, to_numpy_items
 from cotan._src.state.solver_replay import ReplayedCallback, with_solution_derivative
+from cotan._src.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray
 
 _HERE = "scipy.optimize"
 

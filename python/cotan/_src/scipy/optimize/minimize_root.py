@@ -22,7 +22,6 @@ from cotan._src.kit.kkt import constrained
 from cotan._src.rebind.engine import locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
-from cotan._src.runtime.typing import AnyArray, Args, ArrayLike, Function, NDArray
 from cotan._src.runtime.values import attach_derivative, contains_active, refuse, to_numpy
 from cotan._src.state.callback_probe import (
     CallbackProbe,
@@ -31,6 +30,7 @@ from cotan._src.state.callback_probe import (
     to_numpy_items,
 )
 from cotan._src.state.solver_replay import ReplayedCallback
+from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray
 
 _HERE = "scipy.optimize"
 

@@ -15,9 +15,9 @@ from cotan._core import Array
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray, Scalar
 from cotan._src.runtime.values import attach_derivative, contains_active, refuse, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.typing import AnyArray, ArrayLike, NDArray, Scalar
 
 _HERE = "scipy.signal"
 

@@ -22,9 +22,9 @@ from cotan._src.rebind.engine import (
 )
 from cotan._src.rebind.numpy_substitutes import array, asarray
 from cotan._src.runtime.registry import METHOD, REBOUND_CLASS, SUBSTITUTE, named, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Axes, NDArray, Scalar, Shape
 from cotan._src.runtime.values import is_active, is_array, to_numpy
 from cotan._src.scipy.linalg.banded import cholesky_banded, solveh_banded
+from cotan._src.typing import AnyArray, ArrayLike, Axes, NDArray, Scalar, Shape
 
 #: Cotangents of the arguments, None for those that are not wanted.
 _Cotangents: TypeAlias = tuple[AnyArray | None, ...]

@@ -14,11 +14,11 @@ from cotan._src.rebind.engine import locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 from cotan._src.runtime.values import contains_active, refuse, to_numpy
 from cotan._src.scipy.linalg.matrix_functions import expm
 from cotan._src.scipy.signal.filter_design import complex_vector, polynomial
 from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 
 _HERE = "scipy.signal"
 

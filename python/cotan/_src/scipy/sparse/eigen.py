@@ -19,7 +19,6 @@ from cotan._src.kit.host_call import linear
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray, Scalar
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.scipy.linalg.decompositions import eigh
 from cotan._src.scipy.linalg.matrix_functions import expm
@@ -30,6 +29,7 @@ from cotan._src.scipy.sparse.products import (
     settled,
     toarray,
 )
+from cotan._src.typing import AnyArray, ArrayLike, NDArray, Scalar
 
 _HERE = "scipy.sparse.linalg"
 # An operator with more columns has no matrix here.

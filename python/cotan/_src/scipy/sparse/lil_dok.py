@@ -15,7 +15,6 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, Shape
 from cotan._src.runtime.values import contains_active, is_array
 from cotan._src.scipy.sparse.products import (
     Sparse,
@@ -24,6 +23,7 @@ from cotan._src.scipy.sparse.products import (
     method_of,
     toarray,
 )
+from cotan._src.typing import AnyArray, ArrayLike, Function, Shape
 
 _HERE = "scipy.sparse"
 _LIL, _DOK = f"{_HERE}._lil._lil_base", f"{_HERE}._dok._dok_base"

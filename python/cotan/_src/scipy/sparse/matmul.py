@@ -8,7 +8,6 @@ from cotan import _core
 from cotan._src.numpy.matrix import Matrix, asmatrix, is_matrix
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
-from cotan._src.runtime.typing import AnyArray
 from cotan._src.runtime.values import is_array
 from cotan._src.scipy.sparse.products import (
     BASES,
@@ -18,6 +17,7 @@ from cotan._src.scipy.sparse.products import (
     product_with,
 )
 from cotan._src.scipy.sparse.traced import product
+from cotan._src.typing import AnyArray
 
 
 def _matmul(self: Sparse, other: Any) -> AnyArray | Sparse:

@@ -19,7 +19,9 @@ from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
-from cotan._src.runtime.typing import (
+from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
+from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.typing import (
     AnyArray,
     ArrayLike,
     Dtype,
@@ -29,8 +31,6 @@ from cotan._src.runtime.typing import (
     NDArray,
     Shape,
 )
-from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
-from cotan._src.state.callback_probe import to_numpy_items
 
 _HERE = "scipy.sparse"
 BASES = (f"{_HERE}._base._spbase", f"{_HERE}._coo._coo_base")

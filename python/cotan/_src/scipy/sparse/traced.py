@@ -16,17 +16,6 @@ from cotan._src.numpy.matrix import Matrix
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
-from cotan._src.runtime.typing import (
-    AnyArray,
-    Args,
-    ArrayLike,
-    Axis,
-    DTypeLike,
-    Function,
-    Kwargs,
-    NDArray,
-    Shape,
-)
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.scipy.sparse.products import (
     MatrixLike,
@@ -39,6 +28,17 @@ from cotan._src.scipy.sparse.products import (
     settled,
     spsolve,
     toarray,
+)
+from cotan._src.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Axis,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
+    Shape,
 )
 
 _HERE = "scipy.sparse"

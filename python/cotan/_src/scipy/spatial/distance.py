@@ -20,8 +20,8 @@ from cotan._src.rebind.engine import REBOUND, locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, Kwargs, NDArray, Scalar
 from cotan._src.runtime.values import assign, contains_active, is_array, to_numpy
+from cotan._src.typing import AnyArray, ArrayLike, Function, Kwargs, NDArray, Scalar
 
 _HERE = "scipy.spatial.distance"
 

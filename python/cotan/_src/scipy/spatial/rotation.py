@@ -16,8 +16,8 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Axis, Scalar, Shape
 from cotan._src.runtime.values import to_numpy
+from cotan._src.typing import AnyArray, ArrayLike, Axis, Scalar, Shape
 
 _NAME = "scipy.spatial.transform.Rotation"
 _AXES = {"x": 0, "y": 1, "z": 2}

@@ -8,8 +8,8 @@ from cotan import _core
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Axis
 from cotan._src.runtime.values import attach_derivative, refuse, to_numpy
+from cotan._src.typing import AnyArray, ArrayLike, Axis
 
 
 class _Correlation(Protocol):

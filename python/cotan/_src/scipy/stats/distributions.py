@@ -19,8 +19,8 @@ from cotan._src.rebind.engine import ReboundInstance, locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import METHOD, SUBSTITUTE, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 
 _HERE = "scipy.stats"
 

@@ -11,8 +11,8 @@ from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.engine import REBOUND_METHOD, locate, rebinds_instances
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import METHOD, SUBSTITUTE, SUBSTITUTE_MEMBER, named, override
-from cotan._src.runtime.typing import AnyArray, Function, Scalar
 from cotan._src.runtime.values import to_numpy
+from cotan._src.typing import AnyArray, Function, Scalar
 
 _NAME = "scipy.stats.gaussian_kde"
 

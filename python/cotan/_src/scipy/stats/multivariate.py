@@ -14,8 +14,8 @@ from cotan._src.rebind.engine import detached as value_of
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, NDArray, Shape
 from cotan._src.runtime.values import contains_active, is_active, to_numpy
+from cotan._src.typing import AnyArray, ArrayLike, NDArray, Shape
 
 _HERE = "scipy.stats"
 

@@ -26,7 +26,7 @@ from cotan._src.rebind.engine import (
 from cotan._src.rebind.numpy_substitutes import array, asarray
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
-from cotan._src.runtime.typing import AnyArray, ArrayLike, Function, NDArray, Shape
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Shape
 
 
 def _reduces(name: str, *samples: str) -> None:

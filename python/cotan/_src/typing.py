@@ -1,12 +1,19 @@
 """The types that signatures name: what callers hand in, and what rules hand out."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from cotan._core import Array
+
+#: The parameters of the user's function.
+P = ParamSpec("P")
+#: What the user's function returns.
+R = TypeVar("R")
+#: What a function hands on as it is.
+T = TypeVar("T")
 
 #: A plain array of NumPy's, of any shape and dtype.
 NDArray: TypeAlias = np.ndarray[Any, Any]
