@@ -1,4 +1,4 @@
-"""`python -m cotan`: look at saved pullbacks and programs, and at this installation."""
+"""`python -m cotan`: prints saved pullbacks and programs, and reports on this installation."""
 
 import argparse
 import importlib.metadata

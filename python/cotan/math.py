@@ -1,4 +1,4 @@
-"""The names of `math`, which know our arrays without lifting.
+"""`math` with functions that accept `Array`s even where lifting is off.
 
 >>> import cotan as ct
 >>> from cotan import math

@@ -1,4 +1,4 @@
-"""NumPy's names; those that NumPy does not dispatch know our arrays without lifting.
+"""`numpy` with functions that accept `Array`s even where lifting is off.
 
 >>> import cotan as ct
 >>> import cotan.numpy as np

@@ -1,4 +1,4 @@
-"""The types that signatures name: what callers hand in, and what rules hand out."""
+"""Types for signatures: what callers pass, and what rules return."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar

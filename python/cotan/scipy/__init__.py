@@ -1,4 +1,4 @@
-"""The modules of SciPy, with functions that know our arrays without lifting.
+"""SciPy's modules with functions that accept `Array`s even where lifting is off.
 
 >>> import cotan as ct
 >>> import numpy as np

@@ -1,4 +1,4 @@
-"""The names of `scipy.ndimage`, which know our arrays without lifting."""
+"""`scipy.ndimage` with functions that accept `Array`s even where lifting is off."""
 
 from cotan._src.interpose.install import namespace
 

@@ -1,4 +1,4 @@
-"""The names of `scipy.signal`, which know our arrays without lifting."""
+"""`scipy.signal` with functions that accept `Array`s even where lifting is off."""
 
 from cotan._src.interpose.install import namespace
 

@@ -1,4 +1,4 @@
-"""The names of `scipy.stats`, which know our arrays without lifting."""
+"""`scipy.stats` with functions that accept `Array`s even where lifting is off."""
 
 from cotan._src.interpose.install import namespace
 

@@ -1,4 +1,4 @@
-"""Checkpoints: computing again instead of keeping."""
+"""Checkpoints: trade memory for time by recomputing intermediate values in the reverse pass."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""Convolutions and pooling: shapes and windows are worked out here, the primitives do the rest."""
+"""Convolutions and pooling: normalize shapes, padding and strides, then apply window primitives."""
 
 import math
 import operator

@@ -1,4 +1,4 @@
-"""Derivative rules written by users, and hooks on cotangents."""
+"""Custom rules: users declare the derivative of a function, or hook into a cotangent."""
 
 import ast
 import functools

@@ -1,4 +1,4 @@
-"""Constants, gradients as functions, second order: what `gradient` and `pullback` can say."""
+"""Public transforms on top of `gradient`: `grad`, `value_and_grad`, `hvp`, `hessian`, `const`."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Prepared functions: recorded once, replayed without Python."""
+"""Prepared functions: record a function once and replay it without running Python."""
 
 import functools
 import sys

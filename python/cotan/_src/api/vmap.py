@@ -1,4 +1,4 @@
-"""Functions of one example, applied to many at once."""
+"""`vmap`: applies a function of one example to a batch of them, as one recorded program."""
 
 import functools
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
-"""The namespace of the Python array API standard, 2024.12, for code that is written against it.
+"""The namespace that an `Array` offers to code written for the Python array API standard, 2024.12.
 
-`x.__array_namespace__()` of an `Array` gives it. Its functions are NumPy's, which follow the
-standard, with two differences: they give `Array`s whatever they get, so that what they make can
-take traced values; and the few that NumPy spells in another way are as in the standard.
+`x.__array_namespace__()` returns it. Its functions are NumPy's, which follow the standard, with two
+differences: they always return `Array`s, so that traced values can be written into their results;
+and the few functions that NumPy spells differently have the names and signatures of the standard.
 
 >>> import cotan as ct
 >>> x = ct.array([3.0, 1.0, 2.0])

@@ -1,9 +1,9 @@
-"""Index arrays and masks: `x[key]` and `x[key] = value` where NumPy copies instead of viewing.
+"""Fancy indexing: `x[key]` and `x[key] = value` with index arrays and masks, where NumPy copies.
 
-Every such key comes down to one gather, or one scatter, of rows: the axes that index arrays stand
-at are brought to the front and taken as one, and the index arrays are combined to one array of
-positions along it. Keys are values, not variables: they count as they are when they are used. Only
-while a program is traced are index arrays variables of it.
+Every such key comes down to one gather, or one scatter, of rows: the indexed axes are moved to the
+front and merged into one, and the index arrays are combined into one array of positions along it.
+Keys are values, not variables: they count with the value that they have when they are used. Index
+arrays are variables of a program only when it is traced.
 """
 
 from contextvars import ContextVar

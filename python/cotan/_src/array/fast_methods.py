@@ -1,4 +1,4 @@
-"""The methods of `Array` that are said in terms of primitives: NumPy's signatures, nothing else."""
+"""Methods of `Array` that are called so often that they go straight to primitives."""
 
 import gc
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The methods of ndarray that `Array` has not got in Rust: NumPy functions by another name."""
+"""The remaining ndarray methods of `Array`: each calls the NumPy function of the same name."""
 
 import builtins
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a picture of a program shows: boxes and arrows, before anybody says where they are."""
+"""The boxes and arrows of a program's diagram, before they are laid out or drawn."""
 
 import math
 from collections import Counter

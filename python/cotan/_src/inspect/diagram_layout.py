@@ -1,8 +1,8 @@
-"""Where boxes go: a layered drawing of a directed graph, as by Sugiyama, Tagawa and Toda (1981).
+"""Lays out a diagram as a layered drawing of a directed graph.
 
-Boxes get layers by the longest way to them, the order inside a layer by averages of neighbours, and
-places by averages again. Arrows over several layers pass through empty places in between; those
-from one box share them.
+After Sugiyama, Tagawa and Toda (1981). A box is in the layer given by the longest path to it. The
+order inside a layer, and then the positions, are found by averaging over neighbours. Arrows across
+several layers pass through empty positions in between; those from one box share them.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Programs and pullbacks for other programs that draw: Graphviz's dot, and Mermaid."""
+"""Writes diagrams of programs and pullbacks as text for Graphviz (dot) and Mermaid."""
 
 import re
 

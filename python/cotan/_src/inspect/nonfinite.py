@@ -1,4 +1,4 @@
-"""Where NaN and infinity come from."""
+"""Finds the operation and the user's source line that produced the first NaN or infinity."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""What a pullback holds and why, and what it never computed."""
+"""Reports on a pullback: which residuals it keeps and why, and what it never computes."""
 
 import dataclasses
 import html as _html

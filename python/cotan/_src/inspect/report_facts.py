@@ -1,4 +1,4 @@
-"""What a report says about a pullback: its arguments, residuals and checkpoints, as data."""
+"""The data behind a report on a pullback: its arguments, residuals and checkpoints."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""A report as a page: one file, nothing loaded, no script, readable on a phone and in the dark."""
+"""Writes a report as one self-contained HTML page, without scripts or external resources."""
 
 from collections.abc import Sequence
 from html import escape

@@ -1,4 +1,4 @@
-"""Pictures of programs and pullbacks: SVG, and HTML for notebooks."""
+"""Draws diagrams of programs and pullbacks as SVG, and as HTML for notebooks."""
 
 import html
 import unicodedata

@@ -1,7 +1,8 @@
-"""Functions of SciPy that are handed a function of the program's, in which an array may hide.
+"""Overrides of SciPy functions whose callback may capture active arrays: `probes_callback`.
 
-Where all else is constant SciPy's own code runs first. What is followed comes to light in what the
-function gives; then the rule runs, and calls it with what it depends on.
+Problem: in `solve_ivp(lambda t, y: -k * y, ...)` all arguments are constant, yet the result
+depends on `k`. The original runs first, with a `CallbackProbe` in the place of the callback. If the
+callback returned active values, its state is restored and the derivative rule runs instead.
 """
 
 import inspect

@@ -1,9 +1,9 @@
-"""Cosine and sine transforms in terms of Fourier transforms of the same length.
+"""Cosine and sine transforms, written as Fourier transforms of the same length.
 
-Types II and III: the even elements, then the odd ones backwards, are transformed and turned
-(Makhoul 1980). Type IV: two elements make one complex number, when the length is even. Type I: an
-even or odd continuation. A sine transform is a cosine transform of the elements with changed signs
-or backwards.
+Types II and III: the even elements, followed by the odd ones in reverse order, are transformed and
+rotated (Makhoul 1980). Type IV: pairs of elements make one complex number, when the length is even.
+Type I: an even or odd continuation. A sine transform is a cosine transform of the elements with
+changed signs or in reverse order.
 """
 
 import math

@@ -1,9 +1,9 @@
-"""Decompositions of matrices and systems of equations: what the two front ends have in common.
+"""Matrix decompositions and linear solves that `numpy.linalg` and `scipy.linalg` share.
 
-A decomposition is a primitive that packs its parts and has no derivative; its parts are functions
-of the matrix and of the packed decomposition, and are differentiated with respect to the matrix.
-What may fail on values (a singular matrix, one that is not positive definite) is computed at once,
-so that an error is raised where NumPy raises it. A program that is traced raises it when it runs.
+A decomposition is a primitive that packs its factors and has no derivative. The factors are
+functions of the matrix and of the packed decomposition, and are differentiated with respect to the
+matrix. What may fail on values (a singular matrix, one that is not positive definite) is computed
+at once, so that the error is raised where NumPy raises it. A traced program raises it when it runs.
 """
 
 from typing import Any

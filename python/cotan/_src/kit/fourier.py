@@ -1,4 +1,4 @@
-"""What `numpy.fft` and `scipy.fft` have in common: transforms along axes, made of primitives."""
+"""Fourier transforms along axes that `numpy.fft` and `scipy.fft` share, composed of primitives."""
 
 import math
 from collections.abc import Iterable, Sequence

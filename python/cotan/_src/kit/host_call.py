@@ -1,8 +1,7 @@
-"""Compiled functions of other libraries on `Array`s: computed on values, with a pullback of ours.
+"""Host calls: compiled functions of other libraries, run on values, with a pullback written here.
 
-What such a function gives is computed when it is called. Its pullback is said in terms of
-functions that are differentiated again, often the function itself, so that there is a derivative
-of any order.
+The result is computed when the function is called. The pullback is written in terms of
+differentiable functions, often the function itself, so there are derivatives of any order.
 """
 
 from collections.abc import Callable, Sequence

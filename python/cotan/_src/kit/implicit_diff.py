@@ -1,7 +1,7 @@
-"""Derivatives of what is known by an equation: roots, minima, steps of implicit solvers.
+"""Implicit differentiation: derivatives of what an equation defines, such as roots and minima.
 
 A solver finds the value. A step of Newton's method from there, with the matrix held constant, does
-not move the value but has the derivative of the solution; two steps have the second one, too.
+not move the value but has the first derivative of the solution; two steps have the second as well.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""Minima under constraints, by the conditions of Karush, Kuhn and Tucker.
+"""Derivatives of constrained minima, by the Karush-Kuhn-Tucker conditions.
 
-Where the solver stopped, the gradient of the function is a combination of those of the constraints
-that hold with equality there. The point and the factors of that combination, the multipliers, solve
-a system of equations, and so they have its derivatives (`kit.implicit_diff`).
+Where the solver stopped, the gradient of the objective is a combination of the gradients of the
+active constraints. The point and the factors of that combination, the multipliers, solve a system
+of equations, which gives their derivatives (`kit.implicit_diff`).
 """
 
 from collections.abc import Callable, Iterator

@@ -1,11 +1,11 @@
-"""The choices that LAPACK makes where a decomposition leaves some: signs, phases, orders.
+"""Makes decompositions agree with LAPACK where the definition leaves a choice: signs, orders.
 
-Eigenvectors and singular vectors are known up to their signs (complex ones up to phases, those of
-equal values up to a rotation), eigenvalues of a general matrix in no order. A program sees what
-LAPACK chose, for instance in the projections of a principal component analysis. So the functions
-that stand for NumPy's and SciPy's take the very vectors and the order that the original gives for
-the values at hand. What is chosen is constant, but for phases: LAPACK makes one component of each
-complex vector real, and so do we, which has a derivative.
+Eigenvectors and singular vectors are determined up to sign (complex ones up to phase, those of
+equal values up to a rotation), and the eigenvalues of a general matrix have no order. User code
+sees what LAPACK chose, for instance in the projections of a principal component analysis. So the
+overrides of NumPy's and SciPy's functions return the vectors and the order that the original
+returns for the same values. These choices are constant, except for phases: LAPACK makes one
+component of each complex vector real, and so do the overrides, which has a derivative.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""Windows that slide over images: their padding, strides, dilation and groups."""
+"""Arguments of sliding windows over images: padding, strides, dilation and groups."""
 
 import math
 import operator

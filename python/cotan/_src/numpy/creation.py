@@ -1,4 +1,8 @@
-"""What NumPy does not dispatch: making arrays of numbers and shapes, and converting to them."""
+"""Overrides of the functions that create or convert arrays, which NumPy does not dispatch.
+
+Problem: `np.full(n, x)` or `np.asarray(x)` would need the numbers in an `Array`. So would classes
+that NumPy builds in C: `np.vectorize`, `np.r_`, `np.mgrid`.
+"""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""`numpy.fft` on `Array`s."""
+"""Overrides of `numpy.fft`."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Ufuncs that `np.frompyfunc` makes of Python functions: these are called for every element."""
+"""Ufuncs made by `np.frompyfunc`, which call a Python function for every element."""
 
 from typing import Any
 

@@ -1,10 +1,8 @@
-"""NumPy's functions on `Array`s, by the `__array_function__` protocol.
+"""Overrides of the functions that NumPy dispatches by `__array_function__`.
 
-The table has three kinds of entries: rules of our own, said in terms of primitives (here, in
-`numpy.shape`, `numpy.indexing`, `numpy.reductions` and `numpy.products`); NumPy's own Python code,
-run
-on our arrays (`rebind.numpy_substitutes`); and functions of values, whose results have no
-derivative.
+There are three kinds: rules written in terms of primitives (here and in `numpy.shape`,
+`numpy.indexing`, `numpy.reductions` and `numpy.products`); NumPy's Python code, rebound to
+functions that take `Array`s (`rebind.numpy_substitutes`); and functions whose results are constant.
 """
 
 import math

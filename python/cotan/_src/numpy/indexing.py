@@ -1,4 +1,4 @@
-"""NumPy's functions that take, put, pad and choose elements, on `Array`s."""
+"""Overrides of NumPy's functions that take, put, pad and choose elements."""
 
 import operator
 from collections.abc import Callable, Sequence

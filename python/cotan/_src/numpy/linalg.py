@@ -1,4 +1,4 @@
-"""The functions of `numpy.linalg` that solve and decompose, on `Array`s."""
+"""Overrides of `numpy.linalg`: solvers and decompositions."""
 
 import functools
 import math

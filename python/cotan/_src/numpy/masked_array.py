@@ -1,8 +1,8 @@
-"""Masked arrays of traced values: NumPy's own code of `numpy.ma`, over arrays of ours.
+"""A class twin for `np.ma.MaskedArray`, so that masked arrays can hold traced values.
 
-A masked array is an array and a mask. The mask decides and carries no derivative, so it stays an
-ndarray of booleans, constant in the run; what is not masked is active. Masks by conditions,
-domains, hard masks and fill values are NumPy's own code, of the version that is installed.
+A masked array is an array and a mask. The mask has no derivative, so it stays an ndarray of
+booleans, constant in a run; the data are an `Array`. Masks by conditions, domains, hard masks and
+fill values are NumPy's Python code, rebound.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""What programs ask `numpy.ma` for, given masked arrays of ours: functions, operators, methods."""
+"""Functions, operators and methods of `numpy.ma` for masked arrays of traced values."""
 
 import functools
 from collections.abc import Callable

@@ -1,8 +1,9 @@
-"""`np.matrix` of traced values: an array of ours with two axes that multiplies as a matrix does.
+"""A class twin for `np.matrix`, so that a matrix can hold traced values.
 
-NumPy's class is an ndarray and cannot hold what is traced. While names are lifted, that name makes
-one of these when an array of ours is among the arguments. It says that it is an `np.matrix`, stays
-one in operators, slices and functions, and gives scalars and arrays where NumPy does.
+NumPy's class is an ndarray and cannot hold them. During a recording, `np.matrix` makes a twin when
+an `Array` is among its arguments. The twin passes `isinstance(x, np.matrix)`, multiplies as a
+matrix does, stays one in operators, slices and functions, and gives scalars and arrays where NumPy
+does.
 """
 
 # ruff: noqa: N802 - NumPy's names

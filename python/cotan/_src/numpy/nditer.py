@@ -1,7 +1,7 @@
-"""`np.nditer` over our arrays: elements are views, one by one, so they are followed and written to.
+"""Overrides of `np.nditer` and its relatives, whose elements have to stay traced and writable.
 
-What NumPy's own iterator gives are elements of memory, of which our arrays give out a copy. It is
-asked where nothing is followed and nothing is written. `np.broadcast` gives scalars.
+NumPy's iterator reads memory; of an `Array` that would be a copy. Here elements are views. NumPy's
+iterator is used where nothing is traced and nothing is written. `np.broadcast` yields scalars.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""`numpy.polynomial` on `Array`s: NumPy's own code, for the functions and for the classes."""
+"""Overrides of `numpy.polynomial`, its functions and classes: NumPy's Python code, rebound."""
 
 from types import FunctionType, ModuleType
 from typing import Any

@@ -1,4 +1,4 @@
-"""NumPy's products of vectors and matrices, sums over indices, and norms, on `Array`s."""
+"""Overrides of NumPy's products of vectors and matrices, `einsum` and norms."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

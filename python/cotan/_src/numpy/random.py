@@ -1,9 +1,9 @@
-"""Random numbers whose parameters are traced, and arrays of ours that are shuffled.
+"""Random numbers with traced parameters, by reparametrization, and shuffles of `Array`s.
 
-A draw is constant; what shifts and scales it is not: `rng.normal(mean, spread)` is a mean and a
-spread times what NumPy draws. Integers that are drawn are piecewise constant in their
-parameters. NumPy's functions are lifted by name; generators cannot be, since their classes are
-compiled, so those that are made while something is recorded are of classes derived from theirs.
+A draw is constant; location and scale are not: `rng.normal(mean, spread)` is `mean` plus `spread`
+times what NumPy draws. Integers that are drawn are piecewise constant in their parameters. The
+functions of `numpy.random` are overridden; generators are compiled classes, so those that are
+made during a recording are instances of subclasses.
 """
 
 import sys

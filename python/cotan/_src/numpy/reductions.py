@@ -1,4 +1,4 @@
-"""NumPy's reductions, running sums, and sorting, on `Array`s."""
+"""Overrides of NumPy's reductions, cumulative sums and sorting."""
 
 import math
 import operator

@@ -1,4 +1,4 @@
-"""NumPy's functions of samples whose own code takes a shortcut that a gradient cannot take."""
+"""Overrides of NumPy functions of samples that branch on values where a gradient may not."""
 
 from typing import Any
 

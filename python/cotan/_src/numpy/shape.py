@@ -1,4 +1,4 @@
-"""NumPy's functions of shapes: reshaping, joining, repeating, and making arrays."""
+"""Overrides of NumPy's functions of shapes: reshaping, joining, repeating, and creation."""
 
 import operator
 from collections.abc import Callable, Iterable, Sequence

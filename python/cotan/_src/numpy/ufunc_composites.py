@@ -1,7 +1,7 @@
-"""Ufuncs that are said in terms of primitives: NumPy's and those of `scipy.special`, by name.
+"""Ufuncs of NumPy and `scipy.special` that are compositions of primitives, by name.
 
-Where the textbook formula divides by zero or overflows on one side, `where` picks another one, and
-its unused branch gets a harmless argument.
+Where the textbook formula divides by zero or overflows on one side, `where` chooses another one,
+and the branch that is not used gets a harmless argument.
 """
 
 import math

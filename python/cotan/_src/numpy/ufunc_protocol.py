@@ -1,6 +1,6 @@
-"""NumPy's ufuncs on `Array`s: their keywords, `reduce`, `accumulate`, `outer`, `reduceat` and `at`.
+"""`__array_ufunc__` of `Array`: calls of NumPy's ufuncs with keywords, and their methods.
 
-What is a primitive and has no keyword is recorded in Rust without coming here.
+Calls of primitives without keywords are recorded in Rust and do not get here.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`reduce`, `accumulate` and `reduceat` of NumPy's ufuncs on `Array`s: folds of a binary ufunc."""
+"""`reduce`, `accumulate` and `reduceat` of NumPy's ufuncs: folds of a binary ufunc."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What computes a ufunc on `Array`s: a primitive, a formula of primitives, or SciPy and a rule."""
+"""Chooses what computes a ufunc: a primitive, a composition of primitives, or SciPy with a rule."""
 
 import functools
 

@@ -1,9 +1,9 @@
-"""Objects of a program's subclasses of ndarray that hold traced values: quaternions, signals.
+"""Class twins for the user's subclasses of ndarray, so that a quaternion can hold traced values.
 
-Such an object is memory, which cannot be traced. While names are lifted, what would become one
-(`np.ndarray.__new__(cls, shape, dtype, array)`, `array.view(cls)`) is an object over an array of
-ours instead, with the methods that the program has written. It says that it is of the class, stays
-so in operators, ufuncs and slices, and is an array to NumPy's functions.
+An object of such a class is memory, which cannot be traced. During a recording, what would create
+one from an `Array` (`np.ndarray.__new__(cls, shape, dtype, array)`, `array.view(cls)`) creates a
+twin that wraps the `Array` and has the user's methods. It passes `isinstance`, keeps its class in
+operators, ufuncs and slices, and is an array to NumPy's functions.
 """
 
 import functools

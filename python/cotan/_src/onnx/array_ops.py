@@ -1,4 +1,4 @@
-"""Layouts, reductions and indexing in ONNX: what takes parameters."""
+"""ONNX operators for shapes, reductions and indexing: equations that have parameters."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""One equation of a program as ONNX nodes, in dtypes that ONNX has kernels for."""
+"""Translates one equation of a program to ONNX nodes, in dtypes for which ONNX has kernels."""
 
 from typing import Any
 

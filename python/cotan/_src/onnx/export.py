@@ -1,7 +1,7 @@
-"""Programs as ONNX files.
+"""Exports programs and pullbacks as ONNX files.
 
-`onnx.graph` writes graphs, `onnx.recipes` and `onnx.array_ops` know what primitives become in them,
-`onnx.symbolic_sizes` finds out how shapes follow from sizes that are left open.
+`onnx.graph` writes graphs, `onnx.recipes` and `onnx.array_ops` translate primitives, and
+`onnx.symbolic_sizes` finds how shapes depend on the axes whose size is left open.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""An ONNX graph while it is written: nodes, constants, sizes, and what equations become."""
+"""An ONNX graph under construction: nodes, constants, open sizes, values of variables."""
 
 import importlib
 from collections.abc import Callable, Sequence

@@ -1,9 +1,9 @@
-"""What primitives become in ONNX where that is more than an operator on their arguments.
+"""ONNX subgraphs for primitives that no single ONNX operator computes.
 
 `RECIPES` has a function for each recipe that the primitive table names. `OPERATORS` has one for
 each operator of the table that takes parameters, and `DOUBLE` the same function in float64 for
-operators of which runtimes have a float32 kernel only. All see float32, float64, int32, int64 and
-bool; the other dtypes are brought there before.
+operators for which runtimes have a float32 kernel only. All get float32, float64, int32, int64 or
+bool; other dtypes are cast before.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Sizes that an exported graph leaves open.
+"""Finds how the shapes of an exported program depend on axes whose size is left open.
 
 A program is recorded with fixed shapes. For one whose sizes are open the function is recorded
 several times, at different sizes; what differs between the programs follows from the sizes, and

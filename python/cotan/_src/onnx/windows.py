@@ -1,8 +1,4 @@
-"""Windows that move along the last axes in ONNX: convolutions, sums and maxima.
-
-Output `i` reads, at tap `t`, place `i * stride + t * dilation - pad` of an axis whose elements are
-`expansion` apart.
-"""
+"""ONNX operators for windows along the last axes: convolutions, sums and maxima."""
 
 from itertools import product
 from typing import Any

@@ -1,4 +1,4 @@
-"""What programs can do besides running: methods that need no compiled code of their own."""
+"""Methods of `Program` that need no compiled code."""
 
 from typing import Any
 

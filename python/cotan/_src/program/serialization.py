@@ -1,4 +1,4 @@
-"""Saved files: what they say of the structure of arguments and results, and how they are loaded.
+"""Saves programs and pullbacks to files, with the structure of their arguments, and loads them.
 
 A pullback gives its structure as an outline: nested tuples of plain objects. In a file it is JSON.
 That holds names in place of classes, and nothing that would be run; classes of the same names and

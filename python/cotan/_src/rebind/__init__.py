@@ -1,1 +1,1 @@
-"""Running library source on arrays of ours: its functions with substituted globals."""
+"""Rebinding: library source runs on `Array`s, with substituted globals."""

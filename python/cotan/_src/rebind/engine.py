@@ -1,15 +1,16 @@
-"""Python code of NumPy and SciPy, run on `Array`s.
+"""Runs the Python source of NumPy and SciPy on `Array`s, with substituted globals.
 
-Half of their functions are Python code over the other half: padding, statistics, quadrature, steps
-of solvers. That code runs on arrays of ours as it stands, except where it calls one of the few
-functions that make an ndarray of whatever they get, or compiled code that wants memory. So it is
-run with a copy of its module's names, in which those are ours. Signatures, corner cases and
-messages are the library's, of the version that is installed; what would lose a derivative on the
-way is refused by `Array` itself.
+Problem: half of their functions are Python code over the other half: padding, statistics,
+quadrature, steps of solvers. That code would run on `Array`s unchanged, if it did not call a few
+functions that convert to ndarray (`asarray`, `empty`) or compiled code that needs memory. So a
+function is run with a copy of its module's globals in which these names are substituted
+(`rebind_function`). Signatures, corner cases and messages are those of the installed version; what
+would drop a gradient on the way is refused by `Array` itself.
 
-`SUBSTITUTES` says what stands for an object of NumPy's, by identity, wherever it was imported into.
-What is compiled in SciPy, or written for ndarrays only, has a rule under its name (`stands_for`),
-and every entry of `LIFTED` stands for its function.
+`substitute_for` says what replaces an object. Substitutes for NumPy's functions are found by
+identity, wherever they were imported (`SUBSTITUTES`). Functions of SciPy have a rule in the
+registry (`runtime.registry`); any other Python function of the libraries is rebound in its turn.
+`REBOUND`, `REBOUND_METHOD` and `refused` make rules for rows of the registry.
 """
 
 import builtins

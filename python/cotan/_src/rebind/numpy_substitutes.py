@@ -1,7 +1,7 @@
-"""Substitutes for NumPy's names in NumPy's own Python code, so that it runs on `Array`s.
+"""Substitutes for the names that NumPy's Python code uses, so that it runs on `Array`s.
 
-Padding, statistics, differences, polynomials, set operations: Python code over a few functions that
-make an ndarray of whatever they get (`asarray`, `empty`, ...), for which there are ours.
+Padding, statistics, differences, polynomials and set operations are Python code over a few
+functions that convert to ndarray (`asarray`, `empty`, ...); these are substituted here.
 """
 
 import functools

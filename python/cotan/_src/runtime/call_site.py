@@ -1,4 +1,4 @@
-"""What code is running: whose it is, the instruction that it is at, and what that calls."""
+"""Looks at the caller: whose code is running, at which instruction, and what it calls."""
 
 import ast
 import dis

@@ -1,7 +1,7 @@
-"""SciPy's functions of constants: where no gradient can follow, SciPy's own code is right.
+"""Overrides of SciPy that hand constants and integers back to SciPy.
 
-Rules are written for what a gradient follows. Of integers, and of constants that a rule
-refuses, the library computes the values itself.
+Rules are written for active values. For integers, and for constants that a rule refuses, SciPy
+computes the result.
 """
 
 import functools

@@ -1,7 +1,7 @@
-"""The libraries that cotan knows things about: one table, a row for each package or module.
+"""What cotan knows about each library as a whole: one table, a row for each package or module.
 
-What is read of it are its columns: the set of the libraries with a trait. Those of the standard
-library have no rows but for what sets them apart from the rest of it.
+Its columns are what others read: the set of the libraries with a trait. Modules of the standard
+library have a row only where they differ from the rest of it.
 """
 
 import enum

@@ -1,4 +1,4 @@
-"""Which subclasses of ndarray are arrays like others."""
+"""Decides which subclasses of ndarray may be used as plain arrays, and refuses the others."""
 
 from collections.abc import Callable
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Values that matplotlib draws: nothing is computed from them, so that no gradient is dropped."""
+"""Tells whether matplotlib reads a value only to draw it, which drops no gradient."""
 
 import sys
 from typing import Any

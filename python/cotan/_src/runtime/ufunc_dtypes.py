@@ -1,4 +1,4 @@
-"""The dtypes of the loop that NumPy would choose for a ufunc on `Array`s, and casts to them."""
+"""The dtypes of the loop that NumPy chooses for a ufunc, and casts to them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,8 +1,9 @@
-"""The table of NumPy functions on `Array`s, and what its entries share.
+"""What overrides share: questions about values, refusals, axes, `out=` and casts.
 
-An entry computes one NumPy function, with that function's signature, whenever one of our arrays is
-among the arguments. What has no entry runs on plain values as long as no gradient follows them, and
-is refused by name otherwise.
+Problem: an override gets `Array`s, class twins, ndarrays, lists of all of these and Python numbers.
+Here it asks what they are (`is_active`, `contains_active`, `is_number`), reads them where no
+gradient is dropped (`to_numpy`, `call_on_values`), refuses them by name where one would be
+(`refuse`), and writes results as NumPy does (`write_out`, `assign`).
 """
 
 import functools

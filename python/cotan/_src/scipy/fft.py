@@ -1,4 +1,4 @@
-"""`scipy.fft` and `scipy.fftpack` on `Array`s."""
+"""Overrides of `scipy.fft` and `scipy.fftpack`."""
 
 import importlib
 import operator

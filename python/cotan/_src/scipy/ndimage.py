@@ -1,8 +1,8 @@
-"""Functions of `scipy.ndimage` on `Array`s: SciPy's own Python code over rules for its kernels.
+"""Overrides of `scipy.ndimage`: SciPy's Python code, rebound over differentiable kernels.
 
-A filter is a correlation of the array, continued outside, with a kernel. A transformation takes
-splines through the array at coordinates: a recursive filter gives their coefficients, and every
-point is a sum over the splines near it.
+A filter is a correlation of the array, extended beyond its edges, with a kernel. A geometric
+transformation evaluates splines through the array at coordinates: a recursive filter gives their
+coefficients, and every point is a sum over the nearby splines.
 """
 
 import functools

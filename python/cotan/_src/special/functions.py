@@ -1,7 +1,7 @@
-"""Functions of `scipy.special` that are no ufuncs, on `Array`s.
+"""Overrides of the functions of `scipy.special` that are not ufuncs.
 
-Those that SciPy writes in terms of its ufuncs (`zeta`, `lambertw`, `jvp`, `softplus`, ...) need no
-entry.
+Those that SciPy writes in terms of its ufuncs (`zeta`, `lambertw`, `jvp`, `softplus`, ...) need
+none.
 """
 
 import importlib

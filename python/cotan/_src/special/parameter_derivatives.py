@@ -1,4 +1,4 @@
-"""Derivatives of incomplete gamma and beta functions by their parameters: see `special.partials`.
+"""Derivatives of incomplete gamma and beta functions with respect to their parameters.
 
 `P(a, x)` is the integral of a density over `(0, x)`. Its derivative by `a` is that of the density
 times the logarithm of the variable less the mean of that, so it has one sign on either side of the

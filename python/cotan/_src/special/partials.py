@@ -1,7 +1,7 @@
-"""Derivatives of the ufuncs of `scipy.special`: see `special.ufuncs`.
+"""Partials of the ufuncs of `scipy.special`: the rows of the table in `special.ufuncs`.
 
-Formulas that cancel or divide by zero somewhere inside of the domain are avoided where another one
-is known: recurrences that go both ways, hypergeometric functions, Carlson's integrals.
+Formulas that cancel or divide by zero inside the domain are avoided where another one is known:
+recurrences in both directions, hypergeometric functions, Carlson's integrals.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""Derivatives of ufuncs of `scipy.special`, continued: Bessel functions, polynomials, and others.
+"""Partials of Bessel functions, orthogonal polynomials and others (continues `special.partials`).
 
-What is hypergeometric or elliptic stands at the end.
+Hypergeometric and elliptic functions are at the end.
 """
 
 import math

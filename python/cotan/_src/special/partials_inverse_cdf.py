@@ -1,8 +1,8 @@
-"""Derivatives of ufuncs of `scipy.special`, continued: inverses of distributions by parameters.
+"""Partials of inverse distribution functions by parameters (continues `special.partials`).
 
-All by the theorem on implicit functions: where `F(k, n) = y` gives `k`, its derivative by `n` is
-`-F_n / F_k`, and that by `y` is `1 / F_k`. Parameters that count something are taken for real
-numbers here, as SciPy does: the distributions are incomplete beta and gamma functions of them.
+All by the implicit function theorem: where `F(k, n) = y` gives `k`, its derivative by `n` is
+`-F_n / F_k`, and that by `y` is `1 / F_k`. Parameters that count something are taken as real
+numbers, as SciPy does: the distributions are incomplete beta and gamma functions of them.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""Derivatives of ufuncs of `scipy.special`, continued: spheroidal waves, Mathieu, Fresnel, Airy.
+"""Partials of spheroidal wave, Mathieu, Fresnel and Airy functions (continues `special.partials`).
 
-What gives a function and its slope solves a differential equation of second order, which says how
-the slope changes (Abramowitz and Stegun, chapters 20 and 21).
+A pair of a function and its slope solves a differential equation of second order, which gives the
+derivative of the slope (Abramowitz and Stegun, chapters 20 and 21).
 """
 
 import math

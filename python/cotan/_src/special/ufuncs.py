@@ -1,11 +1,10 @@
-"""Ufuncs of `scipy.special` whose values SciPy computes, and whose derivatives are written here.
+"""Ufuncs of `scipy.special` that are host calls: SciPy computes values, a table has the partials.
 
-`PARTIALS` (filled by `special.partials` and `special.partials_bessel`) has for each ufunc, by
-name, the
-derivative with respect to each of its arguments, in terms of ufuncs of the same table: so they are
-differentiated to any order. A derivative is a function of the arguments; of a ufunc with several
-results it gives one for each of them. `ZERO` stands for a piecewise constant dependence, `UNKNOWN`
-for a derivative without a formula, which is refused by name.
+`PARTIALS` (filled by `special.partials` and its neighbours) has for each ufunc, by name, the
+partial with respect to each argument, in terms of ufuncs of the same table: so they are
+differentiable to any order. A partial is a function of the arguments; for a ufunc with several
+results it returns one value for each of them. `ZERO` marks a piecewise constant dependence,
+`UNKNOWN` a partial without a known formula, which is refused by name.
 """
 
 import functools

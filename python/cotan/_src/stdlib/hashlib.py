@@ -1,7 +1,7 @@
-"""Digests of arrays, by which programs find what they have computed before.
+"""Digests of arrays, which user code takes as keys of a cache of results.
 
-Where a gradient follows the array, what was kept belongs to other arrays, though their elements be
-the same: its derivatives are not those that are asked for. So each digest is another one then.
+Problem: a cached result belongs to other arrays than the active one, even if the elements are
+equal: it would have the derivatives of those. So an active array gets a new digest each time.
 """
 
 import hashlib

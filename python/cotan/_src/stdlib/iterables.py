@@ -1,4 +1,4 @@
-"""Functions of iterables: what a generator gives is not seen before it has been asked for it."""
+"""Functions that consume iterables, of which generators show their items only when they run."""
 
 import functools
 import importlib

@@ -1,7 +1,7 @@
-"""The functions of `math` and `cmath` for `Array`s without axes: scalars as NumPy hands them out.
+"""Overrides of `math` and `cmath` for scalar `Array`s.
 
 Results are Python numbers, in double precision. Where the original raises an error for a value,
-such as `math.sqrt(-1.0)`, so do these, so the value is computed when they are called.
+as `math.sqrt(-1.0)` does, so do these, so the value is computed when they are called.
 """
 
 import cmath

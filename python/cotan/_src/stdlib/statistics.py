@@ -1,6 +1,6 @@
-"""Functions of `statistics` that take numbers apart into fractions, for traced numbers.
+"""Overrides of the functions of `statistics` that convert numbers to fractions.
 
-Others, such as `median` and `fmean`, are Python code that computes with the numbers themselves.
+The others, such as `median` and `fmean`, are Python code that computes with the numbers themselves.
 """
 
 import statistics

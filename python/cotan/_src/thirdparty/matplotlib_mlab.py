@@ -1,4 +1,4 @@
-"""Spectra by `matplotlib.mlab`: Python code over NumPy, run on `Array`s as it is installed."""
+"""Spectra by `matplotlib.mlab`: its Python code, rebound."""
 
 from cotan._src.rebind.engine import REBOUND
 from cotan._src.runtime.registry import named, override

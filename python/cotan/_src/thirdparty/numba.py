@@ -1,7 +1,7 @@
-"""Functions that numba has compiled: where an argument is followed, their Python code is run.
+"""Functions compiled by numba: on active arguments, the Python function runs instead.
 
-Compiled code takes memory, which an `Array` has not got. Constants go to the compiled function.
-Numba compiles with nothing lifted, since it knows NumPy's functions by their identity.
+Compiled code needs memory, which an `Array` does not have. Constants go to the compiled function.
+Numba compiles with interposition off, since it knows NumPy's functions by identity.
 """
 
 import inspect

@@ -1,8 +1,8 @@
-"""How classes are taken apart: found out once for each, by looking at it and not at its objects.
+"""Decides how the objects of a class are flattened, once per class.
 
-The compiled module keeps what `layout` says for as long as the class lives, and asks for
-`__trainable__` each time. Nothing that is said here refers to the class itself, so that remembering
-it keeps no class alive.
+The compiled module keeps what `layout` returns as long as the class lives, and asks for
+`__trainable__` each time. The layout does not refer to the class, so keeping it keeps no class
+alive.
 """
 
 import enum

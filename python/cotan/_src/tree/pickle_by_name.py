@@ -1,4 +1,4 @@
-"""What a decorator has made of a function, found by the function's name: pickles say no more."""
+"""Pickles the result of a decorator by the qualified name of the function, as functions are."""
 
 import importlib
 import sys

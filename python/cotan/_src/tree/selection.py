@@ -1,4 +1,4 @@
-"""What `wrt=` means: which leaves of the arguments a gradient call asks for."""
+"""Masks: which leaves of the arguments `wrt=` selects."""
 
 import difflib
 import functools

@@ -1,4 +1,4 @@
-"""Cotangents of structures: of objects, and of arrays that a function uses."""
+"""`Tangent` and `Gradients`: cotangents of objects, and of arrays that a function captures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

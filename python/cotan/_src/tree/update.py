@@ -1,4 +1,4 @@
-"""Walking models: new ones from gradients, maps over leaves, what is trained."""
+"""Updates of models: `update` from gradients, `tree_map` over leaves, `trainable_leaves`."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""The names of `scipy.sparse`, which know our arrays without lifting."""
+"""`scipy.sparse` with functions that accept `Array`s even where lifting is off."""
 
 from cotan._src.interpose.install import namespace
 

@@ -1,4 +1,4 @@
-"""The names of `scipy.spatial.distance`, which know our arrays without lifting."""
+"""`scipy.spatial.distance` with functions that accept `Array`s even where lifting is off."""
 
 from cotan._src.interpose.install import namespace
 

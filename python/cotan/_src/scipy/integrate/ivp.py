@@ -1,9 +1,9 @@
-"""Solvers of ordinary differential equations on `Array`s.
+"""Overrides of SciPy's solvers of ordinary differential equations.
 
-SciPy's solver finds the steps, on values. The steps that it accepted are taken once more with what
-is being differentiated, their lengths held constant: the derivative is that of the numbers it
-gives. Of solvers that are compiled, or choose orders as they go, the value is SciPy's, and the
-derivative that of an integrator of the same tolerances.
+SciPy's solver finds the steps, on values. The accepted steps are repeated on active values, with
+their lengths held constant: the derivative is that of the numbers which the solver returns. For
+solvers that are compiled, or that vary their order, the value is SciPy's, and the derivative that
+of an integrator with the same tolerances.
 """
 
 import functools

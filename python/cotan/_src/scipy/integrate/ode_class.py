@@ -1,8 +1,8 @@
-"""`scipy.integrate.ode`, the older class, whose solvers go on from one time to the next.
+"""Overrides of `scipy.integrate.ode`, the older class, which integrates from one time to the next.
 
-SciPy's compiled solver finds the values. `dopri5` and `dop853` tell of the steps that they accept,
-which are taken once more with what is being differentiated. For the others the derivative is that
-of an integrator of the same tolerances, as it is for `odeint`.
+SciPy's compiled solver finds the values. `dopri5` and `dop853` report the steps that they accept,
+which are repeated on active values. For the other solvers the derivative is that of an integrator
+with the same tolerances, as it is for `odeint`.
 """
 
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""Functions of `scipy.integrate` on `Array`s: sums of samples, and integrals of functions.
+"""Overrides of `scipy.integrate`: integrals of samples and of functions.
 
 An adaptive rule finds, on values, the pieces into which it divides the interval. The integral is
 then the sum over the nodes of these pieces, as a function of all that the integrand depends on.

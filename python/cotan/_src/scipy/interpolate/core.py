@@ -1,8 +1,8 @@
-"""Classes and functions of `scipy.interpolate` on `Array`s.
+"""Overrides of `scipy.interpolate`: piecewise polynomials, B-splines and grids.
 
-SciPy's own Python code makes splines and looks up pieces; here are the kernels under it: piecewise
-polynomials, B-splines, banded systems and cells of grids. With respect to the points at which one
-asks, and with respect to the data.
+SciPy's Python code makes splines and finds intervals; here are the kernels below it: piecewise
+polynomials, B-splines, banded systems and cells of grids. They are differentiable with respect to
+the points of evaluation and with respect to the data.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""The splines of FITPACK that go through their points: they are those of `make_interp_spline`."""
+"""Interpolating splines of FITPACK (no smoothing), which are those of `make_interp_spline`."""
 
 # ruff: noqa: N802, ARG001 - the names and signatures are SciPy's
 

@@ -1,7 +1,7 @@
-"""Splines of two variables, of FITPACK: `RectBivariateSpline`, `bisplev`.
+"""Splines of two variables by FITPACK: `RectBivariateSpline`, `bisplev`.
 
-With respect to the points at which one asks, whatever made the spline. With respect to its data
-where it goes through them: it is a spline of `make_interp_spline` along each axis then.
+They are differentiable with respect to the points of evaluation, whatever made the spline, and with
+respect to the data if the spline interpolates: it is then a `make_interp_spline` along each axis.
 """
 
 # ruff: noqa: N802 - the names are SciPy's

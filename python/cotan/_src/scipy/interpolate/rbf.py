@@ -1,7 +1,7 @@
-"""`scipy.interpolate.RBFInterpolator` with respect to places, values, smoothing, scale and points.
+"""An override of `scipy.interpolate.RBFInterpolator`, differentiable in all its array arguments.
 
-SciPy makes the interpolator on values, checks the arguments and chooses the polynomials. What
-belongs to it here are the coefficients, of a system of equations over the same kernels.
+SciPy makes the interpolator on values, checks the arguments and chooses the polynomials. The
+coefficients are computed here, from a system of equations over the same kernels.
 """
 
 # ruff: noqa: N802 - the name is SciPy's

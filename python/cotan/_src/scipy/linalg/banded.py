@@ -1,4 +1,7 @@
-"""Band matrices of `scipy.linalg`: of each diagonal a row, each element in its own column."""
+"""Solvers for band matrices in SciPy's diagonal ordered form: `solve_banded` and relatives.
+
+In that form `ab[u + i - j, j] == a[i, j]`: each row holds a diagonal.
+"""
 
 # ruff: noqa: ARG001 - the signatures are SciPy's
 

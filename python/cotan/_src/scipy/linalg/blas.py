@@ -1,8 +1,8 @@
-"""BLAS and LAPACK themselves: `scipy.linalg.blas.daxpy(x, y)`, `scipy.linalg.lapack.dgesv(a, b)`.
+"""Overrides of BLAS and LAPACK routines: `scipy.linalg.blas.daxpy(x, y)`, `lapack.dgesv(a, b)`.
 
-They are compiled, take memory, and some write their results into an argument: `daxpy` always into
-`y` where it fits, most others where `overwrite_a=1` allows it. What our arrays give out is a copy,
-so what was written there has to get back to them.
+Problem: they are compiled and need memory, and some write their results to an argument: `daxpy`
+always to `y` where it fits, most others if `overwrite_a=1` allows it. The memory of an `Array` is a
+copy, so what was written to it has to be written back.
 """
 
 import functools

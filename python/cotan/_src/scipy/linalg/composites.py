@@ -1,4 +1,4 @@
-"""Functions of `scipy.linalg` that follow from others: of matrices, polar forms, tridiagonals."""
+"""Functions of `scipy.linalg` composed of others: `cosm`, `polar`, `solve_toeplitz`, ..."""
 
 # ruff: noqa: N803 - the names and signatures are SciPy's
 

@@ -1,4 +1,4 @@
-"""QR, singular values and eigenvalues, as `scipy.linalg` has them."""
+"""Overrides of the decompositions of `scipy.linalg`: QR, singular values, eigenvalues."""
 
 # ruff: noqa: ARG001 - the signatures are SciPy's
 

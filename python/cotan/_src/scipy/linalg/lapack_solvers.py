@@ -1,7 +1,7 @@
-"""Solvers of LAPACK on `Array`s: `scipy.linalg.lapack.dgtsv(dl, d, du, b)` and its like.
+"""Overrides of LAPACK's solvers: `scipy.linalg.lapack.dgtsv(dl, d, du, b)` and its relatives.
 
-The solution has its derivatives. The factors beside it are LAPACK's, which nobody but LAPACK reads;
-a derivative of theirs is refused where it is asked for.
+The solution is differentiable. The factors that come with it are LAPACK's and read by LAPACK alone;
+a derivative with respect to them is refused where it is asked for.
 """
 
 # ruff: noqa: ARG001 - the signatures are LAPACK's

@@ -1,4 +1,4 @@
-"""Equations for matrices, of Sylvester, Lyapunov and Riccati, as `scipy.linalg` has them."""
+"""Overrides of the solvers of `scipy.linalg` for Sylvester, Lyapunov and Riccati equations."""
 
 # ruff: noqa: ARG001 - the signatures are SciPy's
 

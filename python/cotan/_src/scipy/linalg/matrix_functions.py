@@ -1,8 +1,7 @@
-"""Functions of matrices from `scipy.linalg`, on `Array`s: exponential, square root, logarithm.
+"""Overrides of the matrix functions of `scipy.linalg`: exponential, square root, logarithm.
 
-The exponential and the logarithm are the products and systems of equations that their algorithms
-are made of, so they are differentiated as such, to any order. How many steps an algorithm takes
-depends on values and is held constant.
+The exponential and the logarithm are differentiated as the products and linear systems that their
+algorithms consist of, to any order. The number of steps depends on values and is held constant.
 """
 
 # ruff: noqa: N803 - the signatures are SciPy's

@@ -1,10 +1,9 @@
-"""The functions of `scipy.linalg` that solve systems of equations, on `Array`s.
+"""Overrides of the linear solvers of `scipy.linalg`.
 
-Each stands for the function of SciPy of its name, with that function's signature; `overwrite_...`
-and the names of LAPACK's drivers are taken and change nothing. Where SciPy works over batches, so
-do these. What the modules beside this one share is here, too: `scipy.linalg.banded`,
-`scipy.linalg.decompositions`, `scipy.linalg.matrix_equations`, `scipy.linalg.structured_matrices`,
-`scipy.linalg.matrix_functions`.
+Each has the signature of SciPy's function; `overwrite_...` and the names of LAPACK drivers are
+accepted and ignored. Where SciPy works over batches, so do these. What this module shares with
+`scipy.linalg.banded`, `scipy.linalg.decompositions`, `scipy.linalg.matrix_equations`,
+`scipy.linalg.structured_matrices` and `scipy.linalg.matrix_functions` is here as well.
 """
 
 # ruff: noqa: ARG001 - the signatures are SciPy's

@@ -1,4 +1,4 @@
-"""Matrices of a given form, as `scipy.linalg` has them."""
+"""Overrides of the functions of `scipy.linalg` that build structured matrices: `toeplitz`, ..."""
 
 import functools
 import importlib

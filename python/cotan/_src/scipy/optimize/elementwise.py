@@ -1,8 +1,7 @@
-"""`scipy.optimize.elementwise`: roots and minima of a function, one for each element.
+"""Overrides of `scipy.optimize.elementwise`: roots and minima, found for each element.
 
 SciPy finds them, on values. A step of Newton's method has their derivatives, as in
-`kit.implicit_diff`;
-here the derivative of the equation is one number for each element.
+`kit.implicit_diff`; here the derivative of the equation is one number for each element.
 """
 
 from collections.abc import Callable

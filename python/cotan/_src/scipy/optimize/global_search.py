@@ -1,7 +1,7 @@
-"""Searches of `scipy.optimize`, methods for large systems of equations, isotonic regression.
+"""Overrides of the global and derivative-free searches of `scipy.optimize`, and of large solvers.
 
-Which of two values is smaller has no derivative, so that code which only compares would lose it in
-silence. Where a search ends is a minimum, and is differentiated as that.
+Comparing two values has no derivative, so code that only compares would drop it silently. Where a
+search ends there is a minimum, and the result is differentiated as one.
 """
 
 import inspect

@@ -1,7 +1,7 @@
-"""Fits: `least_squares`, `leastsq` and `curve_fit` of `scipy.optimize`.
+"""Overrides of the fits of `scipy.optimize`: `least_squares`, `leastsq` and `curve_fit`.
 
-SciPy finds the parameters, on values. They are where the gradient of the cost is zero, and have the
-derivatives which that says (`kit.implicit_diff`); so has the covariance, of the Jacobian there.
+SciPy finds the parameters, on values. There the gradient of the cost is zero, which gives their
+derivatives (`kit.implicit_diff`), and those of the covariance by way of the Jacobian.
 """
 
 import functools

@@ -1,6 +1,6 @@
-"""Linear least squares with bounds: `scipy.optimize.nnls` and `lsq_linear`.
+"""Overrides of linear least squares with bounds: `scipy.optimize.nnls` and `lsq_linear`.
 
-SciPy says which variables are free. The solution is that of plain least squares in these, and the
+SciPy finds which variables are free. The solution is that of plain least squares in these; the
 others stay at their bounds.
 """
 

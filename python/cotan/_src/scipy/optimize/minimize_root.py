@@ -1,10 +1,9 @@
-"""Solvers of `scipy.optimize` on functions that depend on what is being differentiated.
+"""Overrides of the minimizers and root finders of `scipy.optimize`.
 
-SciPy finds the solution, on values. It solves an equation: the function is zero, or the gradient
-is; so the solution has the derivative that the implicit function theorem gives
-(`kit.implicit_diff`). Where
-one begins has no influence on what is a solution, and neither has a bound that is not reached; so
-where a gradient follows the beginning, it is looked whether it is one.
+SciPy finds the solution, on values. It satisfies an equation: the function is zero, or its gradient
+is; so its derivative is given by the implicit function theorem (`kit.implicit_diff`). The initial
+guess has no influence on what is a solution, and neither has a bound that is not reached; so an
+active initial guess is accepted where the result is a solution.
 """
 
 import copy

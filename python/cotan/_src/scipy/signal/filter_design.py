@@ -1,7 +1,7 @@
-"""The design of filters, with edges and ripples that are differentiated.
+"""Overrides of the filter designs of `scipy.signal`, differentiable in edges and ripples.
 
-SciPy says what the coefficients are, and what it does not like; here they are computed as functions
-of the zeros and poles, for their derivatives.
+SciPy computes the coefficients and checks the arguments; here they are computed once more as
+functions of zeros and poles, for their derivatives.
 """
 
 # ruff: noqa: N803 - the names are SciPy's

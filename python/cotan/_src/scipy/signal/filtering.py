@@ -1,7 +1,7 @@
-"""Functions of `scipy.signal` on `Array`s.
+"""Overrides of the filters and convolutions of `scipy.signal`.
 
-Filters and convolutions are linear in the signal and in their coefficients, with each other as
-derivatives, so that compiled code computes all of them. The rest is SciPy's own Python code.
+They are linear in the signal and in their coefficients, and are each other's derivatives, so
+compiled code computes all of them. The rest is SciPy's Python code, rebound.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Linear systems of `scipy.signal`: their states, and their responses in time."""
+"""Overrides of the linear systems of `scipy.signal`: state space forms and responses in time."""
 
 # ruff: noqa: N803, N806 - the names are SciPy's
 

@@ -1,4 +1,4 @@
-"""Peaks of signals: where they are is constant, how high, prominent and wide they are is not."""
+"""Overrides of `scipy.signal.find_peaks` and relatives: positions are constant, heights active."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias

@@ -1,7 +1,7 @@
-"""A few eigenvalues or singular values of large matrices: `eigsh`, `eigs`, `svds`; exponentials.
+"""Overrides of the sparse eigenvalue solvers `eigsh`, `eigs` and `svds`, and of exponentials.
 
-Which ones are meant, their order and the signs of the vectors is what SciPy says for the values at
-hand; values and derivatives come from the dense decomposition, whose rule knows all the others.
+SciPy decides on the values at hand which eigenvalues are meant, their order and the signs of the
+vectors. Values and derivatives come from the dense decomposition, whose rule needs all the others.
 """
 
 # ruff: noqa: N803 - SciPy's names

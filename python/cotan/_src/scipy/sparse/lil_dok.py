@@ -1,8 +1,8 @@
-"""Sparse matrices into which traced values are written one by one: `lil` and `dok`.
+"""Sparse matrices in the formats `lil` and `dok`, into which traced values are written one by one.
 
-These two formats hold their elements in lists and dictionaries, where ours stand beside plain
-numbers. They become one array when the matrix takes another format, which is what SciPy does before
-it computes with them.
+These formats keep their elements in lists and dictionaries, where traced values lie beside plain
+numbers. They are joined into one array when the matrix is converted to another format, which SciPy
+does before it computes with them.
 """
 
 from bisect import bisect_left

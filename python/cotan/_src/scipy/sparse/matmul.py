@@ -1,4 +1,4 @@
-"""`A @ B` where a sparse matrix or what it is multiplied with depends on a leaf."""
+"""`A @ B` where a sparse matrix or the other operand is active."""
 
 from typing import Any
 

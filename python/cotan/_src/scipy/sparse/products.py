@@ -1,7 +1,7 @@
-"""Sparse matrices of SciPy with `Array`s: products, sums and solutions, dense in what is active.
+"""Products, sums and solves of SciPy's sparse matrices with `Array`s.
 
-A matrix that is constant multiplies by SciPy's compiled code, its transpose on the way back. One
-whose elements are followed keeps them as an array of ours in `data`.
+A constant matrix multiplies by SciPy's compiled code, and its transpose in the pullback. A matrix
+with active elements keeps them as an `Array` in `data`.
 """
 
 import inspect

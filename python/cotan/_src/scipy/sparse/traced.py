@@ -1,7 +1,7 @@
-"""Sparse matrices whose elements are followed: other formats, parts, sums and products of them.
+"""Sparse matrices with traced elements: conversions, slices, sums and products.
 
-What SciPy's compiled code does with the structure it does with numbers in the place of the values,
-which say afterwards what went where.
+SciPy's compiled code works on the structure, with indices in the place of the elements: they tell
+afterwards which element went where.
 """
 
 from collections.abc import Callable, Iterable, Sequence

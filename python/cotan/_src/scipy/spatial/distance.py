@@ -1,7 +1,7 @@
-"""Distances of `scipy.spatial` on `Array`s: between vectors, and between all pairs of rows.
+"""Overrides of `scipy.spatial.distance`: between vectors, and between all pairs of rows.
 
-A distance is written once, along the last axis; of two vectors, or of rows against rows. Where a
-distance of lengths is 0 it has a kink, and the derivative is 0.
+A distance is written once, along the last axis, and serves two vectors as well as rows against
+rows. Where a norm is 0 it has a kink, and the derivative is 0.
 """
 
 import functools

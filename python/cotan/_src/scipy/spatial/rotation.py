@@ -1,8 +1,8 @@
-"""`scipy.spatial.transform.Rotation` of traced arguments: quaternions, by the usual formulas.
+"""A twin for `scipy.spatial.transform.Rotation` of traced arguments, by quaternions.
 
-SciPy's class is compiled for ndarrays. While names are lifted, its constructors make one of these
-when one of our arrays is among the arguments; it has the methods that programs use, with SciPy's
-conventions. A rotation of constants stays SciPy's, and is composed with these.
+SciPy's class is compiled for ndarrays. During a recording its constructors make a twin when an
+`Array` is among the arguments; it has the methods that user code needs, with SciPy's conventions.
+A rotation of constants stays SciPy's, and composes with twins.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""`scipy.stats.pearsonr`, whose own code writes into a scalar."""
+"""An override of `scipy.stats.pearsonr`, whose source cannot be rebound: it writes to a scalar."""
 
 from typing import Protocol
 

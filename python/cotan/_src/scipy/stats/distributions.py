@@ -1,9 +1,9 @@
-"""Distributions and functions of `scipy.stats` on `Array`s.
+"""Overrides of the distributions and functions of `scipy.stats`.
 
-What a distribution says of its standard form is SciPy's own code on our arrays. The public methods
-around it are here: they choose by conditions, where SciPy gathers and scatters. With respect to
-points, location and scale there is a derivative even where that code is compiled: the density is
-the derivative of the distribution.
+The standard form of a distribution is SciPy's Python code, rebound. The public methods around it
+are written here: they use `where` for what SciPy gathers and scatters. With respect to points,
+location and scale there is a derivative even where that code is compiled: the density is the
+derivative of the distribution function.
 """
 
 import math

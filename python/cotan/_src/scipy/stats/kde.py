@@ -1,4 +1,4 @@
-"""`scipy.stats.gaussian_kde`: SciPy's own code, over compiled sums for which there are ours."""
+"""An override of `scipy.stats.gaussian_kde`: its Python code, rebound over differentiable sums."""
 
 # ruff: noqa: ARG001 - the signatures are SciPy's
 

@@ -1,4 +1,4 @@
-"""Distributions of `scipy.stats` over vectors and matrices: the normal one and Wishart's two."""
+"""Overrides of `scipy.stats`: the multivariate normal and both Wishart distributions."""
 
 import math
 from collections.abc import Sequence

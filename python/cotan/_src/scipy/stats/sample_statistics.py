@@ -1,8 +1,8 @@
-"""Statistics of samples in `scipy.stats`: SciPy's own code, run on `Array`s.
+"""Overrides of the sample statistics of `scipy.stats`: SciPy's Python code, rebound.
 
-Most of these functions are wrapped by one that looks at axes and NaN by means of ndarrays. What it
-does is done here: the samples are laid along the last axis, and NaN is left out, refused or handed
-on, as the values say.
+Most of these functions are wrapped by a decorator that handles axes and NaN by means of ndarrays.
+That is done here instead: the samples are moved to the last axis, and NaN is omitted, refused or
+propagated, according to the values.
 """
 
 import copy
