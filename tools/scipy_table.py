@@ -1,6 +1,6 @@
-"""The table of SciPy's page: every public name that has a row in the registry of overrides.
+"""The tables of SciPy's page: each public function and class, by how its derivative comes about.
 
-`scipy.special` is on the coverage page, function by function.
+The ways are those of the rows in the registry of overrides, with one more for names without a row.
 """
 
 import importlib
@@ -8,15 +8,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 import cotan as ct
+from cotan._src.numpy import ufunc_rules
 from cotan._src.runtime.registry import Kind, Override, Way, rows_of
+from cotan._src.special.ufuncs import PARTIALS, ZERO
 
 MODULES = (
-    *("fft", "fftpack", "integrate", "interpolate", "linalg", "ndimage", "optimize"),
-    *("optimize.elementwise", "signal", "sparse", "sparse.linalg", "spatial"),
-    *("spatial.distance", "spatial.transform", "stats"),
+    *("fft", "fftpack", "integrate", "interpolate", "linalg", "linalg.blas", "linalg.lapack"),
+    *("linalg.interpolative", "ndimage", "optimize", "optimize.elementwise", "signal"),
+    *("signal.windows", "sparse", "sparse.csgraph", "sparse.linalg", "spatial"),
+    *("spatial.distance", "spatial.transform", "special", "stats", "stats.contingency"),
+    *("stats.mstats", "stats.qmc", "stats.sampling"),
 )
+NO_OVERRIDE = "no override"
+#: The ways, in the order of the tables.
+WAYS = (*(way.value for way in Way), NO_OVERRIDE)
 BEGIN, END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
 
 
@@ -35,25 +43,49 @@ def row_of(module: Any, name: str, value: Any) -> Override | None:
     return None
 
 
+def way_of_ufunc(ufunc: np.ufunc) -> Way:
+    """Give the way of a ufunc, which needs no row: NumPy asks the `Array`."""
+    if ufunc_rules.rule(ufunc) is None:
+        return Way.REFUSED
+    partials = PARTIALS.get(ufunc.__name__, (None,))
+    is_constant = ufunc is special.round or all(partial == ZERO for partial in partials)
+    return Way.VALUES if is_constant else Way.RULE
+
+
+def way_of(module: Any, name: str, value: Any) -> str:
+    """Give the way in which the derivative of a public name comes about, one of `WAYS`."""
+    row = row_of(module, name, value)
+    if row is not None:
+        return row.way.value
+    return way_of_ufunc(value).value if isinstance(value, np.ufunc) else NO_OVERRIDE
+
+
 def public(module: Any) -> Iterator[tuple[str, Any]]:
-    for name in sorted(getattr(module, "__all__", dir(module)), key=str.lower):
-        value = getattr(module, name, None)
-        if not name.startswith("_") and callable(value) and not isinstance(value, type(np)):
+    """Give the public functions and classes of a module, by name; not errors and warnings."""
+    for name in sorted(set(module.__all__), key=lambda n: (n.lower(), n)):
+        value = getattr(module, name)
+        is_error = isinstance(value, type) and issubclass(value, BaseException)
+        if callable(value) and not is_error:
             yield name, value
+
+
+def classified(short: str) -> dict[str, str]:
+    """Give the way of every public name of a module: `classified("fft")["dct"] == "a rule"`."""
+    module = importlib.import_module(f"scipy.{short}")
+    ct.gradient(lambda x: x * x, 1.0)  # enters the rows of what has been imported
+    return {name: way_of(module, name, value) for name, value in public(module)}
 
 
 def table() -> str:
     """Give the table: a row for each module and way in which derivatives come about."""
     text = "| module | derivative | names |\n| --- | --- | --- |\n"
     for short in MODULES:
-        module = importlib.import_module(f"scipy.{short}")
-        ct.gradient(lambda x: x * x, 1.0)  # enters the rows of what has been imported
-        found = [(name, row_of(module, name, value)) for name, value in public(module)]
+        ways = classified(short)
         head = f"`{short}`"
-        for way in Way:
-            names = [f"`{name}`" for name, row in found if row is not None and row.way is way]
+        for way in WAYS:
+            names = [f"`{name}`" for name, its_way in ways.items() if its_way == way]
             if names:
-                text += f"| {head} | {way.value} | {', '.join(names)} |\n"
+                text += f"| {head} | {way} | {', '.join(names)} |\n"
                 head = ""
     return text
 

@@ -9,7 +9,7 @@ import enum
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from cotan._src.runtime.constant_fallback import with_constant_fallback
 
@@ -139,12 +139,17 @@ def _function(target: Any, versions: str) -> Any:
 
 
 def override(
-    *targets: Any, kind: Kind | None = None, when: When = When.ARRAY, versions: str = ""
+    *targets: Any,
+    kind: Kind | None = None,
+    when: When = When.ARRAY,
+    way: Way = Way.RULE,
+    versions: str = "",
 ) -> Callable[[_R], _R]:
     """Enter a rule for each target: a dotted name, or a function that NumPy dispatches, itself.
 
     The decorated rule computes the target, with its signature, and is returned as it is. In its
-    place a `RuleMaker` makes a rule for each target: `override("scipy.signal.welch")(REBOUND)`.
+    place a `RuleMaker` makes a rule for each target: `override("scipy.signal.welch")(REBOUND)`; it
+    says the way, too.
 
     Raises `ValueError` where a target has another rule already.
 
@@ -156,15 +161,14 @@ def override(
             is_name = isinstance(target, str)
             name = target if is_name else f"{target.__module__}.{target.__name__}"
             of = kind or (Kind.FUNCTION if is_name else Kind.DISPATCHED)
-            way: Way = Way.RULE
-            made: Any = rule
+            its_way, made = way, cast("Any", rule)
             if isinstance(rule, RuleMaker):
-                way, made = rule.way, rule.make(name)
+                its_way, made = rule.way, rule.make(name)
             function = _function(target, versions) if of is Kind.DISPATCHED else None
             is_scipy = of is Kind.FUNCTION and name.startswith("scipy.")
             if is_scipy and when is When.ARRAY and not isinstance(made, type):
                 made = with_constant_fallback(name, made)
-            enter(Override(name, made, of, when, way, versions), replace=False)
+            enter(Override(name, made, of, when, its_way, versions), replace=False)
             if function is not None:
                 FUNCTIONS[function] = made
         return rule

@@ -12,7 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.registry import override
+from cotan._src.runtime.registry import Way, override
 from cotan._src.runtime.ufunc_dtypes import finished
 from cotan._src.runtime.values import (
     axes_of,
@@ -335,4 +335,4 @@ _WITHOUT = """
     roots_genlaguerre roots_gegenbauer
 """
 for _name in _WITHOUT.split():
-    override(f"scipy.special.{_name}")(_on_values(_name))
+    override(f"scipy.special.{_name}", way=Way.REFUSED)(_on_values(_name))

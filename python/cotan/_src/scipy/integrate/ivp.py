@@ -18,7 +18,7 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.runtime.registry import ALWAYS, Way, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
@@ -608,7 +608,7 @@ def odeint(func: Function, y0: ArrayLike, t: ArrayLike, args: object = (),
     return (y, info) if full_output else y
 
 
-@override("scipy.integrate.solve_bvp", when=ALWAYS)
+@override("scipy.integrate.solve_bvp", when=ALWAYS, way=Way.REFUSED)
 def solve_bvp(
     fun: Function, bc: Function, x: ArrayLike, y: ArrayLike, p: ArrayLike | None = None,
     *rest: object, **options: object,
