@@ -1,4 +1,5 @@
-//! Differentiating what was recorded.
+//! Pullbacks of recorded functions: `gradient` and `value_and_gradient` close the tape into a
+//! program, look up or derive its reverse pass, and run the parts that are demanded.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Pullbacks that leave the process.
+//! Saves a pullback with its residuals to a file, and loads it in another process.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Tracing of rules.
+//! Traces a custom rule once, so that its tangents or cotangents become equations of a program.
 
 use std::sync::{Arc, OnceLock};
 

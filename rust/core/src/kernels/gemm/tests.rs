@@ -1,3 +1,5 @@
+//! Matrix products of every dtype and layout, compared with a product written as a loop.
+
 use std::sync::atomic::AtomicBool;
 
 use half::{bf16, f16};

@@ -1,5 +1,5 @@
 //! The `f32` functions that matter most for speed, in `f32` arithmetic throughout (twice the lanes
-//! of the `f64` route in `wide.rs`): exp, log, sin, cos, tanh, sigmoid.
+//! of the `f64` route in `f32_via_f64.rs`): exp, log, sin, cos, tanh, sigmoid.
 //!
 //! The algorithms are those of the `f64` versions (Cody and Waite 1980) with shorter polynomials.
 #![allow(

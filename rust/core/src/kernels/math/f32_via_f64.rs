@@ -57,7 +57,7 @@ fn log_near(f: f64) -> f64 {
     s.mul_add(2.0, s * z * p)
 }
 
-/// The exponent and mantissa of a positive normal `x`; see `parts::log_split`.
+/// The exponent and mantissa of a positive normal `x`; see `building_blocks::log_split`.
 #[inline(always)]
 fn split(x: f64) -> (f64, f64) {
     const OFFSET: u64 = 0x3fe6_a09e_667f_3bcd;

@@ -1,7 +1,7 @@
 //! The logarithms in `f64`.
 //!
 //! All take the octave out of the exponent bits and use fdlibm's form of the atanh series (Sun
-//! Microsystems, 1993) on [sqrt(1/2), sqrt(2)]; see `parts::log_dd`.
+//! Microsystems, 1993) on [sqrt(1/2), sqrt(2)]; see `building_blocks::log_dd`.
 #![allow(clippy::excessive_precision, clippy::unreadable_literal)]
 
 use super::building_blocks::{

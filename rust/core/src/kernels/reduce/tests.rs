@@ -1,3 +1,5 @@
+//! Reductions, scans and sorts of every dtype and layout, compared with loops over the elements.
+
 use std::sync::atomic::AtomicBool;
 
 use half::{bf16, f16};

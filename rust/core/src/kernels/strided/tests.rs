@@ -1,3 +1,5 @@
+//! Copies of strided views, compared with loops over the elements.
+
 use std::sync::atomic::AtomicBool;
 
 use super::*;
