@@ -1,3 +1,5 @@
+//! Eigenvalues and eigenvectors of tridiagonal matrices, with their pieces run in any order.
+
 use super::{eigenvalues, eigenvectors};
 
 fn alone(count: usize, f: &(dyn Fn(usize) + Sync)) {
