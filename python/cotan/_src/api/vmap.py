@@ -111,7 +111,7 @@ def _moved(axis: int | None) -> Callable[[AnyArray | Scalar], AnyArray | Scalar]
 
 
 def _shared(leaf: AnyArray | Scalar) -> AnyArray | Scalar:
-    """Give an array that all examples share as one of ours: it may be indexed by what differs."""
+    """Give an array that all examples share as an `Array`: it may be indexed by what differs."""
     return _core.asarray(leaf) if type(leaf) is np.ndarray and leaf.dtype.kind in "biufc" else leaf
 
 

@@ -28,7 +28,7 @@ from cotan._src.rebind import numpy_substitutes as _own
 from cotan._src.runtime.values import in_numpy, is_array
 from cotan._src.typing import AnyArray, ArrayLike, Dtype, DTypeLike, Function, Scalar, Shape
 
-# Without types: NumPy's stubs know nothing of our arrays.
+# Without types: NumPy's stubs do not know `Array`.
 _numpy: Any = np
 
 __array_api_version__ = "2024.12"
@@ -76,7 +76,7 @@ _FFT = """
 
 
 def _ours(result: Any) -> Any:
-    """Give results as arrays of ours, be they constants."""
+    """Give results as `Array`s, even where they are constant."""
     # Older versions count in Python numbers.
     known = isinstance(result, (np.ndarray, np.generic)) or type(result) is int
     if known and not is_array(result):

@@ -157,7 +157,7 @@ def astype(
     if target == self.dtype:
         return self.copy() if copy else laid_out(self, order)
     if target.name not in DTYPES and (target.kind in "biuSU" or not _core.is_active(self)):
-        # There are no arrays of ours of such a dtype, and values of it carry no gradient.
+        # No `Array` has such a dtype, and values of it carry no gradient.
         return _core.value(self).astype(target)
     if target.kind not in "fc" and self.dtype.kind in "fc":
         # Integers have no derivative.

@@ -28,7 +28,7 @@ def host_call(name: str, forward: Plain, pullback: Pullback, *args: ArrayLike) -
     forward
         From plain arrays to one array.
     pullback
-        From the cotangent, the arguments (arrays of ours or plain ones) and a tuple that says which
+        From the cotangent, the arguments (`Array`s or plain ones) and a tuple that says which
         of them are wanted to a sequence of cotangents, None for those that are not wanted.
     """
     wanted = tuple(map(is_active, args))

@@ -21,7 +21,7 @@ _FAR = 0.01
 
 
 def stacked(y: ArrayLike) -> Array:
-    """Give what a function returned, perhaps as a list, as an array of ours."""
+    """Give what a function returned, perhaps as a list, as an `Array`."""
     return _core.asarray(y) if not isinstance(y, (list, tuple)) else _core.array(y)
 
 

@@ -150,7 +150,7 @@ def _for_polynomials(name: str) -> Decorator:
 
 
 def _of_polynomials(name: str) -> None:
-    """Let a function of coefficients take and give polynomials, whose coefficients may be ours."""
+    """Let a function of coefficients take and give polynomials of traced coefficients."""
     function = vars(np)[name]
 
     @_for_polynomials(name)
@@ -322,7 +322,7 @@ def fromiter(original: Callable[..., NDArray], is_on: Callable[[], bool]) -> Fun
 
 
 class _Joined:
-    """`np.r_` and `np.c_` for arrays of ours: NumPy's own code, on our names."""
+    """`np.r_` and `np.c_` for `Array`s: NumPy's Python code, rebound."""
 
     def __init__(self, original: _Brackets, is_on: Callable[[], bool]) -> None:
         self._original, self._is_on = original, is_on
@@ -349,7 +349,7 @@ class _Joined:
 
 
 override("numpy.r_", "numpy.c_", kind=REPLACEMENT)(_Joined)
-# In code of SciPy's that runs on our arrays, too.
+# In rebound code of SciPy's, too.
 SUBSTITUTES |= {id(joined): _Joined(joined, lambda: True) for joined in (np.r_, np.c_)}
 
 
@@ -395,7 +395,7 @@ def _elements(value: ArrayLike) -> AnyArray:
 def _with_signature(
     self: np.vectorize, args: Args, kwargs: Kwargs
 ) -> AnyArray | tuple[AnyArray, ...]:
-    """Call a function for the arrays in the last axes: NumPy's own code, on our names."""
+    """Call a function for the arrays in the last axes: NumPy's Python code, rebound."""
     if kwargs or self.excluded:
         raise NotDifferentiableError(
             "vectorize: a signature with keywords or excluded= is not known to cotan; give all "

@@ -324,7 +324,7 @@ def _pad_widths(pad_width: _Pads, ndim: int) -> list[tuple[int, int]]:
 
 
 def _writable(target: AnyArray, name: str, *values: ArrayLike) -> "TypeIs[Array]":
-    """Say whether a target is ours to write to; a plain one takes constants only."""
+    """Say whether a target is an `Array`; a plain one takes constants only."""
     if isinstance(target, Array):
         return True
     for value in values:
@@ -423,7 +423,7 @@ def where(condition: ArrayLike, /, *branches: ArrayLike) -> AnyArray | tuple[NDA
     if len(branches) != 2:
         raise ValueError("either both or neither of x and y should be given")
     if isinstance(condition, np.ndarray) and not is_array(condition):
-        # Of any dtype, those that no array of ours has included.
+        # Of any dtype, including those that no `Array` has.
         condition = np.asarray(condition, bool)
     chosen = _core.where(condition, *branches)
     # An array in any case, as NumPy's, where an elementwise function would give a scalar.

@@ -47,7 +47,7 @@ from cotan._src.typing import (
     Shape,
 )
 
-# The originals: names of the modules stand for what is lifted while something is recorded.
+# The originals: while something is recorded, the names in the modules are overridden.
 ORIGINAL: Any = vars(ma)["MaskedArray"]
 _ma: Any = ma.core
 
@@ -78,7 +78,7 @@ def _is_masked(items: Iterable[object], but: object) -> bool:
 
 
 def as_constant(x: object) -> object:
-    """Give a masked array of ours for one of NumPy's, and anything else as it is."""
+    """Give the twin of a masked array of NumPy's, and anything else as it is."""
     if x is ma.masked or not isinstance(x, ORIGINAL) or isinstance(type(x), _Kind):
         return x
     _expect_no_other(type(x))
@@ -99,7 +99,7 @@ def _expect_no_other(cls: type) -> None:
 
 
 def as_operand(x: Any) -> Any:
-    """Give `np.ma.masked`, too, as a masked array of ours: it masks what it is computed with."""
+    """Give `np.ma.masked`, too, as a twin: it masks what it is computed with."""
     return Memory.view(x.view(ORIGINAL), Masked) if x is ma.masked else as_constant(x)
 
 
@@ -138,7 +138,7 @@ class _Kind(type):
 
 
 class Memory(Held, metaclass=_Kind):
-    """What stands for `ndarray` in that code: `ndarray.view(x, cls)`, `super().mean()`."""
+    """The substitute for `ndarray` in that code: `ndarray.view(x, cls)`, `super().mean()`."""
 
     _original = np.ndarray
 
@@ -246,7 +246,7 @@ class Masked(_NumPys):  # type: ignore[misc]
 
     @_baseclass.setter
     def _baseclass(self, cls: type) -> None:
-        """Keep nothing: an array of ours stands for no subclass."""
+        """Keep nothing: an `Array` is the twin of no subclass."""
 
     @property
     def dtype(self) -> Dtype:
@@ -424,7 +424,7 @@ MET[ORIGINAL] = as_operand
 
 
 # --------------------------------------------------------------------------------------------------
-# What stands for NumPy's names in that code
+# Substitutes for NumPy's names in that code
 
 
 def instance_of(value: object) -> object:
@@ -448,12 +448,12 @@ OPERATIONS = {
 _DOMAINS = _ma.ufunc_domain
 
 
-# What our arrays can have, but for booleans: masks are shared as NumPy's code shares them.
+# What an `Array` can have, except for booleans: masks are shared as NumPy's code shares them.
 DTYPES = "bBhHiIlLqQefdFD"
 
 
 def _converts(convert: Callable[..., AnyArray]) -> Callable[..., AnyArray]:
-    """Let a conversion give arrays of ours, which `a.view(MaskedArray)` makes masked."""
+    """Let a conversion give `Array`s, which `a.view(MaskedArray)` makes masked."""
 
     @functools.wraps(convert)
     def converted(*args: object, **kwargs: object) -> AnyArray:

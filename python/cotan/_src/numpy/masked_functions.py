@@ -87,7 +87,7 @@ def _is_function(value: object) -> bool:
     if isinstance(value, FunctionType) or value is ORIGINAL:
         return True
     kind = type(value)
-    # Not what the module has of `numpy`: it may have been imported while names stood for others.
+    # Not what the module has of `numpy`: it may have been imported while names were overridden.
     own = kind in {x for m in (_ma, ma.extras) for x in vars(m).values() if isinstance(x, type)}
     return callable(value) and own and kind.__name__ not in OPERATIONS
 
@@ -125,7 +125,7 @@ for _name in ma.__all__:
 
 
 class _Joined:
-    """`np.ma.mr_` for arrays of ours."""
+    """`np.ma.mr_` for `Array`s."""
 
     def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
         self._original, self._is_on = original, is_on

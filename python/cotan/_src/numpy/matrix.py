@@ -45,7 +45,7 @@ _Part: TypeAlias = "int | slice | EllipsisType | ArrayLike | None"
 _Key: TypeAlias = "_Part | tuple[_Part, ...]"
 _Order: TypeAlias = Literal["C", "F", "A", "K"]
 
-# The original: the name stands for what is below while something is recorded.
+# The original: the name is overridden while something is recorded.
 _matrix: Any = vars(np)["matrix"]
 
 
@@ -63,7 +63,7 @@ def _plain(x: Any) -> Any:
 
 
 def _wrapped(x: Any) -> Any:
-    """Give a matrix for an array of ours with two axes."""
+    """Give a matrix over an `Array` with two axes."""
     if isinstance(x, tuple):
         fields = map(_wrapped, x)
         return type(x)(*fields) if hasattr(x, "_fields") else tuple(fields)
@@ -73,7 +73,7 @@ def _wrapped(x: Any) -> Any:
 
 
 def _as_row(x: Any) -> Any:
-    """Give a matrix for an array of ours, one row for one axis."""
+    """Give a matrix over an `Array`; of one axis it makes a row."""
     return Matrix(x[None, :]) if is_array(x) and x.ndim == 1 else _wrapped(x)
 
 
@@ -149,7 +149,7 @@ _OWN: dict[str, Function] = {
 
 
 def is_matrix(x: object) -> bool:
-    """Say whether this stands for a matrix of NumPy's."""
+    """Say whether this is a matrix or the twin of one."""
     return type(x) is Matrix
 
 
@@ -158,7 +158,7 @@ def _is_numpys(x: object) -> bool:
 
 
 def has_matrices(items: Iterable[object], of_numpy: bool) -> bool:
-    """Say whether a matrix of ours is among arguments, or one of NumPy's if these count."""
+    """Say whether a twin of a matrix is among arguments, or one of NumPy's if these count."""
     return any(type(x) is Matrix or (of_numpy and _is_numpys(x)) for x in items)
 
 
@@ -177,7 +177,7 @@ def _two_axes(data: _Operand) -> AnyArray:
 
 
 class Matrix(TwinInstance):
-    """A matrix over an array of ours; writes go through to that."""
+    """A matrix over an `Array`; writes go through to that."""
 
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 10.0
@@ -348,7 +348,7 @@ def _product(a: _Operand, b: _Operand) -> _Result:
 
 
 def _meets(name: str, compute: Callable[[_Operand, _Operand], _Result]) -> None:
-    """Let an operator of NumPy's matrices take ours, and our arrays."""
+    """Let an operator of NumPy's matrices take twins and `Array`s."""
 
     @override(f"numpy.matrix.{name}", kind=METHOD, when=ALWAYS)
     def operate(self: _Operand, other: _Operand) -> object:

@@ -50,7 +50,7 @@ _AS_SERIES = "numpy.polynomial.polyutils.as_series"
 
 @override(_AS_SERIES, kind=SUBSTITUTE)
 def _as_series(*args: object, **kwargs: object) -> list[AnyArray]:
-    """Give series that can be written into: one of constants is added to by one of ours."""
+    """Give series that can be written into, also constant ones, to which traced ones are added."""
     series: list[AnyArray] = rebound_by_name(_AS_SERIES)(*args, **kwargs)
     if not any(isinstance(c, _core.Array) for c in series):
         return series
@@ -59,8 +59,8 @@ def _as_series(*args: object, **kwargs: object) -> list[AnyArray]:
 
 def _adopted(series: ABCPolyBase) -> ABCPolyBase:
     """Give the same polynomial with our names in its methods."""
-    ours: Any = rebound_class(type(series))
-    adopted: ABCPolyBase = ours(series.coef, series.domain, series.window, series.symbol)
+    twin: Any = rebound_class(type(series))
+    adopted: ABCPolyBase = twin(series.coef, series.domain, series.window, series.symbol)
     return adopted
 
 
@@ -69,7 +69,7 @@ _BASE = "numpy.polynomial._polybase.ABCPolyBase"
 
 
 def _takes(name: str) -> None:
-    """Let a method of polynomials with constant coefficients take our arrays."""
+    """Let a method of polynomials with constant coefficients take `Array`s."""
 
     @override(f"{_BASE}.{name}", kind=METHOD)
     def method(self: ABCPolyBase, *args: object, **kwargs: object) -> Any:
@@ -84,7 +84,7 @@ for _name in ("convert", "integ", "linspace"):
 
 
 def _makes(name: str) -> None:
-    """Let a method of the classes, which makes a polynomial, take our arrays."""
+    """Let a method of the classes, which makes a polynomial, take `Array`s."""
 
     @override(f"{_BASE}.{name}", kind=METHOD)
     def method(cls: type[ABCPolyBase], *args: object, **kwargs: object) -> Any:
@@ -96,25 +96,25 @@ for _name in ("fit", "fromroots"):
 
 
 def _mixing(name: str) -> None:
-    """Let polynomials of constants compute with our arrays, and with polynomials of those."""
+    """Let polynomials of constants compute with `Array`s, and with polynomials of those."""
     cls: Any = locate(f"numpy.polynomial.{name}")
-    ours: Any = rebound_class(cls)
-    coefficients = ours._get_coefficients
+    twin: Any = rebound_class(cls)
+    coefficients = twin._get_coefficients
 
     def adopted(other: Any) -> object:
         return _adopted(other) if type(other) is cls else other
 
-    ours._get_coefficients = lambda self, other: coefficients(self, adopted(other))
+    twin._get_coefficients = lambda self, other: coefficients(self, adopted(other))
 
     def reflect(sign: str) -> None:
-        reflected = getattr(ours, f"__r{sign}__")
+        reflected = getattr(twin, f"__r{sign}__")
 
         def method(self: ABCPolyBase, other: object) -> Any:
             if type(other) is cls:
                 return getattr(adopted(other), f"__{sign}__")(self)
             return reflected(self, other)
 
-        setattr(ours, f"__r{sign}__", method)
+        setattr(twin, f"__r{sign}__", method)
 
     for sign in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod"):
         reflect(sign)

@@ -301,7 +301,7 @@ class _Following(Protocol):
 
 
 def _derived(base: type[_Draws]) -> Function:
-    """Derive a class of generators whose methods know our arrays."""
+    """Derive a class of generators whose methods accept `Array`s."""
 
     def method(name: str) -> Function:
         original, rule = getattr(base, name), _RULES.get(name)
@@ -339,14 +339,14 @@ _Generator = _derived(np.random.Generator)
 _RandomState = _derived(np.random.RandomState)
 
 
-# The originals: these names stand for what is below while something is recorded.
+# The originals: these names are overridden while something is recorded.
 _default_rng, _generator, _random_state = (
     vars(np.random)[name] for name in ("default_rng", "Generator", "RandomState")
 )
 
 
 def _following(made: Any) -> _Draws:
-    """Give a generator that knows our arrays and draws from the same stream of bits."""
+    """Give a generator that accepts `Array`s and draws from the same stream of bits."""
     if type(made) is _generator:
         result: Any = _Generator(made.bit_generator)
     elif type(made) is _random_state:

@@ -363,7 +363,7 @@ def nanmean(
     **kwargs: Any,
 ) -> AnyArray:
     result: AnyArray = rebound(np.nanmean)(a, axis, dtype, out, *args, **kwargs)
-    # NumPy makes a scalar by calling the dtype, which gives an array of ours.
+    # NumPy makes a scalar by calling the dtype, which gives an `Array`.
     return result[()] if out is None and np.ndim(result) == 0 else result
 
 
@@ -501,7 +501,7 @@ def _sortable(a: ArrayLike, axis: Axis) -> tuple[Array, int]:
 
 
 def _expect_kind(kind: _SortKind | None, stable: bool | None) -> None:
-    """Refuse what NumPy refuses as a way to sort; ours is stable in any case."""
+    """Refuse a `kind` that NumPy refuses; sorting here is always stable."""
     if kind is not None or stable is not None:
         np.sort(np.empty(0), kind=kind, stable=stable)
 

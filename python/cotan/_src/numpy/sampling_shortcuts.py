@@ -72,7 +72,7 @@ def cov(
     aweights: ArrayLike | None = None,
     **kwargs: object,
 ) -> AnyArray:
-    # What NumPy changes in place has to be ours to begin with.
+    # What NumPy changes in place has to be an `Array` to begin with.
     samples, fweights, aweights = _own_copy(m), _own_copy(fweights), _own_copy(aweights)
     result: AnyArray = rebound(np.cov)(
         samples, y, *args, fweights=fweights, aweights=aweights, **kwargs

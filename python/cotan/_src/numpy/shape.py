@@ -57,7 +57,7 @@ def size(a: ArrayLike, axis: Axis = None) -> int:
 
 
 def _stand_in(x: object) -> object:
-    """Give something plain that promotes like an array of ours."""
+    """Give something plain that promotes like an `Array`."""
     if not isinstance(x, Array):
         plain: object = to_numpy(x)
         return plain
@@ -184,7 +184,7 @@ def broadcast_to(array: ArrayLike, shape: int | Sequence[int], subok: bool = Fal
         raise ValueError("all elements of broadcast shape must be non-negative")
     if isinstance(x, Array):
         return x._broadcast(wanted)
-    # Texts and objects among the arguments are no arrays of ours.
+    # Texts and objects among the arguments cannot become an `Array`.
     wide: AnyArray = (_core if x.dtype.name in DTYPES else np).broadcast_to(x, wanted)
     return wide
 
@@ -194,7 +194,7 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[AnyArray, .
     del subok
     arrays = [host_asarray(a) for a in args]
     wanted = np.broadcast_shapes(*(a.shape for a in arrays))
-    # An array of ours that has the shape is handed on, to be written into.
+    # An `Array` that has the shape is handed on, to be written into.
     return tuple(
         a if is_array(a) and a.shape == wanted else broadcast_to(a, wanted) for a in arrays
     )
@@ -366,7 +366,7 @@ def full_like(
 
 
 def _as_ours(function: Function) -> None:
-    """Let `like=` an array of ours make one."""
+    """Let `like=` an `Array` make one."""
 
     @override(function)
     def made(*args: object, **kwargs: object) -> Array:
@@ -416,7 +416,7 @@ def full(
 def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
     del order, subok
     if not isinstance(a, Array):
-        return _core.array(a)  # a list, with arrays of ours in it
+        return _core.array(a)  # a list, with `Array`s in it
     # Of a scalar, too, an array.
     return a.copy() if a._rank == "array" else a[...]
 

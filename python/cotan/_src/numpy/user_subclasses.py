@@ -27,11 +27,11 @@ from cotan._src.typing import Args, DTypeLike, Function, Kwargs, NDArray, Shape
 #: What is made of an array: itself, or what holds it.
 _Made: TypeAlias = Array | OverArray | Matrix
 
-# Classes of NumPy's, and what makes an object that stands in for one of theirs: of an array of
-# ours, and of what it was made from.
+# Classes of NumPy's, and what makes an instance of their twin: of an `Array`, and of what it was
+# made from.
 KINDS: dict[type, Callable[[Array, object], _Made]] = {}
 
-# What decides how arrays of a class compute or are made, so that another object could not stand in.
+# What decides how arrays of a class compute or are made, so that a twin could not replace them.
 _DECISIVE = (
     "__array_ufunc__", "__array_function__", "__array_wrap__", "__array_prepare__", "__getattr__",
     "__getattribute__", "__setattr__", "__init__", "__array__", "__reduce__", "__reduce_ex__",
@@ -50,7 +50,7 @@ _OWN = {
 
 @functools.lru_cache(maxsize=256)
 def held_class(cls: type) -> type | None:
-    """Give the class of what stands in for objects of a subclass; None where nothing can."""
+    """Give the class twin of a subclass; None where there can be none."""
     if any(getattr(cls, name, None) is not getattr(np.ndarray, name, None) for name in _DECISIVE):
         return None
     owners = cls.__mro__[: cls.__mro__.index(np.ndarray)]
@@ -63,7 +63,7 @@ def held_class(cls: type) -> type | None:
     def make(_: object, *args: object, **kwargs: object) -> object:
         return cls(*args, **kwargs)
 
-    # `super()` in its methods goes on to what stands in for ndarray.
+    # `super()` in its methods goes on to the twin of ndarray.
     cell = CellType()
     members = {name: _with_class(x, cell) for name, x in members.items()}
     members |= {"__new__": make, "_of": cls, "__module__": cls.__module__, "__hash__": None}
@@ -122,7 +122,7 @@ def array_of(x: object) -> Any:
 
 
 class Held(OverArray):
-    """An object of a subclass of ndarray, over an array of ours."""
+    """An instance of the twin of a subclass of ndarray: it wraps an `Array`."""
 
     __array_priority__ = 10.0
     __held_array__: Array
@@ -286,12 +286,12 @@ def _as_matrix(array: Array, _: object) -> Matrix:
     return Matrix(array if array.ndim == 2 else array.reshape(1, -1))
 
 
-# The original: the name stands for what is lifted while something is recorded.
+# The original: the name is overridden while something is recorded.
 KINDS |= {np.ndarray: _itself, vars(np)["matrix"]: _as_matrix}
 
 
 def _kind(cls: Any) -> Callable[[Array, object], _Made] | None:
-    """Say what makes an object of a class over an array of ours; None where nothing can."""
+    """Say what makes an object of a class over an `Array`; None where nothing can."""
     cls = vars(cls).get("__wrapped__", cls)
     if cls in KINDS:
         return KINDS[cls]
@@ -305,7 +305,7 @@ def _new(
     cls: type, shape: Any = None, dtype: DTypeLike = float,
     buffer: Any = None, offset: int = 0, strides: Shape | None = None, order: str | None = None,
 ) -> Any:  # fmt: skip
-    """Make an object of a class over an array of ours, as NumPy makes it over memory."""
+    """Make an object of a class over an `Array`, as NumPy makes it over memory."""
     if not is_array(buffer) or offset or strides is not None or np.dtype(dtype) != buffer.dtype:
         return NotImplemented
     kind = _kind(cls)
@@ -323,6 +323,6 @@ _core.add_method(vars(np.ndarray)["__new__"], _new, "arrays")
 
 
 def view_as(array: Array, cls: type) -> _Made | None:
-    """Give an array of ours as an object of a subclass of ndarray; None where that cannot be."""
+    """Give an `Array` as an object of a subclass of ndarray; None where that cannot be."""
     kind = _kind(cls) if _core.is_lifting() or issubclass(cls, Held) else None
     return None if kind is None else kind(array[...], array)

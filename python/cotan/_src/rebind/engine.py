@@ -43,21 +43,21 @@ from cotan._src.runtime.registry import (
 )
 from cotan._src.runtime.values import DISPATCHER, OverArray, assign, contains_active, to_numpy
 
-# Objects of NumPy's by identity, and what stands for them.
+# Objects of NumPy's by identity, and their substitutes.
 SUBSTITUTES: dict[int, Any] = {}
 # The same for names that no other module has.
 INTERNAL: dict[str, Any] = {}
-# What stands for names in code of one module alone, by that module and name.
+# Substitutes for names in the code of one module alone, by that module and name.
 ONLY_IN: dict[str, dict[str, Any]] = {}
 # Packages, and single modules of others.
 _LIBRARIES = libraries_with(Trait.REBOUND)
 
 
 def contains_unmasked_array(items: Any, kinds: Any = (_core.Array, OverArray)) -> bool:
-    """Say whether an array of ours is among items, or in lists or tuples among them.
+    """Say whether an `Array` is among items, or in lists or tuples among them.
 
-    Raises `TypeError` for a masked array of NumPy's that comes before it and that nothing stands
-    for: code that runs on the items would use its values alone. `_core.contains_array`, which is
+    Raises `TypeError` for a masked array of NumPy's that comes before it and has no class twin:
+    code that runs on the items would use its values alone. `_core.contains_array`, which is
     asked where NumPy still decides, passes it over.
     """
     for x in items:
@@ -70,15 +70,15 @@ def contains_unmasked_array(items: Any, kinds: Any = (_core.Array, OverArray)) -
 
 
 # --------------------------------------------------------------------------------------------------
-# What stands for what
+# Which object has which substitute
 
 
-# What modules have that something stands for.
+# The kinds of rows that give a substitute for an attribute of a module.
 _IN_MODULES = (Kind.FUNCTION, Kind.SUBSTITUTE, Kind.REBOUND_CLASS)
 
 
 class _Table:
-    """What stands for objects of SciPy's, by identity: renewed when modules have been imported."""
+    """Substitutes for objects of SciPy's, by identity: renewed when modules have been imported."""
 
     def __init__(self) -> None:
         self._known: tuple[int, ...] = ()
@@ -132,7 +132,7 @@ def _dispatched(function: Any, row: Override) -> Rule:
 
 
 def substitute_for(value: Any) -> Any:
-    """Give what stands for a value of a library's in code that runs on our arrays."""
+    """Give the substitute for an object in rebound code, and any other object as it is."""
     found = SUBSTITUTES.get(id(value))
     if found is not None:
         return found
@@ -286,7 +286,7 @@ def rebind_function(function: FunctionType) -> Callable[..., Any]:
 
 
 def rebound(function: Any) -> Callable[..., Any]:
-    """Give what a public function of NumPy's does, for our arrays."""
+    """Give a public function of NumPy's, rebound."""
     return rebind_function(inspect.unwrap(function))
 
 
@@ -374,7 +374,7 @@ def locate(name: str) -> Any:
 
 
 def rebound_by_name(name: str) -> Callable[..., Any]:
-    """Give what a function of a library's does for our arrays, by its dotted name."""
+    """Give a function of a library, by its dotted name, rebound."""
     return rebind_function(locate(name))
 
 
@@ -418,13 +418,13 @@ class ReboundInstance:
 
 
 def _member_of(cls: type, name: str) -> Any:
-    """Give what stands for a member of a class, if something does."""
+    """Give the substitute for a member of a class, None without one."""
     row = rows_of(f"{cls.__module__}.{cls.__qualname__}", Kind.SUBSTITUTE_MEMBER).get(name)
     return None if row is None else row.rule
 
 
 def rebinds_instances(*classes: str) -> None:
-    """Let instances of classes hold our arrays: made of one they become rebound instances."""
+    """Make constructors of these classes give rebound instances when an argument is an `Array`."""
     for name in classes:
         override(f"{name}.__init__", kind=METHOD)(init_rebound)
         override(name, kind=REBOUND_CLASS)(None)
@@ -456,7 +456,7 @@ def _library_code(undecorated: bool, target: str) -> Rule:
     return run
 
 
-#: The library's own code, run on our arrays.
+#: The library's Python code, rebound.
 REBOUND = RuleMaker(functools.partial(_library_code, False), Way.REBOUND)
 #: The same without the function's decorators, which look at NaN and axes by means of ndarrays.
 REBOUND_UNDECORATED = RuleMaker(functools.partial(_library_code, True), Way.REBOUND)
@@ -475,7 +475,7 @@ def _library_method(target: str) -> Rule:
     return method
 
 
-#: The library's own code of a method, of instances that hold no array of ours.
+#: The library's Python code of a method, rebound, for instances that hold no `Array`.
 REBOUND_METHOD = RuleMaker(_library_method, Way.REBOUND)
 
 
@@ -512,7 +512,7 @@ _TARGETS = ("output", "out", "distances", "indices")
 
 
 def call_original(name: str, args: Any, kwargs: Any) -> Any:
-    """Run a function on values. What it writes to an array of ours gets there afterwards."""
+    """Run a function on values, and write back what it has written to an `Array`."""
     function = locate(name)
     given = inspect.signature(function).bind(*args, **kwargs)
     names = given.arguments
@@ -531,7 +531,7 @@ def call_original(name: str, args: Any, kwargs: Any) -> Any:
 
 
 def detached(x: Any) -> Any:
-    """Give what stands in an array of ours, or in those of a list, though a gradient follows it."""
+    """Give the values of an `Array`, or of those in a list, even of active ones."""
     if isinstance(x, (list, tuple)) and contains_unmasked_array(x):
         return type(x)(map(detached, x))
     return to_numpy(_core.dropgrad(x)) if isinstance(x, _core.Array) else x

@@ -159,7 +159,7 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> 
 
 
 def _objects(items: Any) -> Any:
-    """Give an ndarray of objects, where arrays of ours are numbers like others.
+    """Give an ndarray of objects, in which `Array`s are numbers like others.
 
     How deep NumPy looks into it goes by the shapes: of arrays that do not fit together it keeps
     each as one element.
@@ -209,7 +209,7 @@ def array(
 
 
 def _makes_array(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function that makes arrays make ours, to put traced values into; but for indices."""
+    """Let a function that creates arrays give `Array`s, for traced values; except for indices."""
 
     def made(*args: Any, like: Any = None, **kwargs: Any) -> Any:
         result = make(*args, **kwargs)
@@ -271,7 +271,7 @@ class Converter:
 
 
 def _scalar_type(known: type) -> Any:
-    """Give a scalar type of NumPy's that leaves arrays of ours what they are when it is called."""
+    """Give a scalar type of NumPy's that returns an `Array` as it is when called with one."""
 
     class Same(type):
         def __instancecheck__(cls, x: Any) -> bool:
@@ -299,7 +299,7 @@ def _sign(x: Any) -> Any:
 
 
 def _windows(x: Any, window_shape: Any, axis: Any = None, **options: Any) -> Any:
-    """Give windows that can be written to: copies, as ours that overlap cannot."""
+    """Give windows that can be written to: copies, since overlapping views of an `Array` cannot."""
     del options
     return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis).copy()
 
@@ -333,7 +333,7 @@ def _lerp(a: Any, b: Any, t: Any, out: Any = None) -> Any:
 
 
 def _divide_by_count(a: Any, b: Any, out: Any = None) -> Any:
-    """Give means of what is a number, too, as an array or scalar of ours."""
+    """Give means, also of a number, as an `Array` or a scalar."""
     result = _core.cast(_core.div(a, b if is_array(b) else to_numpy(b)), a.dtype)
     if out is None and (not is_array(a) or a._rank != "array"):
         return result
@@ -388,7 +388,7 @@ def _unique_hash(*args: Any, **options: Any) -> Any:
 
 
 def _unless_over(own: Any, module: str) -> Any:
-    """Let objects over an array of ours, of a subclass, meet NumPy's own code of a function."""
+    """Let instances of class twins take NumPy's code of a function."""
 
     @functools.wraps(own)
     def call(*args: Any, **kwargs: Any) -> Any:

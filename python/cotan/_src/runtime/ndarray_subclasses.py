@@ -57,7 +57,7 @@ def met(x: Any) -> Any:
 
 
 def function_of_others(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compute a function of NumPy's for our arrays and such objects, if any are there."""
+    """Compute a function of NumPy's for `Array`s and such objects, if any are there."""
     given, options = met(args), {key: met(x) for key, x in kwargs.items()}
     if given is args and all(options[key] is x for key, x in kwargs.items()):
         return NotImplemented
@@ -67,7 +67,7 @@ def function_of_others(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 def ufunc_of_others(
     ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Compute a ufunc for our arrays and objects of such classes, if these are there."""
+    """Compute a ufunc for `Array`s and objects of such classes, if any are there."""
     return function_of_others(getattr(ufunc, method), inputs, kwargs)
 
 

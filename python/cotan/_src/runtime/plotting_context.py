@@ -37,7 +37,7 @@ def is_read_for_display() -> bool:
     while frame is not None:
         package = package_of(frame)
         if package in _DRAWING:
-            # Code that is run on our arrays draws nothing.
+            # Rebound code draws nothing.
             if type(frame.f_globals) is dict:
                 drawn, called = True, frame
                 name = frame.f_code.co_name

@@ -41,11 +41,11 @@ def name_of(function: Any) -> str:
 
 
 class TwinInstance:
-    """What stands in for an object of a subclass of ndarray, and says that it is one."""
+    """An instance of a class twin, which passes `isinstance` for the class that it replaces."""
 
 
 class OverArray(TwinInstance):
-    """What stands in for an object of a subclass of ndarray: it has an array of ours, by this name.
+    """An instance of the twin of a subclass of ndarray: it wraps an `Array`, under this name.
 
     `_again` gives another array as an object of the same class, and `_as_number` what a number is
     made of.
@@ -62,7 +62,7 @@ def as_number(x: Any) -> Any:
 
 
 def is_array(x: Any) -> bool:
-    """Say whether something is one of our arrays (which may say that it is an ndarray)."""
+    """Say whether something is an `Array` (`isinstance` may say that it is an ndarray)."""
     return isinstance(x, _core.Array)
 
 
@@ -91,14 +91,14 @@ def call_on_objects(name: str, compute: Callable[..., Any], *items: Any, **optio
 
 
 def _objects(x: Any) -> Any:
-    """Give an array of ours, or a list with one, as an ndarray of its elements."""
+    """Give an `Array`, or a list with one, as an ndarray of its elements."""
     if isinstance(x, (list, tuple)) and _core.contains_array((x,), {}):
         x = _core.array(x)
     return of_elements(x) if is_array(x) else x
 
 
 def of_elements(x: Any) -> Any:
-    """Give an array of ours as an ndarray of its elements, each of which is followed by itself."""
+    """Give an `Array` as an ndarray of objects: its elements, each of them traced."""
     objects = np.empty(x.shape, object)
     for index in np.ndindex(*x.shape):
         objects[index] = x[index]
@@ -119,7 +119,7 @@ def to_numpy(x: Any) -> Any:
 
 
 def is_number(x: Any) -> bool:
-    """Say whether this is a number of Python's, or one of ours that stands for such."""
+    """Say whether this is a Python number, or an `Array` made from one."""
     return x._rank == "number" if is_array(x) else type(x) in {int, float, complex}
 
 

@@ -171,7 +171,7 @@ class StateSnapshot:
         brief = {p: p.read(False) if p.is_long() else saved for p, saved in made}
         self._first |= made
         self._brief |= brief
-        # Saving an array of ours costs nothing, comparing it a copy.
+        # Saving an `Array` costs nothing, comparing it a copy.
         self._written |= {slot: None for slot in brief if _is_large_array(slot)}
         self._unchanged = None
         return made
@@ -281,7 +281,7 @@ def _is_large_array(slot: Slot) -> bool:
 def _is_borrowed(values: np.ndarray) -> bool:
     """Say whether memory belongs to a compiled solver, which may free it at any time."""
     base: Any = values
-    # Arrays of ours say that they are ndarrays.
+    # `isinstance` says that an `Array` is an ndarray.
     while issubclass(type(base.base), np.ndarray):
         base = base.base
     return base.base is None and not base.flags.owndata

@@ -14,10 +14,10 @@ _Entry = Callable[..., Any]
 
 
 def of_items(name: str) -> Callable[[_Entry], _Entry]:
-    """Enter a function, by its dotted name, for iterables that give arrays of ours.
+    """Enter a function, by its dotted name, for iterables that yield `Array`s.
 
     It is always asked. Its rule gets lists in the place of iterables that are no lists, and is
-    called where there is an array of ours among their items.
+    called where there is an `Array` among their items.
     """
     module, _, function = name.rpartition(".")
     original: Any = getattr(importlib.import_module(module), function, None)

@@ -52,7 +52,7 @@ def _is_of_numba(function: Any) -> bool:
 
 
 def _closes_over_arrays(function: Any) -> bool:
-    """Say whether an array of ours is among what numba would keep as a constant."""
+    """Say whether an `Array` is among what numba would keep as a constant."""
     waiting = [function]
     seen: set[int] = set()
     while waiting:

@@ -18,7 +18,7 @@ from cotan._src.scipy.linalg.banded import solve_banded
 from cotan._src.scipy.linalg.solve import solve, solve_triangular
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
-# What a routine does to our arrays, by its name without the letter of its dtype.
+# What a routine does to an `Array`, by its name without the letter of its dtype.
 ROUTINES: dict[str, Function] = {}
 
 

@@ -35,7 +35,7 @@ def _known(name: str, *args: object, **options: object) -> Any:
 
 
 def _valued(known: Any, computed: Any) -> Any:
-    """Give SciPy's values with the derivatives of ours."""
+    """Give SciPy's values with the derivatives of those computed here."""
     if isinstance(known, tuple):
         return tuple(map(_valued, known, computed))
     computed = asarray(computed)

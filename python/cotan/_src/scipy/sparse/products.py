@@ -87,7 +87,7 @@ def has_active_entries(matrix: object) -> bool:
 
 
 def holds_written(matrix: Any) -> bool:
-    """Say whether values of ours were written into a matrix one by one (`lil`, `dok`)."""
+    """Say whether traced values were written into a matrix one by one (`lil`, `dok`)."""
     kind = getattr(matrix, "format", None)
     if kind == "lil":
         return any(is_array(x) for row in matrix.data for x in row)

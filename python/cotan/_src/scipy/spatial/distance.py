@@ -306,7 +306,7 @@ def make_tree(self: _Tree, data: ArrayLike, *args: Any, **options: Any) -> None:
 
 @override("scipy.spatial.cKDTree", when=ALWAYS)
 def compiled_tree(data: ArrayLike, *args: Any, **options: Any) -> _Tree:
-    """Give a tree of Python's class, whose methods know our arrays; it is one of the other, too."""
+    """Give a tree of the Python class, whose methods accept `Array`s, as one of both classes."""
     tree: _Tree = locate("scipy.spatial.KDTree")(data, *args, **options)
     return tree
 

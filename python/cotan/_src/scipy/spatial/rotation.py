@@ -24,7 +24,7 @@ _AXES = {"x": 0, "y": 1, "z": 2}
 
 
 class _Quaternions(Protocol):
-    """What is a rotation, of ours or SciPy's."""
+    """A rotation: a twin, or SciPy's."""
 
     def as_quat(self) -> AnyArray: ...
 

@@ -148,7 +148,7 @@ override(
 
 
 def _fits(name: str) -> None:
-    """Let code of SciPy's that fits a distribution in its own way run on our arrays."""
+    """Rebind code of SciPy's that fits a distribution in its own way."""
 
     @override(f"scipy.stats._continuous_distns.{name}.fit", kind=METHOD)
     def fit(
