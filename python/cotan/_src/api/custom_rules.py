@@ -256,7 +256,7 @@ def hook(function: Function, x: T) -> T:
 def showgrad(x: T, label: str | None = None) -> T:
     """Give `x` back, and print its cotangent when that is computed.
 
-    The line reads `∂(expression) = value`, with the expression as it stands in the source, or
+    The line reads `∂(expression) = value`, with the expression as it is written in the source, or
     `label`. Where there is none (`map(ct.showgrad, xs)`, no source), it reads `∂(x)`.
 
     >>> import cotan as ct
@@ -284,7 +284,7 @@ def _argument_text(frame: FrameType) -> str:
 
 
 def _value(name: ast.expr, frame: FrameType) -> object:
-    """Give what a name, or an attribute of one, stands for in a frame; None for anything else."""
+    """Give the value of a name, or of an attribute of one, in a frame; None for anything else."""
     if isinstance(name, ast.Attribute):
         return getattr(_value(name.value, frame), name.attr, None)
     if isinstance(name, ast.Name):

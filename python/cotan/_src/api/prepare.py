@@ -181,7 +181,7 @@ def place() -> str:
 
 
 class Result:
-    """Stands for a result in a structure."""
+    """Marks the place of a result in a structure."""
 
     def __init__(self, index: int) -> None:
         self.index = index

@@ -55,7 +55,7 @@ def _refuse(name: str, instead: str) -> Function:
 
 
 def item(self: Array, index: Args) -> Array:
-    """Give an element that a gradient follows as what stands for a Python number."""
+    """Give an element; a traced one as an `Array` that acts as a Python number."""
     if len(index) == 1 and isinstance(index[0], tuple):
         index = index[0]
     if not index and self.size != 1:
@@ -70,7 +70,7 @@ def item(self: Array, index: Args) -> Array:
 
 
 def tolist(self: Array) -> _Nested:
-    """Give nested lists of what stands for Python numbers, where a gradient follows them."""
+    """Give nested lists of numbers; traced ones are `Array`s that act as Python numbers."""
     if self.ndim == 0:
         return _core.number(self, None)
     return [tolist(row) for row in self]
@@ -85,7 +85,7 @@ def as_objects(self: Array) -> NDArray:
 
 
 def _memory(name: str) -> Function:
-    """Let a method read the values; there is nothing that could follow them into memory."""
+    """Let a method read the values, unless they are active: no gradient reaches memory."""
 
     def method(self: Array, *args: Any, **kwargs: Any) -> Any:
         if is_active(self):
@@ -96,7 +96,7 @@ def _memory(name: str) -> Function:
         return getattr(_core.value(self), name)(*args, **kwargs)
 
     method.__name__ = name
-    method.__doc__ = f"Do what `ndarray.{name}` does, for an array that no gradient follows."
+    method.__doc__ = f"Do what `ndarray.{name}` does, for an array that is not active."
     return method
 
 
@@ -188,14 +188,14 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
 def _memory_as(self: Array, dtype: Dtype) -> AnyArray:
     """Give the memory of an array as another dtype, to read only.
 
-    Of one that a gradient follows there are complex numbers as their parts, and parts as such.
+    An active one can be seen as the parts of its complex numbers, or as complex numbers of parts.
     """
     if is_active(self):
         parts = {self.dtype.char, dtype.char}
         if parts in ({"D", "d"}, {"F", "f"}):
             return _parts_as(self, dtype)
         raise TypeError(
-            f"view: an Array that a gradient follows has no memory to see as dtype {dtype}; use "
+            f"view: an active Array has no memory to see as dtype {dtype}; use "
             "astype, or x.real and x.imag for the parts of complex numbers"
         )
     seen = _core.value(self).view(dtype)

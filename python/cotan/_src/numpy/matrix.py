@@ -149,7 +149,7 @@ _OWN: dict[str, Function] = {
 
 
 def is_matrix(x: object) -> bool:
-    """Say whether this is a matrix or the twin of one."""
+    """Say whether this is the twin of a matrix."""
     return type(x) is Matrix
 
 

@@ -294,7 +294,7 @@ def _subscripts(text: str, arrays: Sequence[AnyArray]) -> tuple[list[list[str]],
         output = [f"...{i}" for i in range(hidden)] + once
     for s in output:
         if s not in every or output.count(s) > 1:
-            raise ValueError(f"einsum: output subscript {s!r} must stand in an operand: {text!r}")
+            raise ValueError(f"einsum: output subscript {s!r} must occur in an operand: {text!r}")
     return inputs, output
 
 

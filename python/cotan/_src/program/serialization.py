@@ -25,7 +25,7 @@ _MAX_DEPTH = 1000
 
 #: What JSON holds.
 _Json: TypeAlias = bool | int | str | Sequence["_Json"] | None
-#: Classes that stand in for others, by what they are made from.
+#: Classes that replace others, by what they are made from.
 _Made: TypeAlias = dict[tuple[object, ...], type]
 
 

@@ -106,7 +106,7 @@ def _module_name(value: object) -> object:
 
 
 class _LiveValue:
-    """Stands for an owner whose guarded value is computed: every attribute of it is that value."""
+    """Replaces an owner whose guarded value is computed: every attribute of it is that value."""
 
     def __init__(self, read: Callable[[], object]) -> None:
         self._read = read
@@ -235,7 +235,7 @@ class GuardCollector:
             self._visit_instance(value, names)
 
     def _visit_reference(self, value: object, names: Names) -> bool:
-        """Visit what has a state of its own, or stands for something else; False for others."""
+        """Visit what has a state of its own, or refers to something else; False for others."""
         if isinstance(value, ModuleType):
             self._visit_module(value, names)
         elif isinstance(value, ContextVar):

@@ -125,7 +125,7 @@ class CodeNames:
 
 
 class Traits(NamedTuple):
-    """What a walk has to know of a class; proxies are not asked for the class they stand for."""
+    """What a walk has to know of a class; proxies are not asked for the class of their referent."""
 
     #: The first of the known base classes that it derives from, or `object`.
     sort: type
@@ -337,7 +337,7 @@ def array_edges(value: np.ndarray) -> Iterator[Edge]:
         yield Edge(value, EdgeKind.REFERENCE, "base", value.base)
 
 
-# What the classes that stand for other objects call these.
+# The attribute by which classes of proxies refer to another object.
 _REFERENCES: dict[type, tuple[str, ...]] = {
     MethodType: ("__func__", "__self__"),
     BuiltinFunctionType: ("__self__",),
@@ -352,7 +352,7 @@ _REFERENCES: dict[type, tuple[str, ...]] = {
 
 
 def reference_edges(value: Any, sort: type) -> Iterator[Edge]:
-    """Give what an object of one of the classes in `_REFERENCES` stands for."""
+    """Give the referent of an object of one of the classes in `_REFERENCES`."""
     for name in _REFERENCES[sort]:
         yield Edge(value, EdgeKind.REFERENCE, name, getattr(value, name, None))
     if sort is functools.partial:

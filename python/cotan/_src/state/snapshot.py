@@ -107,7 +107,7 @@ class _SnapshotPolicy(Policy):
         return kind not in _OPAQUE
 
     def is_library_class(self, cls: type) -> bool:
-        # A twin instance stands for an array of a user's subclass.
+        # A twin instance replaces an array of a user's subclass.
         return _is_library(cls.__module__) and not issubclass(cls, TwinInstance)
 
     def is_closed(self, cls: type, is_library: bool) -> bool:
@@ -311,7 +311,7 @@ def _slots_of(value: Any, traits: Traits) -> Iterator[Slot]:
     elif sort is FunctionType:
         yield from _slots_of_function(value)
     elif sort is Array:
-        # Under `vmap` an array stands for many, which have no value here.
+        # Under `vmap` an array is a batch of them, which have no value here.
         if value._writeable and not _core.is_traced(value):
             yield ArraySlot(value)
     elif sort in _STATEFUL:
