@@ -418,7 +418,7 @@ def vectorized(self: np.vectorize, *args: Any, **kwargs: Any) -> _Mapped:
     if pyfunc is np._NoValue:
         return by_numpy(self, *args, **kwargs)  # used as a decorator with arguments
     if any(isinstance(x, OverArray) and hasattr(x, "filled") for x in (*args, *kwargs.values())):
-        raise TypeError(
+        raise NotDifferentiableError(
             "vectorize: a masked array whose elements a gradient follows would lose its mask; call "
             "it with m.filled(value), and mask what it gives: np.ma.array(result, mask=m.mask)"
         )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.ma as ma
 
+from cotan._core import NotDifferentiableError
 from cotan._src.numpy.masked_array import (
     DTYPES,
     OPERATIONS,
@@ -207,7 +208,7 @@ def _refuse_method(name: str) -> None:
         if not contains_active(list(map(data_of, args))):
             return original_of(vars(ORIGINAL)[name])(self, *args, **kwargs)
         if not is_read_for_display():
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"numpy.ma: {name} would write what a gradient follows into a constant masked "
                 "array; make it in the function, by np.ma.zeros or np.ma.array(list, mask=m), or "
                 "write m = m * x for m *= x"

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.random import mtrand
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import package_of
 from cotan._src.runtime.libraries import NATIVE_LIBRARIES
@@ -143,7 +144,7 @@ def multivariate_normal(
     **options: Any,
 ) -> AnyArray:
     if contains_active(cov) and (options.get("method", "svd") != "svd" or len(args) > 2):
-        raise TypeError(
+        raise NotDifferentiableError(
             "multivariate_normal: with a traced covariance write "
             "mean + rng.standard_normal(size) @ np.linalg.cholesky(cov).T"
         )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.runtime.constant_fallback import call_on_constants, kinds_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import is_active, is_array
@@ -85,7 +86,7 @@ def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
         _expect_whole_words(self.__name__, args, kwargs)
         return self.py_func(*args, **kwargs)
     if any(is_array(x) and is_active(x) for x in (*args, *kwargs.values())):
-        raise TypeError(
+        raise NotDifferentiableError(
             f"{self.__name__}: objects of numba's (of a jitclass, typed.List, typed.Dict) hold "
             "memory, and no values that a gradient follows; use a plain class, list or dict"
         )
@@ -132,8 +133,8 @@ def stencil(self: Any, *args: Any, **kwargs: Any) -> Any:
     raise _written("numba: a kernel that numba.stencil")
 
 
-def _written(what: str) -> TypeError:
-    return TypeError(
+def _written(what: str) -> NotDifferentiableError:
+    return NotDifferentiableError(
         f"{what} has compiled takes no Array; write it with slices or loops, as a function that "
         "returns its result, for numba.njit too"
     )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
-from cotan._core import Array
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import conj, host_call
 from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import (
@@ -505,9 +505,10 @@ def make_interp_spline(x: ArrayLike, y: ArrayLike, k: int = 3, t: ArrayLike | No
                        check_finite: bool = True) -> Spline:  # fmt: skip
     free = t is None and bc_type in (None, "not-a-knot")
     if contains_active((t, bc_type)) or (contains_active(x) and not free):
-        raise TypeError("make_interp_spline: only y can be differentiated, and x without t and "
-                        "bc_type; use CubicSpline, which knows them, or hold them constant with "
-                        "ct.dropgrad")  # fmt: skip
+        raise NotDifferentiableError(
+            "make_interp_spline: only y can be differentiated, and x without t and bc_type; use "
+            "CubicSpline, which knows them, or hold them constant with ct.dropgrad"
+        )
     if contains_active(x):
         return _through_points(asarray(x), asarray(y), k, axis)
     places, t = to_numpy(x), to_numpy(t)

@@ -25,8 +25,9 @@ def _expect_through(
 ) -> None:
     """Refuse what smooths, and arguments that change it."""
     if contains_active(others):
-        raise TypeError(f"{name}: only x and y can be differentiated; hold the rest constant with "
-                        "ct.dropgrad")  # fmt: skip
+        raise NotDifferentiableError(
+            f"{name}: only x and y can be differentiated; hold the rest constant with ct.dropgrad"
+        )
     if w is not None or s is None or to_numpy(s) != 0:
         raise NotDifferentiableError(
             f"{name}: a smoothing spline has no derivative rule in cotan; one that goes through "
@@ -133,7 +134,9 @@ def splrep(x: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, xb: float | N
     s = 0 if s is None and w is None else s
     _expect_through("splrep", w, s, (xb, xe, t))
     if task or t is not None or full_output or per or xb is not None or xe is not None:
-        raise TypeError("splrep: only x, y, k and s=0 are known to cotan; use make_interp_spline")
+        raise NotDifferentiableError(
+            "splrep: only x, y, k and s=0 are known to cotan; use make_interp_spline"
+        )
     spline = make_interp_spline(x, y, k)
     zeros = np.zeros(k + 1, spline.c.dtype)
     return spline.t, _core.concatenate([spline.c, zeros]), k

@@ -44,7 +44,7 @@ def _dense(name: str, matrix: Any) -> AnyArray:
     if _is_operator(matrix):
         n = matrix.shape[1]
         if n > _LARGE:
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"{name}: a LinearOperator of {n} columns is not differentiated; give its matrix, "
                 "or hold constant with ct.dropgrad what it depends on"
             )
@@ -82,7 +82,9 @@ def eigsh(
         known: NDArray | tuple[NDArray, NDArray] = original(A, k, M, *args, **options)
         return known
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
-        raise TypeError("eigsh: of the matrices only A and M are differentiated; name what follows")
+        raise NotDifferentiableError(
+            "eigsh: of the matrices only A and M are differentiated; name what follows"
+        )
     if _core.is_preparing():
         raise TypeError("eigsh: which eigenvalues are meant cannot be recorded; use numpy.linalg")
     a = _dense("eigsh", A)
@@ -112,7 +114,9 @@ def eigs(
         known: NDArray | tuple[NDArray, NDArray] = original(A, k, M, *args, **options)
         return known
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
-        raise TypeError("eigs: of the matrices only A and M are differentiated; name what follows")
+        raise NotDifferentiableError(
+            "eigs: of the matrices only A and M are differentiated; name what follows"
+        )
     if _core.is_preparing():
         raise TypeError("eigs: which eigenvalues are meant cannot be recorded; use numpy.linalg")
     a, m = _dense("eigs", A), None if M is None else _dense("eigs", M)

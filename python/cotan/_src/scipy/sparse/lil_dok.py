@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
@@ -96,7 +97,7 @@ def _write_into_dictionary(self: Sparse, key: object, value: Sparse | ArrayLike)
         method_of(_ANY, "__setitem__")(self, key, value)
         return
     if self.format != "dok":
-        raise TypeError(
+        raise NotDifferentiableError(
             f"{type(self).__name__}: a traced value cannot be written into a sparse matrix of this "
             "format; write into a lil_matrix and take its tocsr(), or collect values, rows and "
             "columns in lists and make it by coo_matrix((values, (rows, columns))), which adds up "

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from cotan import _core
-from cotan._core import Array
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import conj, host_call, linear
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.numpy.matrix import Matrix, is_matrix
@@ -469,7 +469,7 @@ def _least_squares(name: str) -> None:
         options |= dict(zip(list(inspect.signature(compute).parameters)[2:], rest, strict=False))
         matrix = settled(A)
         if has_active_entries(matrix) or contains_active((matrix, options)):
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"{name}: only b can be differentiated; use np.linalg.lstsq(A.toarray(), b) "
                 "where the matrix is, or hold it, damp= and x0= constant with ct.dropgrad"
             )
