@@ -140,7 +140,7 @@ rebinds_instances("numpy.poly1d")
 
 
 def _for_polynomials(name: str) -> Decorator:
-    """Enter a function that takes polynomials too, for programs and for NumPy's class of them."""
+    """Enter a function that takes polynomials too, for user code and for NumPy's class of them."""
 
     def enter(function: Function) -> Function:
         SUBSTITUTES[id(vars(np)[name])] = function

@@ -368,7 +368,7 @@ _of_values(peek, "array_repr array_str array2string min_scalar_type")
 _of_values(peek, "save savez savez_compressed savetxt")
 
 
-# What follows is recorded where a program is traced or a function prepared, else computed at once.
+# The functions below are recorded while a function is traced or prepared, else computed at once.
 
 
 def _is_recorded(*args: object) -> bool:

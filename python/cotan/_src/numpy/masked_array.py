@@ -86,7 +86,7 @@ def as_constant(x: object) -> object:
 
 
 def _expect_no_other(cls: type) -> None:
-    """Refuse classes of a program's, whose methods would not be called."""
+    """Refuse the user's subclasses, whose methods would not be called."""
     if (
         issubclass(cls, ORIGINAL)
         and not isinstance(cls, _Kind)

@@ -60,7 +60,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: AnyArray | None = None) -> AnyArray:
 def around_gaps(x: AnyArray, y: AnyArray) -> Array | None:
     """Multiply by a table that has NaN in it, if whole rows or columns of the result come of that.
 
-    Those are NaN whatever the other operand is, so they are constant; then a program that leaves
+    Those are NaN whatever the other operand is, so they are constant; then user code that leaves
     them out (`np.nansum`, `np.nan_to_num`) has the derivative of the rest.
     """
     first = not is_active(x)

@@ -127,7 +127,7 @@ UNRESOLVED = (AttributeError, LookupError, TypeError, ValueError)
 def resolve_expression(node: ast.expr, frame: Any) -> Any:
     """Give what an expression means that only looks things up: `self.state["gen"]`.
 
-    No code of the program runs: it has run already, and is not to be run twice. Raises one of
+    No user code runs: it has run already, and is not to be run twice. Raises one of
     `UNRESOLVED` where it does more than that.
     """
     if isinstance(node, ast.Attribute):
@@ -169,12 +169,12 @@ def result_is_dropped(frame: Any) -> bool:
 
 
 def is_user_code(frame: Any) -> bool:
-    """Say whether a frame's code is a program's, and no library's that hands memory to C."""
+    """Say whether a frame runs user code, and not that of a library that hands memory to C."""
     return type(frame.f_globals) is dict and package_of(frame) not in NATIVE_LIBRARIES
 
 
 def called_from_user_code() -> bool:
-    """Say whether what runs was called by a program's own code, and by no library's."""
+    """Say whether what runs was called by user code, and not by a library."""
     frame = user_frame()
     if frame is None or not is_user_code(frame):
         return False
@@ -191,7 +191,7 @@ def warn(message: str) -> None:
 
 
 def user_code_calls(frame: Any, name: str) -> bool:
-    """Say whether the running code of a program, and no library's, calls a method of this name."""
+    """Say whether a frame runs user code that is calling a method of this name."""
     return is_user_code(frame) and callee_name(frame, {name}) is not None
 
 

@@ -120,6 +120,6 @@ def call_on_constants(original: _Entry, args: Any, kwargs: Any) -> Any:
 def _handed_out(result: Any) -> Any:
     if type(result) is tuple:
         return tuple(map(_handed_out, result))
-    # What a program writes traced values into later.
+    # User code may write traced values into it later.
     known = type(result) is np.ndarray and result.dtype.name in DTYPES
     return _core.asarray(result) if known else result

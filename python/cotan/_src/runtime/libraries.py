@@ -11,15 +11,15 @@ import sys
 class Trait(enum.Flag):
     """A column of the table: what is so of a library."""
 
-    #: It hands memory to C. Its own code gets NumPy's arrays, unless a gradient follows the
-    #: arguments of a conversion: it can go on then, or C code refuses by name. What its objects
-    #: hold is its own affair, and not restored between calls of a solver.
+    #: It hands memory to C. Its code gets ndarrays, unless the arguments of a conversion are
+    #: active: then it gets an `Array`, which C code refuses by name. The state of its objects is
+    #: not restored between calls of a solver.
     NATIVE = enum.auto()
     #: Prepared functions do not watch what its modules and objects hold.
     UNGUARDED = enum.auto()
     #: No line of it is one of the user's, which messages name.
     NO_USER_CODE = enum.auto()
-    #: Its Python code runs on `Array`s, with our names in place of its own.
+    #: Its Python code is rebound, so that it runs on `Array`s.
     REBOUND = enum.auto()
     #: Its objects keep arrays, lists and dictionaries for their callers.
     KEEPS_OBJECTS = enum.auto()
@@ -31,7 +31,7 @@ class Trait(enum.Flag):
     STARTS_PROCESSES = enum.auto()
     #: It draws: values are read to be looked at, as by printing.
     DRAWS = enum.auto()
-    #: A module of a library that draws, which computes for a program that calls it itself.
+    #: A module of a library that draws, which also computes for user code that calls it.
     COMPUTES = enum.auto()
     #: Its code stands between that of a library that draws and what it reads.
     READS_FOR_OTHERS = enum.auto()
@@ -97,7 +97,7 @@ def libraries_with(trait: Trait) -> frozenset[str]:
 
 #: The standard library's packages.
 STANDARD_LIBRARY = sys.stdlib_module_names
-#: Packages whose own code gets NumPy's arrays.
+#: Packages whose code gets ndarrays.
 NATIVE_LIBRARIES = libraries_with(Trait.NATIVE)
 #: Packages whose state prepared functions do not watch.
 UNGUARDED_LIBRARIES = libraries_with(Trait.UNGUARDED) | STANDARD_LIBRARY

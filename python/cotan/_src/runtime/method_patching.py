@@ -1,4 +1,4 @@
-"""Methods of libraries' classes that lead to a rule of ours, wherever a program has bound them.
+"""Methods of libraries' classes that lead to a rule, wherever user code has bound them.
 
 `N = norm.cdf` keeps the function that the class has then, not its name; so this very function gets
 other code while its identity stays, and what it was lives on as a copy.

@@ -106,8 +106,8 @@ _ROWS: dict[Kind, dict[str, dict[str, Override]]] = {kind: {} for kind in Kind}
 FUNCTIONS: dict[Any, Rule] = {}
 
 
-# Rows of programs: cotan's own, which may be entered later, do not take their place.
-_OF_PROGRAMS: set[tuple[Kind, str]] = set()
+# Rows that user code has entered: cotan's rows, which may be entered later, do not replace them.
+_FROM_USER_CODE: set[tuple[Kind, str]] = set()
 
 
 def enter(row: Override, *, replace: bool = True) -> None:
@@ -119,8 +119,8 @@ def enter(row: Override, *, replace: bool = True) -> None:
     place = row.kind, row.target
     known = _ROWS[row.kind].setdefault(row.owner, {})
     if replace:
-        _OF_PROGRAMS.add(place)
-    elif place in _OF_PROGRAMS:
+        _FROM_USER_CODE.add(place)
+    elif place in _FROM_USER_CODE:
         return
     elif known.get(row.name, row) != row:
         raise ValueError(f"override: there is a row for the {row.kind.value} {row.target} already")

@@ -137,7 +137,7 @@ def unwidened(result: Any, parts: Sequence[Any]) -> Any:
 
 
 def peek(x: Any) -> Any:
-    """Give the value of an array for a decision or a text, with which a program does not go on."""
+    """Give the value of an array for a decision or a message, not for further computation."""
     if is_array(x) and _core.is_traced(x) and not _core.is_preparing():
         value = _core.peek(x)
         return value if x._rank == "array" else value[()]
@@ -242,7 +242,7 @@ def refuse(what: str) -> NotDifferentiableError:
 
 
 def _noted(message: str) -> NotDifferentiableError:
-    """Make an error that a program which catches it is warned of."""
+    """Make an error; if user code catches it, a warning says so."""
     _core.refused(message)
     return NotDifferentiableError(message)
 

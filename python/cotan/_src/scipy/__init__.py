@@ -1,1 +1,1 @@
-"""Rules for SciPy, one package or module for each of its own."""
+"""Rules for SciPy, in one package or module for each of SciPy's."""

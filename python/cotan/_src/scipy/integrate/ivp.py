@@ -120,7 +120,7 @@ class Called(CallbackProbe):
         return y
 
     def again(self, t: Time, y: AnyArray, more: Args) -> object:
-        """Call the program's function."""
+        """Call the user's function."""
         first = (y, t) if self._state_at == 0 else (t, y)
         return self._function(*first, *more)
 
@@ -613,7 +613,7 @@ def solve_bvp(
     fun: Function, bc: Function, x: ArrayLike, y: ArrayLike, p: ArrayLike | None = None,
     *rest: object, **options: object,
 ) -> object:  # fmt: skip
-    """Solve between two ends, on values; a program that follows it is told what it can do."""
+    """Solve a boundary value problem on values; where it is active, refuse and say what to do."""
     function, ends = CallbackProbe(fun), CallbackProbe(bc)
     result: object = locate("scipy.integrate.solve_bvp")(
         function, ends, *map(to_numpy_items, (x, y, p, *rest)), **options

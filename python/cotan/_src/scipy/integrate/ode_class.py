@@ -32,7 +32,7 @@ from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray
 
 
 class _Solver(Protocol):
-    """What a program holds: an `ode`, or a `complex_ode`."""
+    """The user's object: an `ode`, or a `complex_ode`."""
 
     f: Function
     jac: Function | None
@@ -103,7 +103,7 @@ class _Given:
 
     def __init__(self, solver: _Solver) -> None:
         self.own = solver._integrator
-        # The class for complex numbers calls the program's function by one of its own, and keeps
+        # The class for complex numbers calls the user's function by one of its own, and keeps
         # real and imaginary parts beside each other.
         self.is_complex = isinstance(solver, locate(_COMPLEX))
         self.name = "cf" if self.is_complex else "f"
@@ -145,7 +145,7 @@ class _Given:
         return self._heard(x, (nr, xold, x, y, nd, icomp, con))
 
     def _heard(self, t: float, told: Args) -> int:
-        """Remember a step; the program hears of it later if a gradient follows the state."""
+        """Remember a step; if the state is active, `solout` is called with it later."""
         self.times.append(float(t))
         if self.told is None or self.is_active():
             return 0
@@ -196,7 +196,7 @@ def _steps_of(
 
 
 def _tell(given: _Given, steps: list[_Step], y0: AnyArray) -> _Step | None:
-    """Tell the program of the steps; gives the one at which it wants to stop."""
+    """Call `solout` with the steps; gives the one at which it returned -1."""
     if given.known == 0 and given.told(to_numpy(steps[0].t_old), y0) == -1:
         return steps[0]
     for step in steps[max(0, given.known - 1) :]:

@@ -34,7 +34,7 @@ def checked(x: ArrayLike, check_finite: bool = True) -> AnyArray:
     array: AnyArray = host_asarray(x)
     if array.dtype == np.float16:
         array = _core.asarray(array, np.float32)
-    # What is said of values a program that is traced does not say.
+    # A traced program has no values of which to warn.
     looks = check_finite and not _core.is_tracing()
     if looks and not is_finite(array):
         raise ValueError("array must not contain infs or NaNs")
@@ -114,7 +114,7 @@ def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = F
 
 
 def _warn_of_condition(decomposed: dec.Lu) -> None:
-    """Warn of ill-conditioned matrices as SciPy does: programs try another way then."""
+    """Warn of ill-conditioned matrices as SciPy does: user code may react to the warning."""
     if _core.is_tracing() or _core.is_preparing() or not decomposed.a.size:
         return
     n, a = decomposed.a.shape[-1], to_numpy(dec.constant(decomposed.a))
