@@ -114,7 +114,8 @@ def rules():
     yield (lambda x: x), (lambda x: 2 * x)
     for kind in Kind:
         registry._ROWS[kind].pop("a_library", None)
-    registry._FROM_USER_CODE.difference_update({p for p in registry._FROM_USER_CODE if "a_lib" in p[1]})
+    added = {place for place in registry._FROM_USER_CODE if "a_lib" in place[1]}
+    registry._FROM_USER_CODE.difference_update(added)
 
 
 def test_a_second_rule_for_a_target_is_an_error_with_its_name(rules):
