@@ -39,8 +39,8 @@ def nograd(function: Callable[P, R]) -> Callable[P, R]:
         result = function(*args, **kwargs)
         # What holds no `Array` is handed on as it is.
         if any(isinstance(leaf, _core.Array) for leaf in leaves_of(result)):
-            held: R = map_leaves(_constant, result)
-            return held
+            detached: R = map_leaves(_constant, result)
+            return detached
         return result
 
     return constant
@@ -53,13 +53,13 @@ def _constant(leaf: object) -> object:
 def _at(
     function: Function, args: Args, argnum: int, kwargs: Kwargs
 ) -> tuple[Function, list[object], int]:
-    """Give `function` as one of the argument at a position, and the arguments with others held."""
+    """Give `function` as one of the argument at a position, and the arguments with the others constant."""
     if not -len(args) <= argnum < len(args):
         raise ValueError(f"argnum {argnum}: the function was called with {len(args)} arguments")
     argnum %= len(args)
-    held = [a if i == argnum else const(a) for i, a in enumerate(args)]
+    arguments = [a if i == argnum else const(a) for i, a in enumerate(args)]
     called = functools.partial(function, **kwargs) if kwargs else function
-    return called, held, argnum
+    return called, arguments, argnum
 
 
 def grad(function: Callable[P, Any], argnum: int = 0) -> Callable[P, Any]:
@@ -79,8 +79,8 @@ def grad(function: Callable[P, Any], argnum: int = 0) -> Callable[P, Any]:
 
     @functools.wraps(function)
     def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
-        called, held, at = _at(function, args, argnum, kwargs)
-        return _zero_if_none(_core.gradient(called, *held)[at], args[at])
+        called, arguments, at = _at(function, args, argnum, kwargs)
+        return _zero_if_none(_core.gradient(called, *arguments)[at], args[at])
 
     return gradient
 
@@ -95,8 +95,8 @@ def value_and_grad(function: Callable[P, R], argnum: int = 0) -> Callable[P, tup
 
     @functools.wraps(function)
     def value_and_gradient(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Any]:
-        called, held, at = _at(function, args, argnum, kwargs)
-        value, gradients = _core.value_and_gradient(called, *held)
+        called, arguments, at = _at(function, args, argnum, kwargs)
+        value, gradients = _core.value_and_gradient(called, *arguments)
         return value, _zero_if_none(gradients[at], args[at])
 
     return value_and_gradient

@@ -116,8 +116,8 @@ def prepare(
         if wrt is not None:
             raise TypeError("prepare: wrt does not go with transform='hvp'")
         f, transform = functools.partial(hvp, f), "value"
-    held = [isinstance(x, _core.Const) for x in example]
-    prepared: _core.Prepared[..., Any] = _core.Prepared(f, transform, wrt, held, out)
+    constants = [isinstance(x, _core.Const) for x in example]
+    prepared: _core.Prepared[..., Any] = _core.Prepared(f, transform, wrt, constants, out)
     if example:
         prepared.record(*example)
     return prepared

@@ -173,9 +173,9 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
     for wanted in (dtype, type):
         if isinstance(wanted, builtins.type) and issubclass(wanted, (np.ndarray, OverArray)):
             if wanted is not np.ndarray and self._rank == "array":
-                held = view_as(self, wanted)
-                if held is not None:
-                    return held
+                twin = view_as(self, wanted)
+                if twin is not None:
+                    return twin
                 raise TypeError(
                     f"view: an Array cannot become a {wanted.__module__}.{wanted.__qualname__}; "
                     "use ndarrays, with @ for products of matrices and np.where for masks"

@@ -357,8 +357,8 @@ def halves_of(
         end = backward.made_by.get(first + i)
         if start is not None and end is not None:
             across[start, end] = None
-    held = sum(size_of(v) for v in given[first:])
-    title = f"backward, keeps {bytes_text(held)}"
+    nbytes = sum(size_of(v) for v in given[first:])
+    title = f"backward, keeps {bytes_text(nbytes)}"
     return [Half(ahead, "forward"), Half(backward, title, upward=True)], list(across)
 
 

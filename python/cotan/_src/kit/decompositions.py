@@ -70,8 +70,8 @@ def known(x: Array) -> Array:
 
 def constant(x: ArrayLike) -> Array:
     """Give an array without its gradient."""
-    held: Array = _core.dropgrad(_core.asarray(x))
-    return held
+    detached: Array = _core.dropgrad(_core.asarray(x))
+    return detached
 
 
 def packed(decomposition: str, a: AnyArray) -> Array:

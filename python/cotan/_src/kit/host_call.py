@@ -32,14 +32,14 @@ def host_call(name: str, forward: Plain, pullback: Pullback, *args: ArrayLike) -
         of them are wanted to a sequence of cotangents, None for those that are not wanted.
     """
     wanted = tuple(map(is_active, args))
-    held = [a if w else to_numpy(a) for a, w in zip(args, wanted, strict=True)]
+    inputs = [a if w else to_numpy(a) for a, w in zip(args, wanted, strict=True)]
     if not any(wanted):
-        return _core.asarray(np.asarray(forward(*held)))
+        return _core.asarray(np.asarray(forward(*inputs)))
     active: list[Any] = [a for a, w in zip(args, wanted, strict=True) if w]
 
     def filled(values: Sequence[Array]) -> list[ArrayLike]:
         rest = iter(values)
-        return [next(rest) if w else a for a, w in zip(held, wanted, strict=True)]
+        return [next(rest) if w else a for a, w in zip(inputs, wanted, strict=True)]
 
     def function(*values: Array) -> tuple[NDArray]:
         return (np.asarray(forward(*map(to_numpy, filled(values)))),)

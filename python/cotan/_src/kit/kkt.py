@@ -78,7 +78,7 @@ def constrained(
     def put(v: AnyArray) -> AnyArray:
         return v if index.size == x.size else _core.index_update(x, index, v)
 
-    def held(v: AnyArray) -> AnyArray:
+    def active_constraints(v: AnyArray) -> AnyArray:
         """Give the constraints that hold with equality."""
         at = put(v)
         parts = [stacked(r.function(at)).reshape(-1)[i] for r, i in zip(rows, chosen, strict=True)]
@@ -87,7 +87,7 @@ def constrained(
     def slope(v: AnyArray, factors: AnyArray) -> AnyArray:
         def lagrangian(v: AnyArray) -> AnyArray:
             y: AnyArray = asarray(function(put(v))).reshape(())
-            return y - np.sum(factors * held(v)) if factors.shape[0] else y
+            return y - np.sum(factors * active_constraints(v)) if factors.shape[0] else y
 
         (g,) = _core.gradient(lagrangian, v)
         return np.zeros(v.shape) if g is None else g
@@ -95,7 +95,7 @@ def constrained(
     while True:
         count = sum(i.size for i in chosen)
         gradient = to_numpy_items(slope(x[index], np.zeros(0)))
-        matrix = jacobian(held, x[index]) if count else np.zeros((0, index.size))
+        matrix = jacobian(active_constraints, x[index]) if count else np.zeros((0, index.size))
         factors = np.linalg.lstsq(matrix.T, gradient, rcond=None)[0]
         signs = np.concatenate([np.full(i.size, r.sign) for r, i in zip(rows, chosen, strict=True)])
         fixed = np.concatenate([
@@ -115,7 +115,7 @@ def constrained(
 
     def equation(z: AnyArray) -> AnyArray:
         v, factors = z[:size], z[size:]
-        return np.concatenate([asarray(slope(v, factors)), asarray(held(v))])
+        return np.concatenate([asarray(slope(v, factors)), asarray(active_constraints(v))])
 
     z = solution(f"scipy.optimize.{name}", equation, np.concatenate([x[index], factors]))
     return put(z[:size])

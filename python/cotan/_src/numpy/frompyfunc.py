@@ -32,10 +32,10 @@ def of_python(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> Any
 
 def _objects(x: ArrayLike) -> NDArray:
     array = _core.asarray(x)
-    held = np.empty(array.shape, object)
+    objects = np.empty(array.shape, object)
     for index in np.ndindex(*array.shape):
-        held[index] = _core.number(array[index], None)
-    return held
+        objects[index] = _core.number(array[index], None)
+    return objects
 
 
 def _whole(result: object) -> object:

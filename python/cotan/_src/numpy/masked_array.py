@@ -18,7 +18,7 @@ import numpy.ma as ma
 from cotan import _core
 from cotan._core import Array
 from cotan._src.numpy.matrix import is_operator
-from cotan._src.numpy.user_subclasses import KINDS, Held, array_of, each, held
+from cotan._src.numpy.user_subclasses import KINDS, SubclassTwin, array_of, each, new_twin
 from cotan._src.rebind.engine import (
     ONLY_IN,
     SUBSTITUTES,
@@ -137,7 +137,7 @@ class _Kind(type):
         return type.__subclasscheck__(cls, subclass) or issubclass(subclass, cls._original)
 
 
-class Memory(Held, metaclass=_Kind):
+class Memory(SubclassTwin, metaclass=_Kind):
     """The substitute for `ndarray` in that code: `ndarray.view(x, cls)`, `super().mean()`."""
 
     _original = np.ndarray
@@ -162,12 +162,12 @@ class Memory(Held, metaclass=_Kind):
                 f"view: a mask of shape {shape} does not fit what is seen as {array.dtype}, of "
                 f"shape {array.shape}; view x.data, and mask the result by np.ma.array"
             )
-        return held(Masked, array, self) if array._rank == "array" else array
+        return new_twin(Masked, array, self) if array._rank == "array" else array
 
 
 def _is_class(x: object) -> TypeGuard[type]:
     """Say whether something is a class of arrays, not a dtype."""
-    return isinstance(x, type) and issubclass(x, (np.ndarray, Held, _core.Array))
+    return isinstance(x, type) and issubclass(x, (np.ndarray, SubclassTwin, _core.Array))
 
 
 def _by_array(name: str) -> None:
@@ -217,7 +217,7 @@ class Masked(_NumPys):  # type: ignore[misc]
             return tuple(map(self._again, x))
         if not is_array(x) or x._rank != "array":
             return x
-        made: Any = held(type(self), x, self)
+        made: Any = new_twin(type(self), x, self)
         made._mask = made._mask.copy()
         return made
 
@@ -419,7 +419,7 @@ for _name, _ufunc in _UFUNCS.items():
     _operator(_name, getattr(np, _ufunc))
 
 
-KINDS |= {ORIGINAL: functools.partial(held, Masked), Memory: KINDS[np.ndarray]}
+KINDS |= {ORIGINAL: functools.partial(new_twin, Masked), Memory: KINDS[np.ndarray]}
 MET[ORIGINAL] = as_operand
 
 

@@ -49,7 +49,7 @@ _OWN = {
 
 
 @functools.lru_cache(maxsize=256)
-def held_class(cls: type) -> type | None:
+def twin_class_of(cls: type) -> type | None:
     """Give the class twin of a subclass; None where there can be none."""
     if any(getattr(cls, name, None) is not getattr(np.ndarray, name, None) for name in _DECISIVE):
         return None
@@ -67,7 +67,7 @@ def held_class(cls: type) -> type | None:
     cell = CellType()
     members = {name: _with_class(x, cell) for name, x in members.items()}
     members |= {"__new__": make, "_of": cls, "__module__": cls.__module__, "__hash__": None}
-    kind = type(cls.__name__, (Held,), members)
+    kind = type(cls.__name__, (SubclassTwin,), members)
     cell.cell_contents = kind
     return kind
 
@@ -93,7 +93,7 @@ def _with_class(member: Any, cell: CellType) -> Any:
     return functools.update_wrapper(copy, member)
 
 
-def held(kind: type["Held"], array: Array, source: object) -> "Held":
+def new_twin(kind: type["SubclassTwin"], array: Array, source: object) -> "SubclassTwin":
     """Make an object of such a class, as NumPy makes one from another array, or from none."""
     self = object.__new__(kind)
     object.__setattr__(self, "__held_array__", array)
@@ -112,16 +112,16 @@ def each(take: Function, x: object) -> Any:
     return take(x)
 
 
-def _held_array(x: Any) -> object:
-    return x.__held_array__ if issubclass(type(x), Held) else x
+def _wrapped_array(x: Any) -> object:
+    return x.__held_array__ if issubclass(type(x), SubclassTwin) else x
 
 
 def array_of(x: object) -> Any:
-    """Give the array that is held, also in lists."""
-    return each(_held_array, x)
+    """Give the wrapped array, also in lists."""
+    return each(_wrapped_array, x)
 
 
-class Held(OverArray):
+class SubclassTwin(OverArray):
     """An instance of the twin of a subclass of ndarray: it wraps an `Array`."""
 
     __array_priority__ = 10.0
@@ -136,7 +136,7 @@ class Held(OverArray):
         """Give an array as an object of this class, a scalar as it is."""
         if isinstance(x, tuple):
             return tuple(map(self._again, x))
-        return held(type(self), x, self) if is_array(x) and x.ndim else x
+        return new_twin(type(self), x, self) if is_array(x) and x.ndim else x
 
     # What NumPy asks
 
@@ -213,11 +213,11 @@ class Held(OverArray):
     def __reduce_ex__(self, protocol: SupportsIndex) -> Args:
         return self.__held_array__.__reduce_ex__(protocol)
 
-    def __copy__(self) -> "Held":
+    def __copy__(self) -> "SubclassTwin":
         return self.__deepcopy__({})
 
-    def __deepcopy__(self, memo: object) -> "Held":
-        again = held(type(self), self.__held_array__.copy(), self)
+    def __deepcopy__(self, memo: object) -> "SubclassTwin":
+        again = new_twin(type(self), self.__held_array__.copy(), self)
         again.__dict__.update({k: v for k, v in self.__dict__.items() if k != "__held_array__"})
         return again
 
@@ -225,41 +225,41 @@ class Held(OverArray):
 def _attribute(name: str) -> None:
     """Let an attribute or a method be that of the array; `super()` finds it, too."""
 
-    def get(self: Held) -> Any:
+    def get(self: SubclassTwin) -> Any:
         return self._again(getattr(self.__held_array__, name))
 
-    def put(self: Held, value: object) -> None:
+    def put(self: SubclassTwin, value: object) -> None:
         setattr(self.__held_array__, name, value)
 
-    def call(self: Held, *args: object, **kwargs: object) -> Any:
+    def call(self: SubclassTwin, *args: object, **kwargs: object) -> Any:
         return self._again(getattr(self.__held_array__, name)(*array_of(args), **array_of(kwargs)))
 
-    setattr(Held, name, call if callable(getattr(np.ndarray, name)) else property(get, put))
+    setattr(SubclassTwin, name, call if callable(getattr(np.ndarray, name)) else property(get, put))
 
 
 for _name in dir(np.ndarray):
-    if not _name.startswith("__") and _name not in vars(Held):
+    if not _name.startswith("__") and _name not in vars(SubclassTwin):
         _attribute(_name)
 
 
 def _operators(name: str) -> None:
     compute = getattr(operator, name)
 
-    def forward(self: Held, other: object) -> Any:
+    def forward(self: SubclassTwin, other: object) -> Any:
         return self._again(compute(self.__held_array__, array_of(other)))
 
-    def reflected(self: Held, other: object) -> Any:
+    def reflected(self: SubclassTwin, other: object) -> Any:
         return self._again(compute(array_of(other), self.__held_array__))
 
-    def in_place(self: Held, other: object) -> Held:
+    def in_place(self: SubclassTwin, other: object) -> SubclassTwin:
         self.__held_array__[...] = compute(self.__held_array__, array_of(other))
         return self
 
     name = name.strip("_")
-    setattr(Held, f"__{name}__", forward)
+    setattr(SubclassTwin, f"__{name}__", forward)
     if name not in {"eq", "ne", "lt", "le", "gt", "ge"}:
-        setattr(Held, f"__r{name}__", reflected)
-        setattr(Held, f"__i{name}__", in_place)
+        setattr(SubclassTwin, f"__r{name}__", reflected)
+        setattr(SubclassTwin, f"__i{name}__", in_place)
 
 
 for _name in (
@@ -271,7 +271,7 @@ for _name in (
 
 def _unary(name: str) -> None:
     compute = getattr(operator, name)
-    setattr(Held, f"__{name}__", lambda self: self._again(compute(self.__held_array__)))
+    setattr(SubclassTwin, f"__{name}__", lambda self: self._again(compute(self.__held_array__)))
 
 
 for _name in ("neg", "pos", "abs", "invert"):
@@ -295,10 +295,10 @@ def _kind(cls: Any) -> Callable[[Array, object], _Made] | None:
     cls = vars(cls).get("__wrapped__", cls)
     if cls in KINDS:
         return KINDS[cls]
-    if issubclass(cls, Held):
-        return functools.partial(held, cls)
-    kind = held_class(cls)
-    return None if kind is None else functools.partial(held, kind)
+    if issubclass(cls, SubclassTwin):
+        return functools.partial(new_twin, cls)
+    kind = twin_class_of(cls)
+    return None if kind is None else functools.partial(new_twin, kind)
 
 
 def _new(
@@ -324,5 +324,5 @@ _core.add_method(vars(np.ndarray)["__new__"], _new, "arrays")
 
 def view_as(array: Array, cls: type) -> _Made | None:
     """Give an `Array` as an object of a subclass of ndarray; None where that cannot be."""
-    kind = _kind(cls) if _core.is_lifting() or issubclass(cls, Held) else None
+    kind = _kind(cls) if _core.is_lifting() or issubclass(cls, SubclassTwin) else None
     return None if kind is None else kind(array[...], array)

@@ -174,7 +174,7 @@ class StateSlot(Slot):
     def restore(self, saved: Saved) -> None:
         self._put(saved)
 
-    def changes(self, _held: Saved) -> Parts:
+    def changes(self, _saved: Saved) -> Parts:
         return []
 
 

@@ -174,7 +174,7 @@ class GuardCollector:
             self.found.append((_LiveValue(read), description, read(), self._reader))
 
     def _follow(self, edges: Iterable[Edge], names: Names) -> None:
-        """Guard values where they are held, and visit them later with some names."""
+        """Guard values where they are stored, and visit them later with some names."""
         for owner, _, key, value in edges:
             self._guard(owner, key, value)
             self._add(value, names)
@@ -382,8 +382,8 @@ class GuardCollector:
             member = members[name]
             if isinstance(member, MemberDescriptorType):
                 if cls is not value and hasattr(value, name):
-                    held = getattr(value, name)
-                    self._follow((Edge(value, EdgeKind.SLOT, name, held),), names)
+                    stored = getattr(value, name)
+                    self._follow((Edge(value, EdgeKind.SLOT, name, stored),), names)
                 continue
             self._guard(cls, name, member)
             self._add(_function_of(member), names)

@@ -80,7 +80,7 @@ class EdgeKind(Enum):
 
 
 class Edge(NamedTuple):
-    """A value, and where it is held: `key` of `owner` (in sets and arrays the position)."""
+    """A value, and where it is stored: `key` of `owner` (in sets and arrays the position)."""
 
     owner: object
     kind: EdgeKind
@@ -234,10 +234,10 @@ class Policy:
         edges += attribute_edges(value)
         for descriptor in traits.descriptors:
             try:
-                held = descriptor.__get__(value)
+                stored = descriptor.__get__(value)
             except AttributeError:
                 continue
-            edges.append(Edge(value, EdgeKind.SLOT, descriptor, held))
+            edges.append(Edge(value, EdgeKind.SLOT, descriptor, stored))
         return edges
 
     def _collection_edges(self, value: Any, methods: Any) -> Iterable[Edge]:

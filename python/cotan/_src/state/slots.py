@@ -484,7 +484,7 @@ class IteratorSlot(Slot):
             self._now = _copy_iterator(saved[1])
             self._place.write_part(self._part, None, self._now)
 
-    def changes(self, _held: Saved) -> Parts:
+    def changes(self, _saved: Saved) -> Parts:
         return []
 
 

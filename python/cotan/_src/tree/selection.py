@@ -206,13 +206,13 @@ def _matching(
     found = _matches(item, tuple(paths))
     if not any(able[i] for i in found) and item != "**":
         possible = [path for path, can in zip(paths, able, strict=True) if can]
-        held = [i for i in found if _differentiable(leaves[i])]
-        if held:
+        constants = [i for i in found if _differentiable(leaves[i])]
+        if constants:
             # Nothing but `const` takes a leaf out of a call with a mask.
-            narrowed = isinstance(leaves[held[0]], LeafInfo)
+            narrowed = isinstance(leaves[constants[0]], LeafInfo)
             why = "which the pullback leaves out" if narrowed else "held constant by ct.const"
             raise ValueError(
-                f"wrt: {item!r} asks only for {_listed([paths[i] for i in held])}, {why}; no mask "
+                f"wrt: {item!r} asks only for {_listed([paths[i] for i in constants])}, {why}; no mask "
                 f"undoes that; there are: {_listed(possible) or 'no leaves at all'}"
             )
         raise ValueError(_nothing(item, possible, [paths[i] for i in found]))

@@ -67,8 +67,8 @@ def _beside(structure: _core._Structure, tree: object) -> Sequence[object]:
     if not isinstance(tree, Gradients):
         return structure.align(tree, "update")
     leaves = structure.leaves
-    held = {id(leaf) for leaf in leaves}
-    missing = sum(id(array) not in held for array in tree)
+    known = {id(leaf) for leaf in leaves}
+    missing = sum(id(array) not in known for array in tree)
     if missing:
         raise ValueError(
             f"update: {missing} of the {len(tree)} arrays that have a gradient are no parts of the "

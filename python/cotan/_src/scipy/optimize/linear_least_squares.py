@@ -23,14 +23,14 @@ _HERE = "scipy.optimize"
 
 def _of_free(a: AnyArray, b: AnyArray, x: AnyArray, free: NDArray) -> Array:
     """Give a solution with the derivatives that it has while the same variables are free."""
-    held = np.where(free, 0.0, x)
+    fixed = np.where(free, 0.0, x)
     if not np.any(free):
-        return _core.asarray(held)
+        return _core.asarray(fixed)
     columns = np.flatnonzero(free)
-    moved = np.linalg.lstsq(a[:, columns], b - a @ held, rcond=None)[0]
-    free_and_held = _core.index_update(_core.asarray(held), columns, moved)
-    followed: Array = attach_derivative(x, free_and_held)
-    return followed
+    moved = np.linalg.lstsq(a[:, columns], b - a @ fixed, rcond=None)[0]
+    solution = _core.index_update(_core.asarray(fixed), columns, moved)
+    result: Array = attach_derivative(x, solution)
+    return result
 
 
 def _dense(a: Any) -> AnyArray:

@@ -392,12 +392,12 @@ def estimated(what: str, value: Any, on: AnyArray) -> Any:
     """Give a matrix that a solver estimates, in any form, so that it says it has no derivative."""
     if isinstance(value, np.ndarray):
         return without_rule(what, value, on)
-    held = copy.copy(value)
+    marked = copy.copy(value)
     if hasattr(value, "tocoo"):
-        held.data = without_rule(what, value.data, on)
+        marked.data = without_rule(what, value.data, on)
     elif hasattr(value, "matmat"):
 
-        class Held(type(value)):  # type: ignore[misc]
+        class Estimated(type(value)):  # type: ignore[misc]
             def dot(self, x: ArrayLike) -> Array:
                 product: Array = without_rule(what, value.dot(to_numpy(x)), on)
                 return product
@@ -408,9 +408,9 @@ def estimated(what: str, value: Any, on: AnyArray) -> Any:
                 matrix: Array = without_rule(what, value.todense(), on)
                 return matrix
 
-        Held.__name__ = Held.__qualname__ = type(value).__name__
-        held.__class__ = Held
-    return held
+        Estimated.__name__ = Estimated.__qualname__ = type(value).__name__
+        marked.__class__ = Estimated
+    return marked
 
 
 def expect_constant_bounds(name: str, bounds: object) -> None:

@@ -21,7 +21,7 @@ from cotan._src.typing import AnyArray, ArrayLike, NDArray, Scalar
 
 _HERE = "scipy.signal"
 
-#: The gain of a filter: a number, however it is held.
+#: The gain of a filter: a number, in whatever form.
 _Gain: TypeAlias = AnyArray | Scalar
 #: Zeros, poles and gain of a filter.
 _Roots: TypeAlias = tuple[AnyArray, AnyArray, _Gain]

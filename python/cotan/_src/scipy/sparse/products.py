@@ -320,7 +320,7 @@ class _Iteration:
         self._name, self._x0 = name, to_numpy_items(x0)
         self._compute = locate(f"{_HERE}.linalg.{name}")
         self._moved: list[bool] = []
-        self._options = _held_in(options, self._moved)
+        self._options = _constants_in(options, self._moved)
         self.codes: list[int] = []
         self.adjoint = _same if name in _HERMITIAN else _adjoint
 
@@ -377,7 +377,7 @@ def _iterative(name: str) -> None:
 def _solved_by(name: str, operator: Operator, b: ArrayLike, solve: _Iteration) -> AnyArray:
     """Solve with an operator; by its matrix where that moves, or where its adjoint is not known."""
     moved: list[bool] = []
-    constant = held(operator, moved)
+    constant = as_constant(operator, moved)
     constant.matvec(np.zeros(operator.shape[1]))  # which says whether what it gives is followed
     if any(moved) or (contains_active(b) and solve.adjoint(constant) is None):
         x = solve(constant, to_numpy_items(b))
@@ -399,10 +399,10 @@ for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr
     _iterative(_name)
 
 
-def _held_in(options: Kwargs, said: list[bool]) -> Kwargs:
-    """Give options as constants; `said` gets whether what an operator gave was followed."""
+def _constants_in(options: Kwargs, found: list[bool]) -> Kwargs:
+    """Give options as constants; `found` notes whether what an operator gave was active."""
     return {
-        k: held(m, said) if hasattr(m, "matvec") or has_active_entries(m) else to_numpy_items(m)
+        k: as_constant(m, found) if hasattr(m, "matvec") or has_active_entries(m) else to_numpy_items(m)
         for k, m in options.items()
     }
 
@@ -410,19 +410,19 @@ def _held_in(options: Kwargs, said: list[bool]) -> Kwargs:
 def settled(matrix: Any) -> Any:
     """Give a matrix as SciPy knows it where none of its elements moves: one made in a recording."""
     if has_active_entries(matrix) and not contains_active(entries(matrix)[2]):
-        return held(matrix, [])
+        return as_constant(matrix, [])
     return matrix
 
 
-def held(matrix: Any, said: list[bool]) -> Any:
-    """Give a matrix or an operator as a constant; `said` gets whether what it gave was followed."""
+def as_constant(matrix: Any, found: list[bool]) -> Any:
+    """Give a matrix or an operator as a constant; `found` notes whether what it gave was active."""
     if not hasattr(matrix, "matvec"):
         row, column, values = entries(matrix)
         rows = locate(f"{_HERE}.csr_array")((to_numpy(values), (row, column)), shape=matrix.shape)
         return type(matrix)(rows)
 
     def value(y: AnyArray) -> NDArray:
-        said.append(is_active(y))
+        found.append(is_active(y))
         product: NDArray = to_numpy(y)
         return product
 

@@ -20,9 +20,9 @@ from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.scipy.sparse.products import (
     MatrixLike,
     Sparse,
+    as_constant,
     entries,
     has_active_entries,
-    held,
     holds_written,
     method_of,
     settled,
@@ -423,7 +423,7 @@ class _Incomplete:
 
     def __init__(self, matrix: Sparse, args: Args, options: Kwargs) -> None:
         self._values = entries(matrix)[2]
-        constant = held(matrix, []).tocsc()
+        constant = as_constant(matrix, []).tocsc()
         self._own = locate(f"{_HERE}.linalg.spilu")(constant, *args, **options)
 
     def solve(self, rhs: ArrayLike, trans: str = "N") -> AnyArray:
