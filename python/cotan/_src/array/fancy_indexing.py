@@ -22,7 +22,7 @@ from cotan._src.typing import AnyArray, ArrayLike, Shape
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-# Items of a key that are used as they are; that, or an index array; and whole keys, as they are given.
+# Items of a key that index by themselves; these, or an index array; and whole keys, as given.
 _Basic: TypeAlias = slice | EllipsisType | None
 _Item: TypeAlias = _Basic | AnyArray
 _Key: TypeAlias = _Basic | ArrayLike | tuple[_Basic | ArrayLike, ...]

@@ -212,8 +212,8 @@ def _matching(
             narrowed = isinstance(leaves[constants[0]], LeafInfo)
             why = "which the pullback leaves out" if narrowed else "held constant by ct.const"
             raise ValueError(
-                f"wrt: {item!r} asks only for {_listed([paths[i] for i in constants])}, {why}; no mask "
-                f"undoes that; there are: {_listed(possible) or 'no leaves at all'}"
+                f"wrt: {item!r} asks only for {_listed([paths[i] for i in constants])}, {why}; "
+                f"no mask undoes that; there are: {_listed(possible) or 'no leaves at all'}"
             )
         raise ValueError(_nothing(item, possible, [paths[i] for i in found]))
     return found

@@ -401,10 +401,12 @@ for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "lgmres", "minres", "qmr
 
 def _constants_in(options: Kwargs, found: list[bool]) -> Kwargs:
     """Give options as constants; `found` notes whether what an operator gave was active."""
-    return {
-        k: as_constant(m, found) if hasattr(m, "matvec") or has_active_entries(m) else to_numpy_items(m)
-        for k, m in options.items()
-    }
+
+    def constant(m: Any) -> Any:
+        is_matrix = hasattr(m, "matvec") or has_active_entries(m)
+        return as_constant(m, found) if is_matrix else to_numpy_items(m)
+
+    return {k: constant(m) for k, m in options.items()}
 
 
 def settled(matrix: Any) -> Any:
