@@ -10,7 +10,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.dtypes import DTYPES
-from cotan._src.runtime.ndarray_subclasses import met
+from cotan._src.runtime.ndarray_subclasses import to_twin
 from cotan._src.runtime.values import OverArray, is_array, laid_out, peek
 from cotan._src.typing import Args, Function
 
@@ -214,7 +214,7 @@ _SYMBOLS = {
 
 def _beneath(x: object) -> object:
     """Give the array beneath a mask, or of a subclass: what it is written into has neither."""
-    x = met(x) if _core.is_lifting() and isinstance(x, np.ndarray) else x
+    x = to_twin(x) if _core.is_lifting() and isinstance(x, np.ndarray) else x
     return x.__held_array__ if isinstance(x, OverArray) else x
 
 

@@ -290,7 +290,7 @@ def are_real(w: AnyArray) -> bool:
 def real_part(x: AnyArray, w: AnyArray) -> AnyArray:
     """Give the real part of what is real, as these eigenvalues are.
 
-    A traced program keeps the dtype, and gives NaN when it meets a matrix that has others.
+    A traced program keeps the dtype, and gives NaN for a matrix whose values are complex.
     """
     if not _core.is_tracing():
         return x.real

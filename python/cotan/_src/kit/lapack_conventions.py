@@ -51,7 +51,7 @@ def asked(original: Callable[[NDArray], _T], a: AnyArray) -> _T | None:
 
 
 class _Asked(threading.local):
-    """What is known of the choices that a function meets, in this thread."""
+    """What is known, in this thread, of LAPACK's choices for a function."""
 
     while_preparing = False
     turned: int | None = None
@@ -82,8 +82,8 @@ def guard_no_discrete_choice(function: Function, args: Args) -> None:
     A replay does not ask LAPACK. Where it was not asked while the function was recorded, the
     function is called with its choices, and with others.
     """
-    met, _asked.while_preparing = _asked.while_preparing, False
-    if not met:
+    was_asked, _asked.while_preparing = _asked.while_preparing, False
+    if not was_asked:
         return
     results = []
     try:

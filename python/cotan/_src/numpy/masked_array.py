@@ -30,7 +30,7 @@ from cotan._src.rebind.engine import (
     substitute_for,
 )
 from cotan._src.rebind.numpy_substitutes import array, asanyarray, asarray
-from cotan._src.runtime.ndarray_subclasses import MET
+from cotan._src.runtime.ndarray_subclasses import TWINS
 from cotan._src.runtime.plotting_context import is_read_for_display
 from cotan._src.runtime.registry import REBOUND_CLASS, override
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
@@ -420,7 +420,7 @@ for _name, _ufunc in _UFUNCS.items():
 
 
 KINDS |= {ORIGINAL: functools.partial(new_twin, Masked), Memory: KINDS[np.ndarray]}
-MET[ORIGINAL] = as_operand
+TWINS[ORIGINAL] = as_operand
 
 
 # --------------------------------------------------------------------------------------------------

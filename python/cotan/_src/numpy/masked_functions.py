@@ -132,8 +132,8 @@ class _Joined:
         self._original, self._is_on = original, is_on
 
     def __getitem__(self, key: Any) -> Any:
-        met = self._is_on() and contains_unmasked_array(key if isinstance(key, tuple) else (key,))
-        return (rebound_class(type(self._original))() if met else self._original)[key]
+        contains = self._is_on() and contains_unmasked_array(key if isinstance(key, tuple) else (key,))
+        return (rebound_class(type(self._original))() if contains else self._original)[key]
 
     def __len__(self) -> int:
         return len(self._original)

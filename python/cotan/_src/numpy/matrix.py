@@ -19,7 +19,7 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import current_instruction, user_frame
-from cotan._src.runtime.ndarray_subclasses import MET
+from cotan._src.runtime.ndarray_subclasses import TWINS
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import TwinInstance, contains_active, is_active, is_array, to_numpy
 from cotan._src.typing import (
@@ -394,7 +394,7 @@ for _name in ("neg", "pos", "abs"):
     _unary(_name)
 
 
-MET[_matrix] = lambda x: Matrix(_core.array(np.asarray(x)))
+TWINS[_matrix] = lambda x: Matrix(_core.array(np.asarray(x)))
 
 
 def _reductions(name: str) -> None:

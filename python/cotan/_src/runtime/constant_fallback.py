@@ -95,21 +95,21 @@ def kinds_of(tree: Any) -> set[str] | None:
 
 def call_on_constants(original: _Entry, args: Any, kwargs: Any) -> Any:
     """Call a function with plain values; what it writes to is written to."""
-    met: list[tuple[Any, Any, Any]] = []
+    copies: list[tuple[Any, Any, Any]] = []
 
     def plainly(x: Any) -> Any:
         if is_array(x):
             value = np.array(_core.value(x))
             if x._rank != "array":
                 return value.item() if x._rank == "number" else value[()]
-            met.append((x, value, value.copy()))
+            copies.append((x, value, value.copy()))
             return value
         if isinstance(x, dict):
             return {key: plainly(item) for key, item in x.items()}
         return type(x)(map(plainly, x)) if type(x) in {list, tuple} else x
 
     result = original(*plainly(args), **plainly(kwargs))
-    for array, value, before in met:
+    for array, value, before in copies:
         if not np.array_equal(value, before, equal_nan=value.dtype.kind in "fc"):
             array[...] = value
         if result is value:

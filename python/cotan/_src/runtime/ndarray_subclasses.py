@@ -17,18 +17,17 @@ _OPERATORS = tuple(
 _PROTOCOLS = ("__array_ufunc__", "__array_function__", *_OPERATORS)
 
 
-# Classes of NumPy's whose objects meet our arrays while names are lifted, and what makes ours of
-# one.
-MET: dict[type, Callable[[Any], Any]] = {}
+# Subclasses of ndarray with a class twin, and what makes an instance of the twin from one of theirs.
+TWINS: dict[type, Callable[[Any], Any]] = {}
 
 
 def is_plain(cls: Any) -> bool:
     """Say whether a class is one of ndarrays that mean what their memory says, as `np.memmap` is.
 
     Raises TypeError for masked arrays and `np.matrix`, whose numbers could be read, but would mean
-    something else. While names are lifted, they answer themselves.
+    something else. While something is recorded, they have class twins.
     """
-    return False if _core.is_lifting() and issubclass(cls, tuple(MET)) else _is_plain(cls)
+    return False if _core.is_lifting() and issubclass(cls, tuple(TWINS)) else _is_plain(cls)
 
 
 def refusal(cls: Any) -> TypeError:
@@ -43,14 +42,14 @@ def refusal(cls: Any) -> TypeError:
     )
 
 
-def met(x: Any) -> Any:
-    """Give an object of ours for one of such a class, also in lists, and anything else as it is."""
+def to_twin(x: Any) -> Any:
+    """Give the twin of an object of such a class, also in lists, and anything else as it is."""
     if isinstance(x, (list, tuple)):
-        items = [met(item) for item in x]
+        items = [to_twin(item) for item in x]
         changed = any(a is not b for a, b in zip(items, x, strict=True))
         return type(x)(items) if changed and not hasattr(x, "_fields") else x
     if issubclass(type(x), np.ndarray) and type(x) is not np.ndarray:
-        for cls, make in MET.items():
+        for cls, make in TWINS.items():
             if issubclass(type(x), cls):
                 return make(x)
     return x
@@ -58,7 +57,7 @@ def met(x: Any) -> Any:
 
 def function_of_others(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Compute a function of NumPy's for `Array`s and such objects, if any are there."""
-    given, options = met(args), {key: met(x) for key, x in kwargs.items()}
+    given, options = to_twin(args), {key: to_twin(x) for key, x in kwargs.items()}
     if given is args and all(options[key] is x for key, x in kwargs.items()):
         return NotImplemented
     return func(*given, **options)

@@ -18,7 +18,7 @@ _R = TypeVar("_R")
 
 
 class Kind(enum.Enum):
-    """What the target of an override is, and with that where the rule is met."""
+    """What the target of an override is, and so from where the rule is called."""
 
     #: A function that NumPy dispatches by `__array_function__`.
     DISPATCHED = "dispatched function"

@@ -99,7 +99,7 @@ def integrate(self: _Solver, t: Time, step: bool = False, relax: bool = False) -
 
 
 class _Given:
-    """What a solver goes on from, and what it meets."""
+    """The state from which a solver goes on, and the callbacks that it calls."""
 
     def __init__(self, solver: _Solver) -> None:
         self.own = solver._integrator
