@@ -53,7 +53,7 @@ def _constant(leaf: object) -> object:
 def _at(
     function: Function, args: Args, argnum: int, kwargs: Kwargs
 ) -> tuple[Function, list[object], int]:
-    """Give `function` of one argument, by its position, and the arguments with the others constant."""
+    """Give `function` of the argument at a position, and the arguments with the others constant."""
     if not -len(args) <= argnum < len(args):
         raise ValueError(f"argnum {argnum}: the function was called with {len(args)} arguments")
     argnum %= len(args)

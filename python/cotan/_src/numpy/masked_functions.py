@@ -132,8 +132,9 @@ class _Joined:
         self._original, self._is_on = original, is_on
 
     def __getitem__(self, key: Any) -> Any:
-        contains = self._is_on() and contains_unmasked_array(key if isinstance(key, tuple) else (key,))
-        return (rebound_class(type(self._original))() if contains else self._original)[key]
+        keys = key if isinstance(key, tuple) else (key,)
+        is_traced = self._is_on() and contains_unmasked_array(keys)
+        return (rebound_class(type(self._original))() if is_traced else self._original)[key]
 
     def __len__(self) -> int:
         return len(self._original)

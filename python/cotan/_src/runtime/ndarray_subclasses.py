@@ -17,7 +17,7 @@ _OPERATORS = tuple(
 _PROTOCOLS = ("__array_ufunc__", "__array_function__", *_OPERATORS)
 
 
-# Subclasses of ndarray with a class twin, and what makes an instance of the twin from one of theirs.
+# Subclasses of ndarray with a class twin, and the function that makes twins of their instances.
 TWINS: dict[type, Callable[[Any], Any]] = {}
 
 
