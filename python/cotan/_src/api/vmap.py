@@ -117,7 +117,7 @@ def _shared(leaf: AnyArray | Scalar) -> AnyArray | Scalar:
 
 def _first(axis: int, leaf: Any) -> AnyArray | Scalar:
     if np.ndim(leaf) == 0:
-        # Refused with its path by what follows.
+        # Refused below, with its path.
         scalar: Scalar = leaf
         return scalar
     moved: AnyArray | Scalar = np.moveaxis(leaf, axis, 0)

@@ -354,7 +354,7 @@ SUBSTITUTES |= {id(joined): _Joined(joined, lambda: True) for joined in (np.r_, 
 
 
 class _Grid:
-    """`np.mgrid` and `np.ogrid` over slices whose ends are followed."""
+    """`np.mgrid` and `np.ogrid` over slices whose ends are traced."""
 
     def __init__(self, original: _GridBrackets, is_on: Callable[[], bool]) -> None:
         self._original, self._is_on = original, is_on
@@ -419,7 +419,7 @@ def vectorized(self: np.vectorize, *args: Any, **kwargs: Any) -> _Mapped:
         return by_numpy(self, *args, **kwargs)  # used as a decorator with arguments
     if any(isinstance(x, OverArray) and hasattr(x, "filled") for x in (*args, *kwargs.values())):
         raise NotDifferentiableError(
-            "vectorize: a masked array whose elements a gradient follows would lose its mask; call "
+            "vectorize: a masked array with active elements would lose its mask; call "
             "it with m.filled(value), and mask what it gives: np.ma.array(result, mask=m.mask)"
         )
     if self.signature is not None:

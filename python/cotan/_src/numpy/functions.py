@@ -313,7 +313,7 @@ def _unique(name: str, **chosen: bool) -> None:
 
     @override(function)
     def unique(ar: ArrayLike, *args: Any, **kwargs: Any) -> AnyArray | tuple[AnyArray, ...]:
-        """NumPy says where the values are, and which they are; they follow from that."""
+        """NumPy finds where the values are; taking them from there is differentiable."""
         x = host_asarray(ar)
         given = dict(zip(_UNIQUE, args, strict=False)) | kwargs | chosen
         axis = given.get("axis")

@@ -295,7 +295,7 @@ def pad(
         padded_by: Callable[..., AnyArray] = rebound(np.pad)
         return padded_by(x, pad_width, mode, **kwargs)
     if mode != "constant":
-        # NumPy pads the positions, and the elements follow them.
+        # NumPy pads the positions, and the elements are taken from there.
         return rearranged(pad_plain(np.arange(x.size).reshape(x.shape), pad_width, mode), flat(x))
     widths = _pad_widths(pad_width, x.ndim)
     lengths = [n + low + high for n, (low, high) in zip(x.shape, widths, strict=True)]

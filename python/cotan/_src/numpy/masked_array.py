@@ -104,7 +104,7 @@ def as_operand(x: Any) -> Any:
 
 
 def is_drawn(args: Iterable[object]) -> bool:
-    """Say whether arguments are read to be drawn, or for numbers of which none is followed."""
+    """Say whether arguments are read to be drawn, or for numbers of which none is active."""
     try:
         return is_read_for_display()
     except TypeError:
@@ -182,7 +182,7 @@ for _name in ("argpartition", "mean", "partition", "ravel", "sort", "trace", "va
     _by_array(_name)
 
 
-# What NumPy's class has for memory alone, and what may be followed though it is made a float.
+# What NumPy's class has for memory alone, and `float`, whose result may be traced.
 _LEFT_OUT = {"__module__", "__reduce__", "__getstate__", "__setstate__", "__float__"}
 _NumPys: Any = class_twin(ORIGINAL, "MaskedArray", (Memory,), _LEFT_OUT)
 

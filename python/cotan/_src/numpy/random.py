@@ -295,7 +295,7 @@ def _bound(name: str, rule: Function) -> None:
     override(f"numpy.random.{name}")(of_shared)
 
 
-class _Following(Protocol):
+class _DerivedGenerator(Protocol):
     """A generator of a derived class: it draws from the stream of a plain one."""
 
     _plain: _Draws
@@ -308,7 +308,7 @@ def _derived(base: type[_Draws]) -> Function:
         original, rule = getattr(base, name), _RULES.get(name)
         makes = name in _CREATORS
 
-        def draw(self: _Following, *args: Any, **kwargs: Any) -> AnyArray:
+        def draw(self: _DerivedGenerator, *args: Any, **kwargs: Any) -> AnyArray:
             if rule is not None and _core.contains_array(args, kwargs):
                 drawn: AnyArray = rule(self._plain, *args, **kwargs)
                 return drawn
@@ -346,7 +346,7 @@ _default_rng, _generator, _random_state = (
 )
 
 
-def _following(made: Any) -> _Draws:
+def _derived_from(made: Any) -> _Draws:
     """Give a generator that accepts `Array`s and draws from the same stream of bits."""
     if type(made) is _generator:
         result: Any = _Generator(made.bit_generator)
@@ -356,8 +356,8 @@ def _following(made: Any) -> _Draws:
         plain: _Draws = made
         return plain
     result._plain = made
-    following: _Draws = result
-    return following
+    derived: _Draws = result
+    return derived
 
 
 def _expect_seed(name: str, args: Args, kwargs: Kwargs) -> None:
@@ -371,15 +371,15 @@ def _expect_seed(name: str, args: Args, kwargs: Kwargs) -> None:
 @override("numpy.random.default_rng", when=ALWAYS)
 def default_rng(*args: object, **kwargs: object) -> _Draws:
     _expect_seed("numpy.random.default_rng", args, kwargs)
-    return _following(_default_rng(*args, **kwargs))
+    return _derived_from(_default_rng(*args, **kwargs))
 
 
 @override("numpy.random.Generator", when=ALWAYS)
 def generator(*args: object, **kwargs: object) -> _Draws:
-    return _following(_generator(*args, **kwargs))
+    return _derived_from(_generator(*args, **kwargs))
 
 
 @override("numpy.random.RandomState", when=ALWAYS)
 def random_state(*args: object, **kwargs: object) -> _Draws:
     _expect_seed("numpy.random.RandomState", args, kwargs)
-    return _following(_random_state(*args, **kwargs))
+    return _derived_from(_random_state(*args, **kwargs))

@@ -482,7 +482,7 @@ _cumulative("cumulative_sum", np.add)
 _cumulative("cumulative_prod", np.multiply)
 
 # --------------------------------------------------------------------------------------------------
-# Sorting: positions are constants, values follow them
+# Sorting: positions are constant, values are taken from there
 
 
 def _checked(name: str, kth: ArrayLike, x: AnyArray, at: int) -> None:

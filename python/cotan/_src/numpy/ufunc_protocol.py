@@ -76,7 +76,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> A
 
 
 def _on_values(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> Any:
-    """Run a ufunc without a rule on plain values, which is right while none of them is followed."""
+    """Run a ufunc without a rule on plain values, which is right while none of them is active."""
     if any(map(is_active, inputs)):
         found = of_python(ufunc, method, inputs, kwargs) if is_of_python(ufunc) else NotImplemented
         if found is not NotImplemented:

@@ -95,7 +95,7 @@ def to_onnx(
         scalar. Arguments without influence have no output.
     dynamic
         Axes whose size is left open, with a name for the size: `{"x": {0: "batch"}}`. The function
-        is recorded several times at different sizes to find out what follows from them.
+        is recorded several times at different sizes to find out what depends on them.
 
     The outputs are `y` (`y[0]`, `y.loss`, ... when the function returns a structure), then `dx` for
     each argument `x` that has a gradient. Where an argument has such a name, the output gets a `_`
@@ -322,7 +322,7 @@ class Ramp:
 
 
 def _constant(arrays: list[NDArray], names: str) -> NDArray | Ramp:
-    """Give a constant that is the same in all recordings, or how it follows from the sizes."""
+    """Give a constant that is the same in all recordings, or how it depends on the sizes."""
     first = arrays[0]
     shapes = [list(a.shape) for a in arrays]
     if all(s == shapes[0] for s in shapes) and all(a.tobytes() == first.tobytes() for a in arrays):
@@ -468,7 +468,8 @@ def _model(
         try:
             variables[out] = equation(g, e, _table())
         except MisfitError as error:
-            e.refuse(f"its {error} do not follow from {', '.join(g.symbols)}; leave the size fixed")
+            symbols = ", ".join(g.symbols)
+            e.refuse(f"no formula was found for its {error} in {symbols}; leave the size fixed")
     for name, var in zip(outputs, plain["outputs"], strict=True):
         g.nodes.append(g.onnx.helper.make_node("Identity", [variables[var]], [name]))
     graph = g.onnx.helper.make_graph(

@@ -170,7 +170,7 @@ class Graph:
         return str(self.op("Concat", *(self.length(v) for v in values), axis=0))
 
     def factor(self, value: Factor, dtype: str) -> str:
-        """Give a number that follows from sizes, as a scalar."""
+        """Give a number that depends on sizes, as a scalar."""
         eps = float(np.finfo(dtype).eps) if dtype in {"float32", "float64"} else 1e-3
         scale, parts = fit_factor(value.values, self.symbols, eps)
         out = self.const(scale, "float64")

@@ -480,7 +480,7 @@ REBOUND_METHOD = RuleMaker(_library_method, Way.REBOUND)
 
 
 def refused(instead: str) -> RuleMaker:
-    """Refuse functions by name while a gradient follows their arguments, and say what to write."""
+    """Refuse functions by name when their arguments are active, and say what to write."""
 
     def refusal(target: str) -> Rule:
         def refuse(*args: Any, **kwargs: Any) -> Any:

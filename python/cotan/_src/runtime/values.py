@@ -253,7 +253,7 @@ def is_active(x: Any) -> bool:
 
 
 def contains_active(tree: Any) -> bool:
-    """Say whether a gradient follows something in nested arguments."""
+    """Say whether something in nested arguments is active."""
     if is_array(tree):
         return is_active(tree)
     if isinstance(tree, dict):
@@ -262,7 +262,7 @@ def contains_active(tree: Any) -> bool:
 
 
 def call_on_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a function on plain values, while no gradient follows its arguments."""
+    """Run a function on plain values; refuse active arguments."""
     if contains_active(args) or contains_active(kwargs):
         raise refuse(name_of(func))
     return func(*map(to_numpy, args), **{k: to_numpy(v) for k, v in kwargs.items()})

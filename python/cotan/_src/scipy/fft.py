@@ -202,7 +202,7 @@ def _shifted(name: str) -> Callable[..., AnyArray]:
 
 
 def _on_values(module: str, name: str) -> Function:
-    """Run what has no rule on values, while no gradient follows them."""
+    """Run what has no rule on values, as long as these are not active."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if contains_active(args) or contains_active(kwargs):

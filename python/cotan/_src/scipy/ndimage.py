@@ -288,7 +288,7 @@ def generic_gradient_magnitude(input: ArrayLike, derivative: Function, output: A
     return written
 
 
-# What makes a Python number of a width that is followed.
+# Conversion of an active width to a Python number.
 @override("scipy.ndimage._filters.float", kind=SUBSTITUTE)
 def _float(x: AnyArray | float) -> AnyArray | float:
     return x if is_array(x) else float(x)
@@ -541,7 +541,7 @@ _RESPONSES: dict[str, Callable[[AnyArray, NDArray], AnyArray]] = {
 
 
 def _response(name: str, shape: Shape, width: ArrayLike, n: int, axis: int) -> AnyArray | float:
-    """Give what a filter multiplies a spectrum by, whose width a gradient follows."""
+    """Give the factor by which a filter of active width multiplies a spectrum."""
     if name not in _RESPONSES:
         raise refuse(f"scipy.ndimage.{name} with respect to its second argument")
     widths, (real,) = np.broadcast_to(asarray(width), len(shape)), axes_of(axis, len(shape))

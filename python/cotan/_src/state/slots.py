@@ -94,7 +94,7 @@ class Slot:
         """Make the error for a slot that has to be restored and cannot."""
         return TypeError(
             f"a function that a solver calls keeps in {self.name} what cannot be put back for it "
-            "to be called again with what a gradient follows; keep that in a variable, an "
+            "to be called again with active arrays; keep that in a variable, an "
             "attribute or a list that is short, or hold constant with ct.dropgrad what the "
             "function depends on"
         )

@@ -175,7 +175,7 @@ def modf(x: Any) -> Any:
 
 
 class _Digits:
-    """What numbers of mpmath are made of, SymPy's too: integers, which nothing follows.
+    """What numbers of mpmath and SymPy are made of: integers, which are never active.
 
     They are refused where they are used: mpmath takes any error of `frexp` for a sign of NaN.
     """

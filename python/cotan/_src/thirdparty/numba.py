@@ -88,7 +88,7 @@ def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
     if any(is_array(x) and is_active(x) for x in (*args, *kwargs.values())):
         raise NotDifferentiableError(
             f"{self.__name__}: objects of numba's (of a jitclass, typed.List, typed.Dict) hold "
-            "memory, and no values that a gradient follows; use a plain class, list or dict"
+            "memory, and no active values; use a plain class, list or dict"
         )
     return _compiled(self, args, kwargs)
 
@@ -113,7 +113,7 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     if kwargs:
         raise TypeError(
             f"{self.__name__}: out= and other keywords of a function that numba.vectorize has "
-            "compiled are not followed; leave them out, and write y[...] = f(x)"
+            "compiled have no derivative; leave them out, and write y[...] = f(x)"
         )
     result = np.vectorize(self._dispatcher.py_func)(*args)
     return result if result.ndim else result[()]

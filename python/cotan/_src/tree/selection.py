@@ -78,7 +78,7 @@ def listed_arrays(wrt: Any) -> list[_core.Array]:
             continue
         if isinstance(item, (np.ndarray, np.generic)):
             raise TypeError(
-                "wrt: a plain ndarray cannot be followed; make it an Array where it is kept "
+                "wrt: a plain ndarray cannot be a leaf; make it an Array where it is kept "
                 "(model.w = ct.array(model.w)), or pass the model as an argument"
             )
         raise TypeError(

@@ -32,7 +32,7 @@ from cotan._src.typing import (
     NDArray,
 )
 
-#: A time: of the solver's, or one that is followed.
+#: A time: of the solver's, or an active one.
 Time: TypeAlias = AnyArray | float
 #: A right side or an event, of a time and a state.
 Slope: TypeAlias = Callable[[Time, AnyArray], AnyArray]
@@ -338,7 +338,7 @@ def _steps(method: str, fun: Slope, log: Any, ends: tuple[Time, Time], y0: AnyAr
 
 
 def call_again(snapshot: StateSnapshot, history: _History, more: Args, steps: list[_Step]) -> None:
-    """Call functions as a solver did, for what they keep, with states that are followed."""
+    """Call functions as a solver did, but with active states, for their side effects."""
     # Some interpolants call the right side for what they need, once.
     states = [_within(steps, t)(t) for _, t, _, _ in history]
     snapshot.restore()

@@ -67,7 +67,7 @@ def _summed(f: Function, at: Iterable[_Place], weights: NDArray) -> AnyArray | f
 def _on_interval(
     f: Function, a: _Place, b: _Place, pieces: Sequence[tuple[float, float]], both: _Line
 ) -> AnyArray | float:
-    """Sum over pieces of an interval whose ends may be followed, too."""
+    """Sum over pieces of an interval whose ends may be active, too."""
     low, high = float(to_numpy(a)), float(to_numpy(b))
     sign = 1.0 if high > low else -1.0
     if np.isfinite(low) and np.isfinite(high):
@@ -156,7 +156,7 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
     if not isinstance(function, CallbackProbe):
         result = compute(func, *limits, values, full_output, *options, complex_func)
         return result
-    # What a closure leads to is followed in what the integrand keeps of SciPy's calls.
+    # Captured active arrays show in what the integrand has stored during SciPy's calls.
     is_known = contains_active((a, b, more)) or complex_func
     snapshot = StateSnapshot(func, more) if is_known else None
     if complex_func:

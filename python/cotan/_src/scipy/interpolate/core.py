@@ -559,7 +559,7 @@ def _collocated(x: NDArray, t: NDArray, k: int, y: Array) -> AnyArray:
 
 
 def _through_points(x: AnyArray, y: Any, k: int, axis: int) -> Spline:
-    """Give the spline through points whose places are followed, and its knots with them."""
+    """Give the spline through points at active places, with its knots."""
     if k % 2:
         inner, edge = x, (k + 1) // 2
     else:

@@ -112,8 +112,8 @@ class _Fitted:
         # What SciPy says of other degrees than three it says here.
         at = locate(f"{_HERE}.UnivariateSpline")._from_tck(tck).roots()
         moved = newton_moved(at, self._spline, to_numpy(self._spline(at, 1)))
-        followed: AnyArray = attach_derivative(at, moved)
-        return followed
+        result: AnyArray = attach_derivative(at, moved)
+        return result
 
     def get_coeffs(self) -> AnyArray:
         return self._spline.c
@@ -146,7 +146,7 @@ def splrep(x: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, xb: float | N
 def design_matrix(
     cls: Any, x: ArrayLike, t: ArrayLike, k: int, extrapolate: bool | str = False
 ) -> Any:
-    """Give what SciPy gives, with the values of the basis that follow points and knots."""
+    """Give SciPy's result, with the values of the basis as functions of points and knots."""
     points: AnyArray = asarray(x, np.float64)
     knots: AnyArray = asarray(t, np.float64)
     matrix = cls.design_matrix(to_numpy(points), to_numpy(knots), k, extrapolate)

@@ -36,7 +36,7 @@ class _Interpolator(Protocol):
     _shift: NDArray
     _scale: NDArray
     _coeffs: NDArray
-    # Places, scale and coefficients that are followed.
+    # Active places, scale and coefficients.
     _traced: tuple[AnyArray, AnyArray | float, AnyArray]
 
     def __call__(self, x: ArrayLike) -> AnyArray: ...
@@ -106,7 +106,7 @@ def RBFInterpolator(
 
 @override(f"{_NAME}.__getstate__", kind=METHOD, when=ALWAYS)
 def state(self: _Interpolator) -> tuple[Any, ...]:
-    # Copies follow what it follows.
+    # Copies depend on the same leaves.
     return *original_of(locate(_NAME).__getstate__)(self), getattr(self, "_traced", None)
 
 

@@ -171,8 +171,8 @@ def approx_fprime(
     here = stacked(f(x, *args)).reshape(-1)
     columns = [(stacked(f(x + step, *args)).reshape(-1) - here) for step in np.diag(steps)]
     quotients = np.stack(columns, axis=1) / steps
-    followed: AnyArray = attach_derivative(known, quotients.reshape(np.shape(known)))
-    return followed
+    result: AnyArray = attach_derivative(known, quotients.reshape(np.shape(known)))
+    return result
 
 
 # --------------------------------------------------------------------------------------------------

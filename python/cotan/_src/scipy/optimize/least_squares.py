@@ -179,7 +179,7 @@ def leastsq(func: Function, x0: ArrayLike, args: object = (),
 def _with_residuals(
     report: dict[str, NDArray], residuals: AnyArray, on: AnyArray
 ) -> dict[str, AnyArray]:
-    """Give what the solver says, with residuals that are followed, and factors that are not."""
+    """Give the solver's report, with active residuals and constant factors."""
     factors = {
         part: without_rule(f"{part} of leastsq", report[part], on)
         for part in ("fjac", "qtf")
@@ -292,5 +292,5 @@ def _covariance(
     covariance = inverse(_core.matmul(matrix.T, matrix))
     if not absolute:
         covariance = covariance * (2 * loss.cost(r) / (r.shape[0] - p.shape[0]))
-    followed: AnyArray = attach_derivative(value, covariance)
-    return followed
+    result: AnyArray = attach_derivative(value, covariance)
+    return result

@@ -525,7 +525,7 @@ def constraints_from_initial_state(function: ReplayedCallback, constraints: Any)
 
 
 def moving(constraints: Constraints, others: Constraints) -> bool:
-    """Say whether a gradient follows constraints, of which the others were watched."""
+    """Say whether constraints are active; callbacks among them were probed."""
     inside = [w for c in _each(others) for w in vars(c).values() if isinstance(w, CallbackProbe)]
     return any_captures_active(*inside) or contains_active(
         [list(vars(c).values()) for c in _each(constraints)]

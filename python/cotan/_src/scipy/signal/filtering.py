@@ -451,7 +451,7 @@ def medfilt2d(input: ArrayLike, kernel_size: int | Sequence[int] = 3) -> AnyArra
     return smooth
 
 
-# What makes a Python number of a frequency that is followed.
+# Conversion of an active frequency to a Python number.
 @override("scipy.signal._waveforms.float", kind=SUBSTITUTE)
 def _float(x: Array | float) -> Array | float:
     return x if is_array(x) else float(x)

@@ -173,7 +173,7 @@ def expm_multiply(A: MatrixLike, B: ArrayLike, start: Scalar | None = None,
                   stop: Scalar | None = None, num: int | None = None,
                   endpoint: bool | None = None,
                   traceA: Scalar | None = None) -> AnyArray:  # fmt: skip
-    """Apply exponentials; those of a matrix that is followed are dense."""
+    """Apply exponentials; those of an active matrix are dense."""
     original = locate(f"{_HERE}.expm_multiply")
     matrix = settled(A)
     times: dict[str, Any] = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}

@@ -185,7 +185,7 @@ for _base in ("_compressed._cs_matrix", "_coo._coo_base", "_dia._dia_base"):
     _lift_toarray(f"{_HERE}.{_base}")
 
 # --------------------------------------------------------------------------------------------------
-# Matrices whose elements are followed
+# Matrices with active elements
 
 
 def _lift_init(base: str) -> None:
@@ -262,7 +262,7 @@ Solve: TypeAlias = Callable[[Sparse, NDArray], NDArray]
 def _solved(
     name: str, pattern: Sparse, data: AnyArray, b: AnyArray, solve: Solve, turned: Solve
 ) -> Array:
-    """Solve with a matrix that is followed; `turned` solves with constant adjoints."""
+    """Solve with an active matrix; `turned` solves with constant adjoints."""
 
     def forward(data: NDArray, b: NDArray) -> NDArray:
         return solve(_constant(pattern, data), b)
@@ -378,7 +378,7 @@ def _solved_by(name: str, operator: Operator, b: ArrayLike, solve: _Iteration) -
     """Solve with an operator; by its matrix where that moves, or where its adjoint is not known."""
     moved: list[bool] = []
     constant = as_constant(operator, moved)
-    constant.matvec(np.zeros(operator.shape[1]))  # which says whether what it gives is followed
+    constant.matvec(np.zeros(operator.shape[1]))  # which finds out whether its result is active
     if any(moved) or (contains_active(b) and solve.adjoint(constant) is None):
         x = solve(constant, to_numpy_items(b))
         return solution(name, lambda x: operator.matvec(x) - asarray(b).reshape(-1), x, check=False)

@@ -145,7 +145,7 @@ for _name in ("block_array", "block_diag", "bmat", "hstack", "vstack"):
 
 
 def _when_active(rule: Function, *names: str) -> None:
-    """Enter what methods do when one of the matrices is followed."""
+    """Enter the rules of methods for active matrices."""
     for name in names:
         owner, _, method = name.rpartition(".")
         _enter(rule, f"{_HERE}.{owner}", method)
@@ -378,7 +378,7 @@ def _of_dense(x: ArrayLike) -> Sparse:
 
 
 class Factored:
-    """What `splu` gives, for right-hand sides or elements that are followed."""
+    """What `splu` gives, for active right-hand sides or elements."""
 
     def __init__(self, name: str, matrix: Sparse, options: Kwargs) -> None:
         self._name, self._matrix = name, matrix
@@ -419,7 +419,7 @@ def splu(A: MatrixLike, *args: object, **options: object) -> Factored:  # noqa: 
 
 
 class _Incomplete:
-    """What `spilu` gives for elements that are followed: it makes iterations short."""
+    """What `spilu` gives for active elements: a preconditioner, which needs no derivative."""
 
     def __init__(self, matrix: Sparse, args: Args, options: Kwargs) -> None:
         self._values = entries(matrix)[2]

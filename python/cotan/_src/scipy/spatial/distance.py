@@ -320,7 +320,7 @@ def query(
     distances, index = ask(to_numpy(x), k, eps, p, distance_upper_bound, workers)
     if not is_array(x) and not hasattr(self, "_traced"):
         return distances, index
-    # Who is near is constant; how near follows.
+    # Which points are near is constant; how near is active.
     missing = ~np.isfinite(distances)
     neighbours = _points(self)[np.where(missing, 0, index)]
     own: AnyArray = asarray(x)

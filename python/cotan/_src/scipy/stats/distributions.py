@@ -183,7 +183,7 @@ def _compared(x: AnyArray) -> AnyArray:
 
 
 def _staying(shape: AnyArray) -> AnyArray:
-    """Keep what is infinite from following: it is where it is, however its parts move."""
+    """Make infinite results constant: they do not move with their arguments."""
     infinite = _known(np.isinf(_compared(shape)))
     return _core.where(infinite, to_numpy(shape), shape) if np.any(infinite) else shape
 
@@ -274,7 +274,7 @@ class _Call:
         return ends
 
     def is_open(self) -> bool:
-        """Say whether only points, location and scale are followed."""
+        """Say whether only points, location and scale are active."""
         return not any(map(is_active, self.shapes))
 
 
@@ -442,7 +442,7 @@ def _is_discrete(dist: _Distribution) -> bool:
 
 
 def _of_parameters(name: str) -> Callable[[Function], None]:
-    """Enter what a method gives while one of its arguments is followed."""
+    """Enter the rule of a method for active arguments."""
 
     def enter(rule: Function) -> None:
         @override(f"{_GENERIC}.{name}", kind=METHOD)

@@ -67,7 +67,7 @@ def _log_determinant(matrix: AnyArray) -> AnyArray:
 
 
 class _Covariance:
-    """A covariance that is followed, with what SciPy's classes know of theirs."""
+    """An active covariance, with the attributes of SciPy's classes."""
 
     _allow_singular = False
 
