@@ -230,22 +230,22 @@ def special() -> Iterator[Line]:
         # Another name of a ufunc is one of the same function.
         key = name if name in special_cases.ARGUMENTS else ufunc.__name__
         arguments = special_cases.arguments(key, (3,))
-        followed = special_cases.variables(key, arguments)
+        active = special_cases.variables(key, arguments)
         numbers = [i for i, x in enumerate(arguments) if x.dtype.kind in "fc"]
-        function = partly(called(name), arguments, followed)
-        status = observed(function, [arguments[i] for i in followed]) or entry(ufunc)
-        mark = "" if followed == numbers or status == CONSTANT else IN_PART
+        function = partly(called(name), arguments, active)
+        status = observed(function, [arguments[i] for i in active]) or entry(ufunc)
+        mark = "" if active == numbers or status == CONSTANT else IN_PART
         yield Line("scipy.special", name + mark, status)
 
 
 def partly(
-    function: Callable[..., Any], arguments: list[Any], followed: list[int]
+    function: Callable[..., Any], arguments: list[Any], active: list[int]
 ) -> Callable[..., Any]:
     """Give a function of some of its arguments, the others being as they are."""
 
     def call(*xs: Any) -> Any:
         given = list(arguments)
-        for i, x in zip(followed, xs, strict=True):
+        for i, x in zip(active, xs, strict=True):
             given[i] = x
         return function(*given)
 

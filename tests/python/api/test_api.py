@@ -468,7 +468,7 @@ def test_the_compiled_module_says_so():
     assert paths == [".a[0]", ".a[1]", ".b"]
 
 
-def test_a_value_that_escapes_from_an_inner_recording_is_followed_by_the_outer_one():
+def test_a_value_that_escapes_from_an_inner_recording_is_active_in_the_outer_one():
     x = np.array([1.0, 2.0, 3.0])
 
     def nested(x):

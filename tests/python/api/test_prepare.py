@@ -221,7 +221,7 @@ def test_values_that_leave_are_refused(leak):
         ct.prepare(leak, X)
 
 
-def test_lists_of_values_are_followed():
+def test_lists_of_values_are_traced():
     def f(x):
         return ct.dropgrad(x).tolist()[0] * np.sum(x)
 

@@ -193,7 +193,7 @@ def test_iterators_over_elements(f):
 
 
 @pytest.mark.parametrize("order", "KACF")
-@pytest.mark.parametrize("followed", [True, False])
+@pytest.mark.parametrize("active", [True, False])
 @pytest.mark.parametrize(
     "view",
     [
@@ -208,10 +208,10 @@ def test_iterators_over_elements(f):
         lambda y: np.lib.stride_tricks.sliding_window_view(y[0], 2),
     ],
 )
-def test_iterators_go_by_the_order_in_memory(view, followed, order):
+def test_iterators_go_by_the_order_in_memory(view, active, order):
     def f(x):
         y = np.zeros((3, 4))
-        y[...] = np.outer(C[:3], x) if followed else np.arange(12.0).reshape(3, 4)
+        y[...] = np.outer(C[:3], x) if active else np.arange(12.0).reshape(3, 4)
         values = [v * (k + 1) for k, v in enumerate(np.nditer(view(y), order=order))]
         pairs = np.nditer([view(y), view(y)[..., :1]], ["multi_index"], order=order)
         at = [place * sum((3 * i * i for i in pairs.multi_index), 1) for place, _ in pairs]

@@ -125,7 +125,7 @@ def test_what_scalars_have_and_arrays_have_not():
     assert not hasattr(x[0], "bit_count")
 
 
-def test_what_scalars_have_while_they_are_followed():
+def test_attributes_of_active_scalars():
     assert ct.gradient(lambda x: x if x.is_integer() else 2 * x, 1.5) == (2.0,)
     with pytest.raises(TypeError, match="x.as_integer_ratio would drop the gradient; .*dropgrad"):
         ct.gradient(lambda x: x.as_integer_ratio()[0] * x, 1.5)

@@ -180,14 +180,14 @@ def check_value(function):
             assert_same(quiet(function, *mixed), expected)
 
 
-def followed(inputs):
+def is_active(inputs):
     return [np.result_type(x) in {np.dtype("f8"), np.dtype("c16")} for x in inputs]
 
 
 def check_gradient(function):
     inputs = arguments(function)
     weights = weights_of(quiet(function, *inputs))
-    wrt = followed(inputs)
+    wrt = is_active(inputs)
     if not any(wrt) or all(w is None for w in weights):
         return
     given = [x if there else ct.const(x) for x, there in zip(inputs, wrt, strict=True)]

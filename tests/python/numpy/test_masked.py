@@ -204,7 +204,7 @@ def slopes(f, x, h=1e-6):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", CASES)
-def test_masked_arrays_are_followed_where_they_are_not_masked(name):
+def test_masked_arrays_are_active_where_they_are_not_masked(name):
     f = CASES[name]
     value, (gradient,) = ct.value_and_gradient(f, X)
     assert value == pytest.approx(f(X), rel=1e-12)

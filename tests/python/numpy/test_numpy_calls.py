@@ -9,7 +9,7 @@ X = np.array([0.5, -1.5, 2.0])
 
 
 def recorded(f, *args):
-    """Give what f gives of arguments that a gradient follows."""
+    """Give the result of f for active arguments."""
     out = []
 
     def g(*leaves):

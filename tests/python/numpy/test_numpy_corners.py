@@ -208,7 +208,7 @@ def test_decompositions_without_elements(f, shape):
 
 @pytest.mark.parametrize("edge_order", [1, 2])
 @pytest.mark.parametrize("x", [np.arange(6.0), np.array([0.0, 0.5, 2.0, 2.2, 3.0, 4.5])])
-def test_differences_over_followed_coordinates(x, edge_order):
+def test_differences_over_active_coordinates(x, edge_order):
     rng = np.random.default_rng(0)
     y, w = rng.normal(size=(2, 6))
     table = rng.normal(size=(4, 6))
@@ -230,13 +230,13 @@ def test_differences_over_followed_coordinates(x, edge_order):
     agrees(of_table, x)
 
 
-def test_differences_of_whole_numbers_over_a_followed_step():
+def test_differences_of_whole_numbers_over_an_active_step():
     np.testing.assert_allclose(
         ct.gradient(lambda h: np.sum(np.gradient(np.arange(5), h) ** 2), 2.0)[0], -5 * 2 / 8
     )
 
 
-def test_followed_options_of_constants():
+def test_active_options_of_constants():
     x, y = np.arange(6.0), np.array([0.3, 4.8, 9.9, 0.5, 5.9, 1.2])
     w = np.array([1.0, -2.0, 3.0, 0.5, -1.0, 2.0])
     agrees(lambda p: np.sum(np.unwrap(y, period=p[0]) * w), np.array([4.5]))
@@ -245,7 +245,7 @@ def test_followed_options_of_constants():
     agrees(lambda v: np.sum(np.polyfit([0, 1, 3], [2, 0, 1], 1, w=v) ** 2), np.abs(w[:3]))
 
 
-def test_covariance_with_followed_weights():
+def test_covariance_with_active_weights():
     m = np.array([[0, 1, 2], [2, 1, 4]])
     agrees(lambda w: np.sum(np.cov(m, aweights=w) ** 2), np.array([1.0, 4.0, 1.0]))
     agrees(lambda w: np.sum(np.cov(m, fweights=[1, 2, 1], aweights=w)), np.array([1.0, 4.0, 1.0]))

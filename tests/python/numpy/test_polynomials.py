@@ -115,7 +115,7 @@ def test_several_roots_at_zero():
         lambda x: np.polyval(np.poly1d([x, 2.0]), np.poly1d([1.0, 3.0])).order + x,
     ],
 )
-def test_poly1d_of_a_list_with_followed_numbers(f):
+def test_poly1d_of_a_list_with_traced_numbers(f):
     x, h = 1.5, 1e-6
     value, (gradient,) = ct.value_and_gradient(f, x)
     assert value == pytest.approx(f(x))
@@ -161,7 +161,7 @@ def test_functions_of_polynomials_give_polynomials(f):
         lambda cls, x: cls([1.0, 2.0]).integ(1, k=[x])(0.5) + cls([1.0, 2.0]).integ(lbnd=x)(0.5),
     ],
 )
-def test_polynomials_of_constants_take_followed_numbers(cls, f):
+def test_polynomials_of_constants_take_traced_numbers(cls, f):
     x, h = 1.5, 1e-6
     value, (gradient,) = ct.value_and_gradient(lambda x: f(cls, x), x)
     assert value == pytest.approx(f(cls, x), rel=1e-10)

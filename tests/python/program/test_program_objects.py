@@ -378,7 +378,7 @@ def test_binding_keeps_a_copy():
     np.testing.assert_array_equal(program(X), 2 * X)
 
 
-def test_what_is_followed_cannot_be_bound():
+def test_active_arrays_cannot_be_bound():
     program = ct.trace(lambda x, y: np.sum(x * y), X, X)
     with pytest.raises(TypeError, match="being differentiated cannot be bound"):
         ct.gradient(lambda x: program.bind(x=x)(X), X)

@@ -35,7 +35,7 @@ T = np.linspace(0.1, 1.0, 64) ** 2
         lambda axes, t, x: axes.add_patch(plt.Circle((x[0], x[1]), x[2])),
     ],
 )
-def test_what_is_drawn_is_not_followed(draw):
+def test_what_is_drawn_has_no_gradient(draw):
     def f(x):
         t = np.linspace(0, 1, 5) * x[0]
         figure, axes = plt.subplots()
@@ -88,7 +88,7 @@ def test_what_is_computed_and_left_alone_is_drawn(name):
         lambda lab, x: lab.window_hanning(x),
     ],
 )
-def test_spectra_are_followed(compute):
+def test_spectra_are_active(compute):
     from matplotlib import mlab
 
     def loss(rate):
@@ -123,7 +123,7 @@ def test_what_matplotlib_computes_for_a_program_is_refused():
         lambda x: plt.phase_spectrum(x)[0],
     ],
 )
-def test_spectra_that_are_drawn_are_followed(draw):
+def test_spectra_that_are_drawn_are_active(draw):
     def loss(rate):
         found = draw(np.sin(T * rate))
         plt.close("all")

@@ -43,7 +43,7 @@ def test_forms_of_matrices(made):
     check(lambda b: optimize.lsq_linear(matrix, b, (0.2, [0.5, 2.0, 3.0])).x, B, value_rtol=1e-6)
 
 
-def test_sparse_matrices_with_followed_values():
+def test_sparse_matrices_with_active_values():
     places = np.nonzero(A)
 
     def f(v):

@@ -1,4 +1,4 @@
-"""SciPy's functions of constants among what is followed, and corners that its own tests know."""
+"""SciPy's functions of constants among active values, and corners that its own tests know."""
 
 import numpy as np
 import pytest

@@ -54,7 +54,7 @@ def test_quad_without_end(limits):
     check(lambda p: integrate.quad_vec(lambda x: np.exp(-p * x**2), *limits)[0], 1.3)
 
 
-def test_quad_at_a_followed_end():
+def test_quad_at_an_active_end():
     check(lambda a: integrate.quad(lambda x: np.exp(-(x**2)), a, np.inf)[0], 0.4)
     check(lambda b: integrate.quad(lambda x: np.exp(-(x**2)), -np.inf, b)[0], 0.4)
 

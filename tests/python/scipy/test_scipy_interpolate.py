@@ -40,7 +40,7 @@ def test_interp1d(kind):
         ct.gradient(lambda y: np.sum(interpolate.interp1d(X, y, kind=kind)(BEYOND)), Y)
 
 
-def test_interp1d_that_is_filled_with_what_is_followed():
+def test_interp1d_that_is_filled_with_active_values():
     at = np.array([-3.0, 0.4, 99.0])
     fill = lambda low, high, y=Y: interpolate.interp1d(
         X, y, bounds_error=False, fill_value=(low, high)

@@ -201,7 +201,7 @@ def test_magnitudes_are_computed_in_the_dtype_of_the_result(output):
             np.testing.assert_allclose(y, expected, 1e-5)
 
 
-def test_functions_that_close_over_what_is_followed():
+def test_functions_that_capture_active_arrays():
     image = np.arange(12.0).reshape(3, 4)
     cases = [
         lambda k: ndimage.generic_filter(image, lambda w: k * np.sum(w**k), size=3),

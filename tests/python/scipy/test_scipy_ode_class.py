@@ -71,7 +71,7 @@ def test_stiff_systems_with_a_jacobian():
 
 @pytest.mark.parametrize("stop", [None, 0.5])
 @pytest.mark.parametrize("name", ["dopri5", "dop853"])
-def test_solout_hears_of_steps_that_are_followed(name, stop):
+def test_solout_is_called_with_active_steps(name, stop):
     def heard(k):
         steps = []
 

@@ -88,7 +88,7 @@ def test_sums_over_near_points_that_have_no_rule():
 
 
 @pytest.mark.parametrize("name", ["cdist", "pdist"])
-def test_metrics_that_close_over_what_is_followed(name):
+def test_metrics_that_capture_active_arrays(name):
     points = np.arange(6.0).reshape(3, 2)
     others = (points, points + 0.5) if name == "cdist" else (points,)
     asked = []

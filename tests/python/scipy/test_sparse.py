@@ -92,7 +92,7 @@ def test_constants_stay_sparse():
     assert type(seen[1]) is np.ndarray
 
 
-def test_values_in_a_list_are_followed():
+def test_values_in_a_list_are_active():
     def f(x):
         values, rows, columns = [x, 2.0 * x, x + 1.0], [0, 1, 0], [0, 1, 1]
         made = [

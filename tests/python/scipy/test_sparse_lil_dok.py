@@ -54,7 +54,7 @@ def test_parts_at_once(make):
     check(f, X)
 
 
-def test_constants_are_written_over_what_is_followed():
+def test_constants_are_written_over_active_values():
     def f(x):
         k = sparse.lil_matrix(assembled(sparse.dok_matrix, x).tocoo())
         # As boundary conditions are put in.

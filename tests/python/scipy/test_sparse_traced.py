@@ -162,7 +162,7 @@ def iterated(name, a, b, **more):
 
 
 @pytest.mark.parametrize("name", ITERATIONS)
-def test_iterations_with_elements_that_are_followed(name):
+def test_iterations_with_active_elements(name):
     dense = DOMINANT.toarray()
     for make in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array, np.asarray):
         check(lambda p, b, make=make: iterated(name, make(dense * p + np.eye(4)), b), 1.2, B)

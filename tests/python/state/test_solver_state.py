@@ -540,7 +540,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_functions_that_know_their_last_place_are_followed(name):
+def test_functions_that_know_their_last_place_are_differentiated(name):
     def f(p):
         return np.sum(KNOWN[name](last_place(p), p))
 

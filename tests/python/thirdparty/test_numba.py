@@ -206,7 +206,7 @@ def test_constants_go_to_the_compiled_function():
     )
 
 
-def test_what_is_not_followed_says_what_to_write():
+def test_what_has_no_derivative_says_what_to_write():
     run(
         """
         assert "as a function that returns" in refused(lambda x: np.sum(squares(x)), np.ones(3))
