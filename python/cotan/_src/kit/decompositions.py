@@ -4,6 +4,12 @@ A decomposition is a primitive that packs its factors and has no derivative. The
 functions of the matrix and of the packed decomposition, and are differentiated with respect to the
 matrix. What may fail on values (a singular matrix, one that is not positive definite) is computed
 at once, so that the error is raised where NumPy raises it. A traced program raises it when it runs.
+
+The rules of the factors, and where they come from, are in `rust/core/src/ops/decomposition`.
+
+Arguments and results are arrays of shape `(..., m, n)` with any batch axes in front, of dtype
+float32, float64, complex64 or complex128 (`matrix` and `common` see to it); vectors of singular
+values and eigenvalues are of shape `(..., k)`.
 """
 
 from typing import Any
@@ -216,7 +222,7 @@ def svd(a: AnyArray) -> tuple[Array, Array, Array]:
 
 
 def full_svd(a: AnyArray) -> tuple[Array, Array, Array]:
-    """Give square U and Vᴴ.
+    """Give square U `(..., m, m)` and Vᴴ `(..., n, n)`, and singular values `(..., min(m, n))`.
 
     The vectors beyond the singular values span what is orthogonal to the others; which ones they
     are is a choice, and they are taken to move no further than they have to.
@@ -240,7 +246,8 @@ def full_svd(a: AnyArray) -> tuple[Array, Array, Array]:
 def _completed(rows: Array, others: Array) -> Array:
     """Keep constant orthonormal rows orthogonal to some that move, and of length 1."""
     moved = others - (others @ adjoint(rows)) @ rows
-    # One step towards what is orthonormal, which is exact to second order.
+    # One step of Newton and Schulz towards what is orthonormal, which is exact to second order (N.
+    # Higham, Functions of Matrices, 2008, chapter 8).
     return 1.5 * moved - 0.5 * (moved @ adjoint(moved)) @ moved
 
 
@@ -324,7 +331,7 @@ def _cuts(s: AnyArray, small: AnyArray, share: AnyArray | float | None) -> bool:
 
 
 def _truncated(a: AnyArray, s: AnyArray, small: AnyArray, v: AnyArray) -> Array:
-    """Give a tall matrix without the part that belongs to small singular values.
+    """Give a tall matrix `(..., m, n)` without the part that belongs to small singular values.
 
     The rows that are left span what the first columns of `v` do, and turn with the matrix: `turn`
     says how far, and solves an equation of Riccati's by steps of Newton's method that move nothing,

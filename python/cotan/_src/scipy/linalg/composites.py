@@ -108,7 +108,11 @@ override("scipy.linalg.leslie")(REBOUND_UNDECORATED)
 
 
 def _unitary(a: AnyArray) -> AnyArray:
-    """Give the unitary factor of a matrix with no more columns than rows."""
+    """Give the unitary factor of a matrix `(..., m, n)` with no more columns than rows.
+
+    It is a (aᴴ a)^(-1/2) (N. Higham, Functions of Matrices, 2008, chapter 8), and differentiated as
+    that, by Sylvester's equation.
+    """
     if 0 in a.shape[-2:]:
         return a
     _, s, vh = (_value(part) for part in dec.svd(dec.constant(a)))

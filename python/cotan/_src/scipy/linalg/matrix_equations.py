@@ -71,6 +71,8 @@ def _are(
 
     A step solves Lyapunov's equation of the closed loop. It is stationary in the gain, so the first
     one is right to first order, and the second one, from the gain that the first gives, to third.
+    The steps are those of D. Kleinman, On an iterative technique for Riccati equation computations,
+    IEEE Trans. Autom. Control 13, 1968, and for discrete time of G. Hewer, ibid. 16, 1971.
     """
     a, b, q, r = (matrix(name, x, True, False) for x in (a, b, q, r))
     a, b, q, r = dec.common(a, b, q, r)

@@ -138,7 +138,10 @@ def _with_error(name: str, result: AnyArray, a: ArrayLike, disp: bool) -> Any:
 
 
 def _root(a: AnyArray) -> Array:
-    """Give SciPy's principal square root, with the derivative by Sylvester's equation."""
+    """Give SciPy's principal square root, with the derivative by Sylvester's equation.
+
+    Of shape `(..., n, n)` like the matrix; complex where the root of a real matrix is.
+    """
     scipy = importlib.import_module("scipy.linalg")
     value = scipy.sqrtm(np.asarray(to_numpy(dec.constant(a))))
     if value.dtype.kind == "c":
@@ -159,6 +162,12 @@ def logm(A: ArrayLike, disp: bool = True) -> Any:
 
 
 def _logarithm(a: AnyArray) -> AnyArray:
+    """Give the principal logarithm by inverse scaling and squaring, of shape `(..., n, n)`.
+
+    Square roots bring the matrix near the identity, where the integral of x (1 + t x)⁻¹ over t from
+    0 to 1 is taken by Gauss and Legendre's rule, which is a Padé approximant (Higham 2008, section
+    11.4). Raises `LinAlgError` for a matrix that is singular or not finite.
+    """
     one = dec.eye(a.shape[-1], a)
     roots = 0
     while _norm(np.asarray(to_numpy(dec.constant(a))) - one) > _NEAR:

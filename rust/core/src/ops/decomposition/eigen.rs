@@ -37,6 +37,7 @@ primitives! {
                 Ok(shaped(x[0], &batch, &[n]).with_dtype(x[0].dtype.real()))
             },
             kernel: Kernel::Lower(|x, _| x[1].part(0, &[x[0].sizes().1]).real_part()),
+            // Giles 2008, where the inverse of the vectors is their adjoint.
             jvp: matrix_jvp!(|r, t| {
                 let v = eigh_vectors(r.x);
                 let last = v.shape().len() - 2;
@@ -64,6 +65,7 @@ primitives! {
                 let n = x[0].sizes().1;
                 x[1].part(n, &[n, n]).swap_last()
             }),
+            // Giles 2008, where the inverse of the vectors is their adjoint.
             jvp: matrix_jvp!(|r, t| {
                 let v = r.out;
                 let change = v.adjoint().matmul(t.mirrored().matmul(v));
@@ -113,6 +115,7 @@ primitives! {
                 Ok(shaped(x[1], &batch, &[n]))
             },
             kernel: Kernel::Lower(|x, _| x[1].part(0, &[x[0].sizes().1])),
+            // Giles 2008.
             jvp: matrix_jvp!(|r, t| {
                 let v = eig_vectors(r.x);
                 solve_anew(v, t.cast(v.dtype()).matmul(v), false).diagonal()
@@ -142,6 +145,7 @@ primitives! {
                 let n = x[0].sizes().1;
                 x[1].part(n, &[n, n]).swap_last()
             }),
+            // Giles 2008, and a multiple of each vector that keeps the length and the phase that LAPACK gives it.
             jvp: matrix_jvp!(|r, t| {
                 let v = r.out;
                 let change = solve_anew(v, t.cast(v.dtype()).matmul(v), false);

@@ -14,6 +14,8 @@ primitives! {
         class: Class::General {
             infer: |name, _, x| square(name, x[0]).map(|_| x[0].clone()),
             kernel: Kernel::Call(|_, x, _, ctx| linalg::cholesky(&x[0], ctx)),
+            // Murray 2016: dL = L P(L⁻¹ dx L⁻ᴴ), where P halves the diagonal of the lower triangle, and its transposed
+            // map.
             jvp: Some(|r, t| {
                 let (l, t) = (r.out, t[0].map_or(r.out.zeros(), V::mirrored));
                 let half = l.solve_lower(t);
@@ -42,6 +44,7 @@ primitives! {
             kernel: Kernel::Call(|params, x, _, ctx| {
                 linalg::solve_triangular(&x[0], &x[1], system(params), ctx)
             }),
+            // Giles 2008: a dy = db - da y, and its transposed map; here onto the elements that are read.
             jvp: Some(|r, t| {
                 let how = system(r.params);
                 let change = t[0].map(|t| {
@@ -86,6 +89,7 @@ primitives! {
             kernel: Kernel::Call(|params, x, _, ctx| {
                 linalg::solve_banded(&x[0], &x[1], system(params).transposed, ctx)
             }),
+            // Giles 2008, onto the bands.
             jvp: Some(|r, t| {
                 let change = t[0].map(|t| -band_times(t, r.out, system(r.params).transposed));
                 let right = t[1].map_or_else(|| change.unwrap_or(r.out.zeros()), |t| t.plus(change));
@@ -143,6 +147,7 @@ primitives! {
             kernel: Kernel::Call(|params, x, _, ctx| {
                 linalg::lu_solve(&x[1], &x[2], system(params).transposed, ctx)
             }),
+            // Giles 2008: a dy = db - da y, and its transposed map.
             jvp: Some(|r, t| {
                 let transposed = system(r.params).transposed;
                 let change = t[0].map(|t| {
@@ -175,6 +180,7 @@ primitives! {
         class: Class::General {
             infer: |name, _, x| square(name, x[0]).map(|_| x[0].clone()),
             kernel: Kernel::Lower(|x, _| x[1]),
+            // In L⁻¹ dx U⁻¹ = L⁻¹ dL + dU U⁻¹ the first term is strictly lower and the second upper triangular.
             jvp: Some(|r, t| {
                 let f = r.out;
                 let Some(t) = t[0] else { return f.zeros() };
@@ -214,6 +220,7 @@ primitives! {
                 let last = pivots.shape().len() - 1;
                 sign * pivots.reduce(PROD, &[last])
             }),
+            // Jacobi's formula: the differential is trace(adjugate(x) dx). Giles 2008 has it with the inverse.
             jvp: matrix_jvp!(|r, t| {
                 trace_of_product(r.x[0].apply(ADJUGATE, Params::None, &[r.x[1]]), t)
             }),
@@ -236,6 +243,7 @@ primitives! {
         class: Class::General {
             infer: |name, _, x| infer_number(name, x).map(|_| x[0].clone()),
             kernel: Kernel::Call(|_, x, _, ctx| linalg::adjugate(&x[0], &x[1], ctx)),
+            // Of det(x) x⁻¹, by the product rule.
             jvp: matrix_jvp!(|r, t| {
                 let change = lu_solve(r.x[0], r.x[1], t, false);
                 let trace = change.trace().as_matrix();
@@ -269,6 +277,7 @@ primitives! {
                 let last = pivots.shape().len() - 1;
                 pivots.abs().log().reduce(SUM, &[last])
             }),
+            // Giles 2008: the real part of trace(x⁻¹ dx).
             jvp: matrix_jvp!(|r, t| {
                 let change = lu_solve(r.x[0], r.x[1], t, false);
                 change.trace().real_part()
@@ -303,6 +312,7 @@ primitives! {
                 };
                 sign * signs.reduce(PROD, &[last])
             }),
+            // Of det(x) / |det(x)|: what turns it is the imaginary part of trace(x⁻¹ dx).
             jvp: Some(|r, t| {
                 let Some(t) = t[0].filter(|_| r.out.dtype().is_complex()) else {
                     return r.out.zeros();

@@ -37,6 +37,7 @@ primitives! {
                 let (m, n) = x[0].sizes();
                 x[1].part(0, &[n, m]).swap_last()
             }),
+            // Walter and Lehmann 2010, in both modes, split into what Q and what R asks for.
             jvp: matrix_jvp!(|r, t| {
                 let (q, upper) = (r.out, qr_r(r.x));
                 let right = upper.solve_right(t);
@@ -69,6 +70,7 @@ primitives! {
                 let (m, n) = x[0].sizes();
                 x[1].part(m * n, &[n, n]).swap_last()
             }),
+            // Walter and Lehmann 2010.
             jvp: matrix_jvp!(|r, t| {
                 let (q, upper) = (qr_q(r.x), r.out);
                 let inner = q.adjoint().matmul(upper.solve_right(t));

@@ -49,6 +49,7 @@ primitives! {
                 let (m, n) = x[0].sizes();
                 x[1].part(0, &[m.min(n)]).real_part()
             }),
+            // Giles 2008; Townsend 2016.
             jvp: matrix_jvp!(|r, t| {
                 let (u, vh) = (svd_left(r.x), svd_right(r.x));
                 let rows = u.shape().len() - 2;
@@ -80,6 +81,7 @@ primitives! {
                 let k = m.min(n);
                 x[1].part(k, &[k, m]).swap_last()
             }),
+            // Townsend 2016; the phases of complex vectors as `Triple::phase` says.
             jvp: matrix_jvp!(|r, t| {
                 let (u, parts) = (r.out, Triple::new(r.x));
                 let right = t.matmul(parts.vh.adjoint());
@@ -124,6 +126,7 @@ primitives! {
                 let k = m.min(n);
                 x[1].part(k + m * k, &[k, n])
             }),
+            // Townsend 2016; the phases of complex vectors as `Triple::phase` says.
             jvp: matrix_jvp!(|r, t| {
                 let (vh, parts) = (r.out, Triple::new(r.x));
                 let left = parts.u.adjoint().matmul(t);
@@ -165,6 +168,7 @@ primitives! {
                 if *x[1] == out { Ok(out) } else { Err(misfit(name, x)) }
             },
             kernel: Kernel::Lower(|x, _| x[1]),
+            // Golub and Pereyra 1973, and its transposed map.
             jvp: matrix_jvp!(|r, t| {
                 let (a, p, th) = (r.x[0], r.out, t.adjoint());
                 let inside = -p.matmul(t).matmul(p);
@@ -267,7 +271,8 @@ impl<'e> Triple<'e> {
         }
     }
 
-    /// How the phases of complex vectors move: left and right ones by halves, against each other.
+    /// How the phases of complex vectors move: left and right ones by halves, against each other. How the motion is
+    /// shared is a choice; what does not depend on it has the gradient of Wan and Zhang (2019).
     fn phase(&self, inner: V<'e>, sign: f64) -> Option<V<'e>> {
         let imaginary = inner.imaginary_part()?.triangle(EQ);
         Some(imaginary * self.inverse().as_row() * sign)

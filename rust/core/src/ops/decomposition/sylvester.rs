@@ -13,6 +13,7 @@ primitives! {
                 if x[0] == x[1] { Ok(x[0].clone()) } else { Err(misfit(name, x)) }
             },
             kernel: Kernel::Lower(|x, _| x[1]),
+            // Higham 2008: y dy + dy y = dx, and its transposed map.
             jvp: matrix_jvp!(|r, t| {
                 r.out.apply(SYLVESTER, Params::None, &[r.out, t])
             }),
@@ -44,6 +45,7 @@ primitives! {
                 }
             },
             kernel: Kernel::Call(|_, x, _, ctx| linalg::sylvester(&x[0], &x[1], &x[2], ctx)),
+            // Kao and Hennequin 2020.
             jvp: Some(|r, t| {
                 let left = t[0].map(|t| t.matmul(r.out));
                 let right = t[1].map(|t| r.out.matmul(t));
