@@ -1,7 +1,7 @@
 """Types for signatures: what callers pass, and what rules return."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ Shape: TypeAlias = tuple[int, ...]
 Axis: TypeAlias = int | None
 #: One axis or several, None for all.
 Axes: TypeAlias = int | Sequence[int] | None
+#: What may become what when a dtype is given.
+Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 #: Any function: a rule, a callback of a solver.
 Function: TypeAlias = Callable[..., Any]
 #: A decorator that gives back what it decorates, or something of the same use.

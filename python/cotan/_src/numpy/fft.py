@@ -17,10 +17,8 @@ from cotan._src.kit.fourier import (
     real_transform,
 )
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.values import write_out as _write_out
+from cotan._src.runtime.values import write_out
 from cotan._src.typing import AnyArray, ArrayLike
-
-write_out: Callable[..., AnyArray] = _write_out
 
 
 def _expect_real(name: str, x: AnyArray) -> None:

@@ -6,8 +6,7 @@ functions that take `Array`s (`rebind.numpy_substitutes`); and functions whose r
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -31,8 +30,8 @@ from cotan._src.runtime.values import (
     in_numpy,
     peek,
     to_numpy,
+    write_out,
 )
-from cotan._src.runtime.values import write_out as _write_out
 from cotan._src.typing import (
     AnyArray,
     Args,
@@ -44,9 +43,10 @@ from cotan._src.typing import (
     Scalar,
 )
 
-_Side: TypeAlias = Literal["left", "right"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-write_out: Callable[..., AnyArray] = _write_out
+_Side: TypeAlias = Literal["left", "right"]
 
 __all__ = ["FUNCTIONS", "array_function"]
 

@@ -27,12 +27,13 @@ from cotan._src.runtime.values import (
     is_number,
     or_default,
     to_numpy,
+    write_out,
 )
-from cotan._src.runtime.values import write_out as _write_out
 from cotan._src.typing import (
     AnyArray,
     ArrayLike,
     Axis,
+    Casting,
     DTypeLike,
     Function,
     NDArray,
@@ -44,11 +45,9 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 _Bound: TypeAlias = "ArrayLike | _NoValueType | None"
-_Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 _Mode: TypeAlias = Literal["raise", "wrap", "clip"]
 _Pads: TypeAlias = "ArrayLike | dict[int, int | tuple[int, int]]"
 
-write_out: Callable[..., AnyArray] = _write_out
 
 # --------------------------------------------------------------------------------------------------
 # Taking and putting
@@ -335,7 +334,7 @@ def _writable(target: AnyArray, name: str, *values: ArrayLike) -> "TypeIs[Array]
 
 @override(np.copyto)
 def copyto(
-    dst: AnyArray, src: ArrayLike, casting: _Casting = "same_kind", where: ArrayLike | bool = True
+    dst: AnyArray, src: ArrayLike, casting: Casting = "same_kind", where: ArrayLike | bool = True
 ) -> None:
     if not _writable(dst, "copyto", src):
         np.copyto(dst, to_numpy(src), casting, to_numpy(where))
@@ -422,7 +421,7 @@ def where(condition: ArrayLike, /, *branches: ArrayLike) -> AnyArray | tuple[NDA
         return np.nonzero(to_numpy(condition))
     if len(branches) != 2:
         raise ValueError("either both or neither of x and y should be given")
-    if isinstance(condition, np.ndarray) and not is_array(condition):
+    if not is_array(condition) and isinstance(condition, np.ndarray):
         # Of any dtype, including those that no `Array` has.
         condition = np.asarray(condition, bool)
     chosen = _core.where(condition, *branches)
@@ -446,7 +445,8 @@ def clip(
             raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are "
                              "provided is forbidden.")  # fmt: skip
         a_min, a_max = min, max
-    low, high = or_default(a_min, None), or_default(a_max, None)
+    low: ArrayLike | int | None = or_default(a_min, None)
+    high: ArrayLike | int | None = or_default(a_max, None)
     x = _core.asarray(a, kwargs.pop("dtype", None))
     low, high = _bound(x, low, -1), _bound(x, high, 1)
     unknown = set(kwargs) - {"casting", "order", "subok", "where"}

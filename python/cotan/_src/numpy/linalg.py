@@ -224,10 +224,9 @@ def pinv(
     a = dec.matrix("pinv", a)
     if rcond is not None and is_given(rtol):
         raise ValueError("`rtol` and `rcond` can't be both set.")
-    if rcond is None:
-        rcond = or_default(rtol, 1e-15)
-    if rcond is None:
-        rcond = max(a.shape[-2:]) * _eps(a)
+    share: _Share | None = or_default(rtol, 1e-15) if rcond is None else rcond
+    if share is None:
+        share = max(a.shape[-2:]) * _eps(a)
     if hermitian:
         # What is computed is that of the Hermitian matrix in the lower triangle.
         low = _core.where(np.tri(a.shape[-1], k=-1, dtype=bool), a, 0.0)
@@ -235,7 +234,7 @@ def pinv(
     if a.size == 0:
         return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
     s = dec.svdvals(dec.constant(a))
-    return dec.pinv(a, dec.constant(rcond) * _largest(s), rcond)
+    return dec.pinv(a, dec.constant(share) * _largest(s), share)
 
 
 def _real(x: Array) -> Array:

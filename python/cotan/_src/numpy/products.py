@@ -1,7 +1,7 @@
 """Overrides of NumPy's products of vectors and matrices, `einsum` and norms."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,8 +23,8 @@ from cotan._src.runtime.values import (
     is_active,
     or_default,
     to_numpy,
+    write_out,
 )
-from cotan._src.runtime.values import write_out as _write_out
 from cotan._src.typing import AnyArray, ArrayLike, Axes, Axis, Shape
 
 # What a tensordot sums over: so many axes, or axes of both.
@@ -32,7 +32,6 @@ _Pairs: TypeAlias = int | Sequence[Any]
 _Path: TypeAlias = bool | str | Sequence[str | int | Shape]
 _Order: TypeAlias = float | str | None
 
-write_out: Callable[..., AnyArray] = _write_out
 
 # --------------------------------------------------------------------------------------------------
 # Products

@@ -158,7 +158,7 @@ def multivariate_normal(
 
 def _root(cov: AnyArray, first: bool) -> AnyArray:
     """Give the square root of a covariance that NumPy's generators take: older ones another."""
-    value: NDArray = to_numpy(cov)
+    value = to_numpy(cov)
     own, s, other = np.linalg.svd(value)
     vectors: AnyArray = own if first else other.T
     if _core.nestlevel() > 1 or not np.allclose((vectors * s) @ vectors.T, value):

@@ -21,18 +21,9 @@ from cotan._src.runtime.values import (
     in_numpy,
     or_default,
     to_numpy,
+    write_out,
 )
-from cotan._src.runtime.values import write_out as _write_out
-from cotan._src.typing import (
-    AnyArray,
-    ArrayLike,
-    Axis,
-    DTypeLike,
-    Function,
-    NDArray,
-    Scalar,
-    Shape,
-)
+from cotan._src.typing import AnyArray, ArrayLike, Axis, DTypeLike, Function, NDArray, Scalar, Shape
 
 if TYPE_CHECKING:
     from numpy._globals import _NoValueType
@@ -42,11 +33,11 @@ _Axes: TypeAlias = int | Shape | None
 # What may be left out.
 _Flag: TypeAlias = "bool | _NoValueType"
 _Correction: TypeAlias = "float | _NoValueType"
+_Where: TypeAlias = "ArrayLike | bool | _NoValueType"
 _Operand: TypeAlias = "ArrayLike | int | bool | _NoValueType | None"
 _SortKind: TypeAlias = Literal["quicksort", "mergesort", "heapsort", "stable"]
 _Selection: TypeAlias = Literal["introselect"]
 
-write_out: Callable[..., AnyArray] = _write_out
 
 # --------------------------------------------------------------------------------------------------
 # Sums, products, extrema
@@ -60,7 +51,7 @@ def sum(
     out: AnyArray | None = None,
     keepdims: _Flag = False,
     initial: _Operand = 0,
-    where: _Operand = True,
+    where: _Where = True,
 ) -> AnyArray:
     plain_call = dtype is None and out is None and where is True
     if plain_call and type(keepdims) is bool and type(initial) is int and initial == 0:
@@ -78,10 +69,10 @@ def _folded(
     out: AnyArray | None,
     keepdims: _Flag,
     initial: _Operand,
-    where: _Operand,
+    where: _Where,
 ) -> AnyArray:
     """Reduce in the dtype that holds the elements and those of `out=`; that takes what it can."""
-    keep: bool = or_default(keepdims, False)
+    keep = or_default(keepdims, False)
     mask: _Mask = or_default(where, True)
     out = or_default(out, None)
     result = reduced(ufunc, a, axis, dtype, keep, initial, mask, out)
@@ -96,7 +87,7 @@ def prod(
     out: AnyArray | None = None,
     keepdims: _Flag = False,
     initial: _Operand = 1,
-    where: _Operand = True,
+    where: _Where = True,
 ) -> AnyArray:
     return _folded("prod", np.multiply, a, axis, dtype, out, keepdims, initial, where)
 
@@ -110,7 +101,7 @@ def _fold(name: str, ufunc: np.ufunc) -> Callable[..., AnyArray]:
         out: AnyArray | None = None,
         keepdims: _Flag = np._NoValue,
         initial: _Operand = np._NoValue,
-        where: _Operand = np._NoValue,
+        where: _Where = np._NoValue,
     ) -> AnyArray:
         given = initial is not np._NoValue or where is not np._NoValue or out is not None
         if not given and type(a) is _core.Array and a.dtype.kind == "f" and a.size:
@@ -136,7 +127,7 @@ def _of_numbers(name: str, least: float) -> None:
         out: AnyArray | None = None,
         keepdims: _Flag = np._NoValue,
         initial: _Operand = np._NoValue,
-        where: _Operand = np._NoValue,
+        where: _Where = np._NoValue,
     ) -> AnyArray:
         x = _core.asarray(a)
         if (initial is np._NoValue and where is np._NoValue) or x.dtype.kind not in "fc":
@@ -157,9 +148,9 @@ def _logical(name: str, ufunc: np.ufunc) -> Callable[..., AnyArray]:
         out: AnyArray | None = None,
         keepdims: _Flag = False,
         *,
-        where: _Operand = True,
+        where: _Where = True,
     ) -> AnyArray:
-        keep: bool = or_default(keepdims, False)
+        keep = or_default(keepdims, False)
         mask: _Mask = or_default(where, True)
         result = reduced(ufunc, a, axis, None, keep, np._NoValue, mask)
         return write_out(name, out, result)
@@ -241,7 +232,7 @@ def mean(
     out: AnyArray | None = None,
     keepdims: _Flag = False,
     *,
-    where: _Operand = True,
+    where: _Where = True,
 ) -> AnyArray:
     if dtype is None and out is None and type(keepdims) is bool and where is True:
         return _core.mean(a, axis, keepdims)
@@ -280,7 +271,7 @@ def var(
     ddof: float = 0,
     keepdims: _Flag = False,
     *,
-    where: _Operand = True,
+    where: _Where = True,
     mean: _Operand = np._NoValue,
     correction: _Correction = np._NoValue,
 ) -> AnyArray:
@@ -290,7 +281,8 @@ def var(
     if dtype is not None and np.dtype(dtype).kind in "biu":
         options = {"where": where, "mean": mean, "correction": correction}
         whole = {k: to_numpy(v) for k, v in options.items() if v is not np._NoValue}
-        counted = np.var(to_numpy(x), axis, dtype, None, to_numpy(ddof), keepdims, **whole)
+        var: Function = np.var
+        counted = var(to_numpy(x), axis, dtype, None, to_numpy(ddof), keepdims, **whole)
         return write_out("var", out, counted)
     if dtype is not None and x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise TypeError(
@@ -298,7 +290,7 @@ def var(
             "complex dtype, or x.real"
         )
     x = _core.asarray(x, dtype)
-    keep: bool = or_default(keepdims, False)
+    keep = or_default(keepdims, False)
     mask: _Mask = or_default(where, True)
     ddof = or_default(correction, ddof)
     center: AnyArray = FUNCTIONS[np.mean](x, axis, None, None, True, where=mask)
@@ -393,7 +385,7 @@ def nanmedian(
 ) -> AnyArray:
     del overwrite_input
     x = _core.asarray(a)
-    keep: bool = or_default(keepdims, False)
+    keep = or_default(keepdims, False)
     if x.dtype.kind in "biu":
         x = x.astype(np.float64)
     return write_out("nanmedian", out, _middle(x, axes_of(axis, x.ndim), keep))
@@ -423,8 +415,7 @@ def _middle(x: AnyArray, axes: Shape, keepdims: bool) -> AnyArray:
         middle = _core.where(low == high, middle, (middle + take(ranked, high, -1)) / 2)
     if keepdims:
         return _core.reshape(middle, [1 if i in axes else n for i, n in enumerate(x.shape)])
-    result: AnyArray = finished(_core.reshape(middle, kept))
-    return result
+    return finished(_core.reshape(middle, kept))
 
 
 # --------------------------------------------------------------------------------------------------

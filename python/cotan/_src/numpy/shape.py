@@ -19,13 +19,14 @@ from cotan._src.runtime.values import (
     flat,
     is_array,
     to_numpy,
+    write_out,
 )
-from cotan._src.runtime.values import write_out as _write_out
 from cotan._src.typing import (
     AnyArray,
     ArrayLike,
     Axes,
     Axis,
+    Casting,
     Dtype,
     DTypeLike,
     Function,
@@ -35,7 +36,6 @@ from cotan._src.typing import (
 
 _Lengths: TypeAlias = int | Sequence[int] | None
 
-write_out: Callable[..., AnyArray] = _write_out
 
 # --------------------------------------------------------------------------------------------------
 # What arrays are
@@ -77,7 +77,8 @@ for _function in (np.result_type, np.can_cast):
 
 @override(np.common_type)
 def common_type(*arrays: AnyArray) -> type[np.inexact[Any]]:
-    return np.common_type(*(np.empty(0, a.dtype) for a in arrays))
+    common: type[np.inexact[Any]] = np.common_type(*(np.empty(0, a.dtype) for a in arrays))
+    return common
 
 
 def _root(x: object) -> object:
@@ -231,7 +232,7 @@ def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> AnyArra
 
 
 def _parts(
-    name: str, arrays: Iterable[ArrayLike], dtype: DTypeLike | None, casting: str
+    name: str, arrays: Iterable[ArrayLike], dtype: DTypeLike | None, casting: Casting
 ) -> list[AnyArray]:
     parts = list(map(host_asarray, arrays))
     if not parts:
@@ -259,7 +260,7 @@ def concatenate(
     out: AnyArray | None = None,
     *,
     dtype: DTypeLike | None = None,
-    casting: str = "same_kind",
+    casting: Casting = "same_kind",
 ) -> AnyArray:
     if dtype is None and out is None and axis is not None and type(arrays) in {list, tuple}:
         return _core.concatenate(arrays, axis)
@@ -276,7 +277,7 @@ def stack(
     out: AnyArray | None = None,
     *,
     dtype: DTypeLike | None = None,
-    casting: str = "same_kind",
+    casting: Casting = "same_kind",
 ) -> AnyArray:
     parts = _parts("stack", arrays, _dtype_of("stack", dtype, out), casting)
     if len({p.shape for p in parts}) > 1:

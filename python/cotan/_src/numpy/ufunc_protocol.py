@@ -4,7 +4,7 @@ Calls of primitives without keywords are recorded in Rust and do not get here.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from cotan._src.numpy.frompyfunc import is_of_python, of_python
 from cotan._src.numpy.ufunc_reduce import ASSOCIATIVE, accumulate, reduce, reduceat
 from cotan._src.numpy.ufunc_rules import needed, rule
 from cotan._src.runtime.ndarray_subclasses import is_plain, ufunc_of_others
-from cotan._src.runtime.ufunc_dtypes import as_dtype, computed, loop, name_of_ufunc
+from cotan._src.runtime.ufunc_dtypes import Signature, as_dtype, computed, loop, name_of_ufunc
 from cotan._src.runtime.values import (
     are_objects,
     assign,
@@ -29,6 +29,7 @@ from cotan._src.typing import (
     Args,
     ArrayLike,
     Axis,
+    Casting,
     DTypeLike,
     Function,
     Kwargs,
@@ -36,7 +37,6 @@ from cotan._src.typing import (
 )
 
 # The dtypes of a loop: a text, or one for each operand.
-_Signature: TypeAlias = str | tuple[DTypeLike | None, ...] | None
 
 
 def _known(operand: object) -> bool:
@@ -71,7 +71,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> A
     # What folds takes `out=` into account when it chooses its dtype, and writes what fits in there.
     # Differences and quotients begin with what fits of the first element, which is not done here.
     folds = method in _FOLDS and ufunc.__name__ in ASSOCIATIVE
-    casting = "unsafe" if folds else kwargs.get("casting", "same_kind")
+    casting: Casting = "unsafe" if folds else kwargs.get("casting", "same_kind")
     return _into(ufunc, out, result, casting, inputs, exact=method in _FOLDS)
 
 
@@ -105,8 +105,8 @@ def called(
     out: Sequence[AnyArray | None] = (),
     where: Any = True,
     dtype: DTypeLike | None = None,
-    signature: _Signature = None,
-    casting: str = "same_kind",
+    signature: Signature = None,
+    casting: Casting = "same_kind",
     **options: Any,
 ) -> Any:
     """Compute a ufunc with the keywords that NumPy's have."""
@@ -140,8 +140,8 @@ def _along_axes(
     compute: Function,
     inputs: Sequence[ArrayLike],
     dtype: DTypeLike | None,
-    signature: _Signature,
-    casting: str,
+    signature: Signature,
+    casting: Casting,
     axis: Axis = None,
     axes: Sequence[Any] | None = None,
     keepdims: bool = False,
@@ -157,7 +157,7 @@ def _along_axes(
     if moves:
         pairs = zip(arrays, axes, strict=False)
         arrays = [np.moveaxis(x, a, range(-len(a), 0)) for x, a in pairs]  # type: ignore[type-var]
-    result = computed(ufunc, compute, arrays, loop(ufunc, inputs, dtype, signature, casting))
+    result: Any = computed(ufunc, compute, arrays, loop(ufunc, inputs, dtype, signature, casting))
     if keepdims:
         # Where nothing says otherwise, the axis that stays is where `axis=` says, or the last.
         result = np.expand_dims(result, -1)
@@ -172,7 +172,7 @@ def _into(
     ufunc: np.ufunc,
     out: Sequence[AnyArray | None],
     result: Any,
-    casting: str,
+    casting: Casting,
     inputs: Sequence[ArrayLike],
     exact: bool = False,
 ) -> Any:

@@ -92,6 +92,7 @@ def reduced(
         )
     neutral = None if initial is None else ufunc.identity
     given = initial is not np._NoValue and initial is not None
+    start: Any
     if given:
         start = as_dtype(_core.asarray(initial), target)
     elif neutral is not None:
@@ -125,16 +126,14 @@ def reduced(
     else:
         result = _in_turn(ufunc, x, axes[0], start, where, target)
     shape = kept if keepdims else [n for i, n in enumerate(x.shape) if i not in axes]
-    found: AnyArray = finished(_core.reshape(result, shape), target)
-    return found
+    return finished(_core.reshape(result, shape), target)
 
 
 def _in_any_order(ufunc: np.ufunc, x: Array, axes: tuple[int, ...], dtype: Dtype) -> Array:
     """Fold an associative ufunc: by the reduction that it is, else halves with halves."""
     name = ufunc.__name__
     if name in _REDUCTIONS and not (x.dtype.kind == "c" and name not in {"add", "multiply"}):
-        result: Array = as_dtype(_REDUCTIONS[name](x, axes), dtype)
-        return result
+        return as_dtype(_REDUCTIONS[name](x, axes), dtype)
     step = _step(ufunc, "reduce", dtype)
     for at in sorted(axes, reverse=True):
         n = x.shape[at]
@@ -193,8 +192,7 @@ def scanned(
     (at,) = axes_of(axis, x.ndim)
     n = x.shape[at]
     if ufunc.__name__ in _SCANS:
-        scan: Array = as_dtype(_SCANS[ufunc.__name__](x, at), target)
-        return scan
+        return as_dtype(_SCANS[ufunc.__name__](x, at), target)
     step = _step(ufunc, "accumulate", target)
     if ufunc.__name__ in ASSOCIATIVE:
         # By doubling: log2(n) steps, each of the whole array.
@@ -203,13 +201,11 @@ def scanned(
             later = step(_part(x, at, slice(n - shift)), _part(x, at, slice(shift, None)))
             x = _core.concatenate([_part(x, at, slice(shift)), later], at)
             shift *= 2
-        doubled: Array = as_dtype(x, target)
-        return doubled
+        return as_dtype(x, target)
     steps = [_part(x, at, slice(0, 1))]
     for i in range(1, n):
         steps.append(step(steps[-1], _part(x, at, slice(i, i + 1))))
-    result: Array = as_dtype(_core.concatenate(steps, at) if n else x, target)
-    return result
+    return as_dtype(_core.concatenate(steps, at) if n else x, target)
 
 
 def accumulate(

@@ -6,20 +6,23 @@ computes the result.
 
 import functools
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.values import is_active, is_array
+from cotan._src.typing import Args, Function, Kwargs, NDArray
 
-_Entry = Callable[..., Any]
+if TYPE_CHECKING:
+    from cotan._core import Array
+
 _DATA = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, slice)
 
 
-def with_constant_fallback(name: str, rule: _Entry) -> _Entry:
+def with_constant_fallback(name: str, rule: Function) -> Function:
     """Make of a rule one that leaves constants to the library where it cannot do better.
 
     That is where all arrays are of integers, and where the rule raises an exception and SciPy
@@ -27,11 +30,11 @@ def with_constant_fallback(name: str, rule: _Entry) -> _Entry:
     """
     module, _, function = name.rpartition(".")
 
-    def original() -> Any:
+    def original() -> Function | None:
         return vars(sys.modules[module])[function] if module in sys.modules else None
 
     @functools.wraps(rule)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> object:
         if module == "scipy.stats":
             _expect_unmasked(name, (*args, *kwargs.values()))
         kinds = kinds_of((args, kwargs))
@@ -72,10 +75,10 @@ def _expect_unmasked(name: str, items: Iterable[Any]) -> None:
             )
 
 
-def kinds_of(tree: Any) -> set[str] | None:
+def kinds_of(tree: object) -> set[str] | None:
     """Give the kinds of dtypes in nested arguments; None if they are not all constants."""
     kinds: set[str] = set()
-    waiting = [tree]
+    waiting: list[Any] = [tree]
     while waiting:
         x = waiting.pop()
         if is_array(x):
@@ -93,9 +96,9 @@ def kinds_of(tree: Any) -> set[str] | None:
     return kinds
 
 
-def call_on_constants(original: _Entry, args: Any, kwargs: Any) -> Any:
+def call_on_constants(original: Function, args: Args, kwargs: Kwargs) -> Any:
     """Call a function with plain values; what it writes to is written to."""
-    copies: list[tuple[Any, Any, Any]] = []
+    copies: list[tuple[Array, NDArray, NDArray]] = []
 
     def plainly(x: Any) -> Any:
         if is_array(x):
@@ -117,7 +120,7 @@ def call_on_constants(original: _Entry, args: Any, kwargs: Any) -> Any:
     return _handed_out(result)
 
 
-def _handed_out(result: Any) -> Any:
+def _handed_out(result: object) -> object:
     if type(result) is tuple:
         return tuple(map(_handed_out, result))
     # User code may write traced values into it later.

@@ -1,12 +1,12 @@
 """Decides which subclasses of ndarray may be used as plain arrays, and refuses the others."""
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
+from cotan._src.typing import Args, Function, Kwargs
 
 # What decides the meaning of arithmetic on an array, besides its memory.
 _OPERATORS = tuple(
@@ -18,10 +18,10 @@ _PROTOCOLS = ("__array_ufunc__", "__array_function__", *_OPERATORS)
 
 
 # Subclasses of ndarray with a class twin, and the function that makes twins of their instances.
-TWINS: dict[type, Callable[[Any], Any]] = {}
+TWINS: dict[type, Function] = {}
 
 
-def is_plain(cls: Any) -> bool:
+def is_plain(cls: type) -> bool:
     """Say whether a class is one of ndarrays that mean what their memory says, as `np.memmap` is.
 
     Raises TypeError for masked arrays and `np.matrix`, whose numbers could be read, but would mean
@@ -30,7 +30,7 @@ def is_plain(cls: Any) -> bool:
     return False if _core.is_lifting() and issubclass(cls, tuple(TWINS)) else _is_plain(cls)
 
 
-def refusal(cls: Any) -> TypeError:
+def refusal(cls: type) -> TypeError:
     """Make the error for an object of a class that is not plain."""
     try:
         _is_plain(cls)
@@ -42,7 +42,7 @@ def refusal(cls: Any) -> TypeError:
     )
 
 
-def to_twin(x: Any) -> Any:
+def to_twin(x: object) -> Any:
     """Give the twin of an object of such a class, also in lists, and anything else as it is."""
     if isinstance(x, (list, tuple)):
         items = [to_twin(item) for item in x]
@@ -55,7 +55,7 @@ def to_twin(x: Any) -> Any:
     return x
 
 
-def function_of_others(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def function_of_others(func: Function, args: Args, kwargs: Kwargs) -> object:
     """Compute a function of NumPy's for `Array`s and such objects, if any are there."""
     given, options = to_twin(args), {key: to_twin(x) for key, x in kwargs.items()}
     if given is args and all(options[key] is x for key, x in kwargs.items()):
@@ -63,15 +63,13 @@ def function_of_others(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     return func(*given, **options)
 
 
-def ufunc_of_others(
-    ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def ufunc_of_others(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> object:
     """Compute a ufunc for `Array`s and objects of such classes, if any are there."""
     return function_of_others(getattr(ufunc, method), inputs, kwargs)
 
 
 @lru_cache(maxsize=256)
-def _is_plain(cls: Any) -> bool:
+def _is_plain(cls: type) -> bool:
     if not issubclass(cls, np.ndarray):
         return False
     if issubclass(cls, np.ma.MaskedArray):
@@ -87,8 +85,7 @@ def _is_plain(cls: Any) -> bool:
     return all(getattr(cls, name) is getattr(np.ndarray, name) for name in _PROTOCOLS)
 
 
-def expect_unmasked(x: Any) -> None:
+def expect_unmasked(x: object) -> None:
     """Refuse a masked array where only its values would be used."""
     if isinstance(x, np.ma.MaskedArray):
-        cls: Any = type(x)
-        is_plain(cls)
+        is_plain(type(x))

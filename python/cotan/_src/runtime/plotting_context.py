@@ -1,12 +1,15 @@
 """Tells whether matplotlib reads a value only to draw it, which drops no gradient."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.runtime.call_site import package_of, result_is_dropped
 from cotan._src.runtime.libraries import Trait, libraries_with
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 # What matplotlib computes numbers by that it gives back.
 _COUNTING = frozenset(
@@ -31,9 +34,10 @@ def is_read_for_display() -> bool:
 
     Raises `TypeError` where it is read for numbers that the caller gets, and does not leave alone.
     """
-    frame: Any = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     drawn = False
-    counts = called = None
+    counts: str | None = None
+    called: FrameType | None = None
     while frame is not None:
         package = package_of(frame)
         if package in _DRAWING:

@@ -1,30 +1,37 @@
 """The dtypes of the loop that NumPy chooses for a ufunc, and casts to them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.runtime.dtypes import DTYPES
+from cotan._src.typing import AnyArray, ArrayLike, Casting, Dtype, DTypeLike
 
 # and bfloat16, where it is given
 _SUPPORTED = {np.dtype(name) for name in DTYPES - {"bfloat16"}}
 
 
-def name_of_ufunc(ufunc: Any) -> str:
+def name_of_ufunc(ufunc: np.ufunc) -> str:
     """Give the name by which a ufunc is known to who calls it."""
     name = str(ufunc.__name__)
     return f"numpy.{name}" if getattr(np, name, None) is ufunc else name
 
 
+# What NumPy takes an operand for: a dtype, or the type of a Python number.
+_Kind: TypeAlias = Dtype | type[complex]
+# The argument `signature` of ufuncs.
+Signature: TypeAlias = str | tuple[DTypeLike | None, ...] | None
+
 _COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
-_NUMBERS = {"i": int, "u": int, "f": float, "c": complex}
+_NUMBERS: dict[str, type[complex]] = {"i": int, "u": int, "f": float, "c": complex}
 
 
-def _kind_of_number(ufunc: Any, x: Any) -> Any:
+def _kind_of_number(ufunc: np.ufunc, x: object) -> _Kind:
     """Give what NumPy takes an operand for: a dtype, or the type of a Python number."""
-    if isinstance(x, _core.Array):
+    if isinstance(x, Array):
         if x._rank != "number" or x.dtype.kind == "b":
             return x.dtype  # a boolean is no number to NumPy, which makes an array of it
         # Integers are compared as they are, whatever stands beside them.
@@ -39,24 +46,25 @@ def _kind_of_number(ufunc: Any, x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return _core.asarray(x).dtype
     if isinstance(x, np.flatiter):
-        return x.base.dtype
+        dtype: Dtype = x.base.dtype
+        return dtype
     is_text = isinstance(x, (str, bytes))
     hint = "; text has no arithmetic: float(s) is the number that it spells" if is_text else ""
     raise TypeError(f"{ufunc.__name__}: takes arrays and numbers, not {type(x)}{hint}")
 
 
-def _is_foreign(dtype: Any) -> bool:
+def _is_foreign(dtype: object) -> bool:
     """Say whether a dtype is bfloat16, of which NumPy's own loops know nothing."""
     return isinstance(dtype, np.dtype) and dtype.kind == "V"
 
 
 def loop(
-    ufunc: Any,
-    inputs: Sequence[Any],
-    dtype: Any = None,
-    signature: Any = None,
-    casting: str = "same_kind",
-) -> tuple[Any, ...] | None:
+    ufunc: np.ufunc,
+    inputs: Sequence[object],
+    dtype: DTypeLike | None = None,
+    signature: Signature = None,
+    casting: Casting = "same_kind",
+) -> tuple[Dtype, ...] | None:
     """Give the dtypes that NumPy computes a ufunc in, of inputs and outputs.
 
     None where the primitives decide. Raises TypeError where NumPy does, and for a dtype that no
@@ -81,7 +89,9 @@ def loop(
     return tuple(dtypes)
 
 
-def _expect_castable(ufunc: Any, given: Sequence[Any], dtypes: Sequence[Any], casting: Any) -> None:
+def _expect_castable(
+    ufunc: np.ufunc, given: Sequence[_Kind], dtypes: Sequence[Dtype], casting: Casting
+) -> None:
     for i, (kind, dtype) in enumerate(zip(given, dtypes, strict=False)):
         if isinstance(kind, type):
             # A Python number has a dtype for "equiv" only, by which it would stand alone.
@@ -98,7 +108,7 @@ def _expect_castable(ufunc: Any, given: Sequence[Any], dtypes: Sequence[Any], ca
             )
 
 
-def _expect_supported(ufunc: Any, dtypes: Sequence[Any]) -> None:
+def _expect_supported(ufunc: np.ufunc, dtypes: Sequence[Dtype]) -> None:
     for dtype in dtypes:
         if dtype not in _SUPPORTED and not _is_foreign(dtype):
             raise TypeError(
@@ -107,7 +117,9 @@ def _expect_supported(ufunc: Any, dtypes: Sequence[Any]) -> None:
             )
 
 
-def fold_dtypes(ufunc: Any, x: Any, dtype: Any, out: Any) -> tuple[Any, Any]:
+def fold_dtypes(
+    ufunc: np.ufunc, x: AnyArray, dtype: DTypeLike | None, out: AnyArray | None
+) -> tuple[Dtype, Dtype]:
     """Give the dtypes of the elements and of the result, when a binary ufunc folds an array."""
     if _is_foreign(x.dtype):
         return (x.dtype, x.dtype) if dtype is None else (np.dtype(dtype), np.dtype(dtype))
@@ -120,34 +132,38 @@ def fold_dtypes(ufunc: Any, x: Any, dtype: Any, out: Any) -> tuple[Any, Any]:
     return dtypes[1], dtypes[2]
 
 
-def as_dtype(x: Any, dtype: Any) -> Any:
+def as_dtype(x: ArrayLike, dtype: DTypeLike) -> Array:
     """Give an operand in a dtype."""
-    return x if isinstance(x, _core.Array) and x.dtype == dtype else _core.cast(x, dtype)
+    return x if isinstance(x, Array) and x.dtype == dtype else _core.cast(x, dtype)
 
 
-def finished(result: Any, dtype: Any = None) -> Any:
+def finished(result: Array, dtype: DTypeLike | None = None) -> Array:
     """Give a result in its dtype, and as a scalar where NumPy hands out one."""
     result = result if dtype is None else as_dtype(result, dtype)
     return result[()] if result.ndim == 0 and result._rank == "array" else result
 
 
 def computed(
-    ufunc: Any, compute: Callable[..., Any], inputs: Sequence[Any], dtypes: Sequence[Any] | None
-) -> Any:
+    ufunc: np.ufunc,
+    compute: Callable[..., Array | tuple[Array, ...]],
+    inputs: Sequence[ArrayLike],
+    dtypes: Sequence[Dtype] | None,
+) -> Array | tuple[Array, ...]:
     """Compute a ufunc in the dtypes of a loop."""
+    wanted: Sequence[Dtype | None]
     if dtypes is None:
-        dtypes = (None,) * (ufunc.nin + ufunc.nout)
+        wanted = (None,) * ufunc.nout
         result = compute(*inputs)
     else:
         try:
-            cast = [as_dtype(x, d) for x, d in zip(inputs, dtypes, strict=False)]
+            cast: list[ArrayLike] = [as_dtype(x, d) for x, d in zip(inputs, dtypes, strict=False)]
         except OverflowError:
             if dtypes[-1] != np.bool_:
                 raise
             # Comparisons are the ones that know what to do with an integer beyond the dtype.
-            cast = list(inputs)
+            cast = [*inputs]
+        wanted = dtypes[ufunc.nin :]
         result = compute(*cast)
-    wanted = dtypes[ufunc.nin :]
     if isinstance(result, tuple):
         return tuple(finished(r, d) for r, d in zip(result, wanted, strict=True))
     return finished(result, wanted[0])

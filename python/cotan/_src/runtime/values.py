@@ -12,15 +12,31 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
 from cotan._src.runtime.plotting_context import is_read_for_display
+from cotan._src.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Axes,
+    Axis,
+    Casting,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
+    T,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 # What a function is that NumPy dispatches.
 DISPATCHER = type(np.sum)
@@ -34,7 +50,7 @@ def in_numpy(name: str) -> Any:
     return found
 
 
-def name_of(function: Any) -> str:
+def name_of(function: object) -> str:
     """Give the name by which a function is known to who calls it."""
     module = getattr(function, "__module__", None) or "numpy"
     return f"{module}.{getattr(function, '__name__', function)}"
@@ -51,27 +67,27 @@ class OverArray(TwinInstance):
     made of.
     """
 
-    __held_array__: Any
-    _again: Callable[[Any], Any]
-    _as_number: Callable[[], Any]
+    __held_array__: Array
+    _again: Callable[[AnyArray], object]
+    _as_number: Callable[[], AnyArray | float]
 
 
-def as_number(x: Any) -> Any:
+def as_number(x: T) -> T | AnyArray | float:
     """Give the array that an object of a subclass is, to make a number of it."""
     return x._as_number() if isinstance(x, OverArray) else x
 
 
-def is_array(x: Any) -> bool:
+def is_array(x: object) -> "TypeIs[Array]":
     """Say whether something is an `Array` (`isinstance` may say that it is an ndarray)."""
-    return isinstance(x, _core.Array)
+    return isinstance(x, Array)
 
 
-def are_objects(*items: Any) -> bool:
+def are_objects(*items: object) -> bool:
     """Say whether one of them is an array of Python objects."""
     return any(isinstance(x, np.ndarray) and x.dtype == object for x in items)
 
 
-def call_on_objects(name: str, compute: Callable[..., Any], *items: Any, **options: Any) -> Any:
+def call_on_objects(name: str, compute: Function, *items: object, **options: object) -> Any:
     """Call a function of NumPy's on arrays of objects, where each element answers for itself."""
     out = options.get("out")
     if any(map(is_array, out if isinstance(out, tuple) else (out,))):
@@ -90,14 +106,14 @@ def call_on_objects(name: str, compute: Callable[..., Any], *items: Any, **optio
         ) from error
 
 
-def _objects(x: Any) -> Any:
+def _objects(x: object) -> object:
     """Give an `Array`, or a list with one, as an ndarray of its elements."""
     if isinstance(x, (list, tuple)) and _core.contains_array((x,), {}):
         x = _core.array(x)
     return of_elements(x) if is_array(x) else x
 
 
-def of_elements(x: Any) -> Any:
+def of_elements(x: Array) -> NDArray:
     """Give an `Array` as an ndarray of objects: its elements, each of them traced."""
     objects = np.empty(x.shape, object)
     for index in np.ndindex(*x.shape):
@@ -105,7 +121,11 @@ def of_elements(x: Any) -> Any:
     return objects
 
 
-def to_numpy(x: Any) -> Any:
+@overload
+def to_numpy(x: Array | NDArray) -> NDArray: ...
+@overload
+def to_numpy(x: object) -> Any: ...
+def to_numpy(x: object) -> object:
     """Give the value of an array, anything else as it is. For what has no derivative anyway."""
     if is_array(x):
         value = _core.value(x)
@@ -118,16 +138,16 @@ def to_numpy(x: Any) -> Any:
     return x
 
 
-def is_number(x: Any) -> bool:
+def is_number(x: object) -> bool:
     """Say whether this is a Python number, or an `Array` made from one."""
     return x._rank == "number" if is_array(x) else type(x) in {int, float, complex}
 
 
-def unwidened(result: Any, parts: Sequence[Any]) -> Any:
+def unwidened(result: AnyArray, parts: Sequence[object]) -> AnyArray:
     """Let Python's numbers among what was put together not widen the dtype, as NumPy does."""
     if not any(is_array(x) and is_number(x) for x in parts):
         return result
-    arrays = [np.asarray(x) if isinstance(x, (list, tuple)) else x for x in parts]
+    arrays: list[Any] = [np.asarray(x) if isinstance(x, (list, tuple)) else x for x in parts]
     if not all(is_number(x) or hasattr(x, "dtype") for x in arrays):
         return result
     weak = {"c": 0j, "f": 0.0}
@@ -136,7 +156,7 @@ def unwidened(result: Any, parts: Sequence[Any]) -> Any:
     return result.astype(np.result_type(*numbers, *kinds), copy=False)
 
 
-def peek(x: Any) -> Any:
+def peek(x: object) -> Any:
     """Give the value of an array for a decision or a message, not for further computation."""
     if is_array(x) and _core.is_traced(x) and not _core.is_preparing():
         value = _core.peek(x)
@@ -144,7 +164,7 @@ def peek(x: Any) -> Any:
     return to_numpy(x)
 
 
-def laid_out(x: Any, order: Any) -> Any:
+def laid_out(x: Array, order: str | None) -> Array:
     """Give an array as it is where its elements lie in this order, else a copy, as NumPy does.
 
     Writes to the copy leave the array as it is.
@@ -156,38 +176,38 @@ def laid_out(x: Any, order: Any) -> Any:
     return x
 
 
-def copy_if_array(taken: Any) -> Any:
+def copy_if_array(taken: T) -> T | Array:
     """Give what was taken from an array as an array of its own; a scalar is one already."""
     # An element that is constant is a scalar of NumPy's.
     return taken.copy() if is_array(taken) and taken._rank == "array" else taken
 
 
-def is_given(value: Any) -> bool:
+def is_given(value: object) -> bool:
     """Say whether an argument was given, where None means something of its own."""
     return value is not np._NoValue
 
 
-def or_default(value: Any, default: Any) -> Any:
-    """Give an argument, or its default."""
+def or_default(value: Any, default: T) -> T:
+    """Give an argument, or its default, which has what types the argument may have."""
     return default if value is np._NoValue else value
 
 
-def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+def axes_of(axis: Axes, ndim: int) -> tuple[int, ...]:
     """Give the axes that are meant: none for all of them."""
     return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
 
 
-def is_only_axis(axis: Any) -> bool:
+def is_only_axis(axis: Axes) -> bool:
     """Say whether an axis is the one that NumPy lets a zero-dimensional array have."""
-    return not isinstance(axis, tuple) and axis is not None and operator.index(axis) in {0, -1}
+    return not isinstance(axis, tuple) and axis is not None and operator.index(axis) in {0, -1}  # type: ignore[arg-type]
 
 
-def flat(x: Any) -> Any:
+def flat(x: ArrayLike) -> Array:
     """Give all elements along one axis."""
     return _core.reshape(x, -1)
 
 
-def flat_if_none(x: Any, axis: Any) -> tuple[Any, int]:
+def flat_if_none(x: ArrayLike, axis: Axis) -> tuple[Array, int]:
     """Give what a function without an axis works on: everything along one."""
     x = _core.asarray(x)
     if axis is None or (x.ndim == 0 and is_only_axis(axis)):
@@ -195,9 +215,11 @@ def flat_if_none(x: Any, axis: Any) -> tuple[Any, int]:
     return x, normalize_axis_index(operator.index(axis), x.ndim)
 
 
-def write_out(name: str, out: Any, result: Any, casting: Any = "same_kind") -> Any:
+def write_out(
+    name: str, out: AnyArray | None, result: T, casting: Casting = "same_kind"
+) -> T | AnyArray:
     """Write a result into `out` when it was given; of the same shape, and a dtype that holds it."""
-    if out is None or out is np._NoValue:
+    if out is None or not is_given(out):
         return result
     value = _core.asarray(result)
     if out.shape != value.shape:
@@ -206,7 +228,9 @@ def write_out(name: str, out: Any, result: Any, casting: Any = "same_kind") -> A
     return assign(name, out, value)
 
 
-def check_cast(name: str, source: Any, target: Any, casting: Any = "same_kind") -> None:
+def check_cast(
+    name: str, source: DTypeLike, target: DTypeLike, casting: Casting = "same_kind"
+) -> None:
     """Refuse to write numbers where they do not fit."""
     if not np.can_cast(source, target, casting):
         raise TypeError(
@@ -215,7 +239,7 @@ def check_cast(name: str, source: Any, target: Any, casting: Any = "same_kind") 
         )
 
 
-def assign(name: str, target: Any, value: Any) -> Any:
+def assign(name: str, target: AnyArray, value: ArrayLike) -> AnyArray:
     """Write a value into an array in place, and give that back."""
     if not is_array(target):
         if is_active(value) and not is_read_for_display():
@@ -247,12 +271,12 @@ def _noted(message: str) -> NotDifferentiableError:
     return NotDifferentiableError(message)
 
 
-def is_active(x: Any) -> bool:
+def is_active(x: object) -> bool:
     """Say whether something is active; integers and booleans carry none."""
     return is_array(x) and x.dtype.kind in "fc" and bool(_core.is_active(x))
 
 
-def contains_active(tree: Any) -> bool:
+def contains_active(tree: object) -> bool:
     """Say whether something in nested arguments is active."""
     if is_array(tree):
         return is_active(tree)
@@ -261,7 +285,7 @@ def contains_active(tree: Any) -> bool:
     return isinstance(tree, (list, tuple)) and any(map(contains_active, tree))
 
 
-def call_on_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_on_values(func: Callable[..., T], args: Args, kwargs: Kwargs) -> T:
     """Run a function on plain values; refuse active arguments."""
     if contains_active(args) or contains_active(kwargs):
         raise refuse(name_of(func))
@@ -277,7 +301,7 @@ def _memory() -> int:
         return sys.maxsize
 
 
-def expect_room(name: str, shape: Sequence[int], dtype: Any) -> None:
+def expect_room(name: str, shape: Sequence[int], dtype: DTypeLike) -> None:
     """Refuse a result that no memory holds, as NumPy does.
 
     What repeats its argument needs no memory here, and would be computed with for hours.
@@ -290,6 +314,11 @@ def expect_room(name: str, shape: Sequence[int], dtype: Any) -> None:
         )
 
 
-def attach_derivative(value: Any, computed: Any) -> Any:
+@overload
+def attach_derivative(value: AnyArray | complex, computed: Array) -> Array: ...
+@overload
+def attach_derivative(value: AnyArray | complex, computed: AnyArray | complex) -> AnyArray: ...
+def attach_derivative(value: AnyArray | complex, computed: AnyArray | complex) -> AnyArray:
     """Give a value, with the derivatives of what was computed in another way."""
-    return value + (computed - _core.dropgrad(computed))
+    change: AnyArray = computed - _core.dropgrad(computed)
+    return value + change

@@ -284,8 +284,7 @@ def generic_gradient_magnitude(input: ArrayLike, derivative: Function, output: A
     )
     if output is None or is_kind:
         return result
-    written: AnyArray = assign("generic_gradient_magnitude", output, result)
-    return written
+    return assign("generic_gradient_magnitude", output, result)
 
 
 # Conversion of an active width to a Python number.
@@ -573,8 +572,7 @@ def _multiplies(name: str) -> None:
         wanted = function(like, 1.0, n, axis, None if is_array(output) else output).dtype
         result = x * (factors if wanted.kind == "c" else factors.real)
         if is_array(output):
-            written: AnyArray = assign(name, output, result)
-            return written
+            return assign(name, output, result)
         return _core.asarray(result, wanted)
 
 

@@ -7,6 +7,7 @@ none.
 import importlib
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -138,11 +139,10 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> AnyArray:
     n, x = np.asarray(to_numpy(n)), _number(x)
     order = np.where(n == 0, 1, n)
     factor = (-1.0) ** (order + 1) * f.gamma(order + 1.0)
-    value: AnyArray = factor * f._zeta(order + 1.0, x)
+    value: Any = factor * f._zeta(order + 1.0, x)
     if np.any(n == 0):
         value = where(n == 0, f.psi(x), value)
-    result: AnyArray = finished(value)
-    return result
+    return finished(value)
 
 
 @override("scipy.special.multigammaln")
@@ -155,15 +155,13 @@ def multigammaln(a: ArrayLike, d: ArrayLike) -> AnyArray:
     total = d * (d - 1) / 4 * math.log(math.pi)
     for j in range(int(d)):
         total = total + f.gammaln(a - j / 2)
-    result: AnyArray = finished(total)
-    return result
+    return finished(total)
 
 
 def _counted(count: Callable[[Array, Array], Array], n: Array, k: Array) -> AnyArray:
     """Give zero where there is nothing to choose."""
     some = _core.logical_and(_core.le(k, n), _core.logical_and(_core.ge(n, 0), _core.ge(k, 0)))
-    result: AnyArray = finished(where(some, count(where(some, n, 1), where(some, k, 0)), 0.0))
-    return result
+    return finished(where(some, count(where(some, n, 1), where(some, k, 0)), 0.0))
 
 
 @override("scipy.special.comb")
@@ -179,8 +177,7 @@ def comb(
         # Nothing in one way only, even out of nothing.
         none = _core.logical_and(_core.eq(k, 0), _core.ge(n, 0))
         k, n = where(none, 1, k), where(none, 1, n)
-        result: AnyArray = finished(where(none, 1.0, f.binom(n + k - 1, k)))
-        return result
+        return finished(where(none, 1.0, f.binom(n + k - 1, k)))
     return _counted(f.binom, n, k)
 
 
@@ -204,8 +201,7 @@ def factorial(n: ArrayLike, exact: bool = False, extend: str = "zero") -> AnyArr
     below = _core.lt(n, 0)
     value = where(below, 0.0, f.gamma(where(below, 0.0, n) + 1))
     # SciPy computes in the dtype at hand, and puts all but scalars into an array of float64.
-    result: AnyArray = finished(value if scalar else _core.cast(value, np.float64))
-    return result
+    return finished(value if scalar else _core.cast(value, np.float64))
 
 
 @override("scipy.special.diric")
@@ -223,8 +219,7 @@ def diric(x: ArrayLike, n: ArrayLike) -> AnyArray:
     ratio = where(near, series, _core.sin(n * apart) / (n * _core.sin(apart)))
     sign = np.where(np.asarray(turns * (n - 1)) % 2 == 0, 1.0, -1.0)
     whole = (n > 0) & (n == np.floor(n))
-    result: AnyArray = finished(where(whole, ratio * sign, math.nan), x.dtype)
-    return result
+    return finished(where(whole, ratio * sign, math.nan), x.dtype)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -238,18 +233,15 @@ def _spherical(kind: str, even: int) -> Function:
         n, z = np.asarray(to_numpy(n), np.int64), _number(z)
         g = getattr(f, f"_spherical_{kind}_d" if derivative else f"_spherical_{kind}")
         if z.dtype.kind == "c":
-            result: AnyArray = finished(g(n, z))
-            return result
+            return finished(g(n, z))
         left = _core.lt(z, 0)
         if not even:
             right = g(n, where(left, 1, z))
-            whole: AnyArray = finished(where(left, g(n, where(left, z, -1.0) + 0j).real, right))
-            return whole
+            return finished(where(left, g(n, where(left, z, -1.0) + 0j).real, right))
         # SciPy leaves single precision here.
         sign = np.where(n % 2 == 0, even, -even) * (-1.0 if derivative else 1.0)
         value = g(n, where(left, -z, z))
-        mirrored: AnyArray = finished(where(left, value * sign, value), np.float64)
-        return mirrored
+        return finished(where(left, value * sign, value), np.float64)
 
     return function
 
@@ -310,8 +302,7 @@ def sph_harm_y(
             original, (n, m, theta, phi), {"diff_n": diff_n}
         )
         return several
-    result: AnyArray = finished(_sph_harm_y(to_numpy(n), to_numpy(m), theta, phi))
-    return result
+    return finished(_sph_harm_y(to_numpy(n), to_numpy(m), theta, phi))
 
 
 # --------------------------------------------------------------------------------------------------

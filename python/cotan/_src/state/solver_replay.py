@@ -207,7 +207,7 @@ class ReplayedCallback(CallbackProbe):
             report = copy.copy(value)
             report["x"] = with_solution_derivative(value["x"], found)
             if np.ndim(value["fun"]) == 0:
-                y = self._function(*activate((value["x"],)), **kwargs)
+                y: Any = self._function(*activate((value["x"],)), **kwargs)
                 report["fun"] = attach_derivative(value["fun"], y[0] if isinstance(y, tuple) else y)
             return report
 

@@ -18,7 +18,7 @@ from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
-from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
+from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray, Scalar
 
 #: One end of an interval, or a place in it.
 _Place: TypeAlias = AnyArray | float
@@ -148,9 +148,8 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
     compute = locate("scipy.integrate.quad")
     function = _Listed(func) if callable(func) else func
     limits = float(to_numpy(a)), float(to_numpy(b))
-    options = (to_numpy(epsabs), to_numpy(epsrel), limit, to_numpy_items(points), weight,
-    to_numpy_items(wvar),
-               wopts, maxp1, limlst)  # fmt: skip
+    options: Args = (to_numpy(epsabs), to_numpy(epsrel), limit, to_numpy_items(points), weight,
+                     to_numpy_items(wvar), wopts, maxp1, limlst)  # fmt: skip
     values = to_numpy_items(more)
     result: tuple[Any, ...]
     if not isinstance(function, CallbackProbe):

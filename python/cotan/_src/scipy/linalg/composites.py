@@ -82,8 +82,7 @@ def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> AnyArray:
 
 
 def _value(x: AnyArray) -> NDArray:
-    value: NDArray = to_numpy(dec.constant(x))
-    return value
+    return to_numpy(dec.constant(x))
 
 
 @override("scipy.linalg.solve_toeplitz")

@@ -48,8 +48,7 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
 
 
 def _known(x: AnyArray) -> NDArray:
-    value: NDArray = to_numpy(dec.constant(x))
-    return value
+    return to_numpy(dec.constant(x))
 
 
 def _stabilizing(name: str, a: AnyArray, b: AnyArray, q: AnyArray, r: AnyArray) -> NDArray:

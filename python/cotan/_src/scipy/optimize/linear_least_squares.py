@@ -29,8 +29,7 @@ def _of_free(a: AnyArray, b: AnyArray, x: AnyArray, free: NDArray) -> Array:
     columns = np.flatnonzero(free)
     moved = np.linalg.lstsq(a[:, columns], b - a @ fixed, rcond=None)[0]
     solution = _core.index_update(_core.asarray(fixed), columns, moved)
-    result: Array = attach_derivative(x, solution)
-    return result
+    return attach_derivative(x, solution)
 
 
 def _dense(a: Any) -> AnyArray:

@@ -83,6 +83,7 @@ MatrixLike: TypeAlias = Sparse | Operator | ArrayLike
 
 
 def has_active_entries(matrix: object) -> bool:
+    """Say whether elements of a sparse matrix are traced."""
     return is_array(getattr(matrix, "data", None)) or holds_written(matrix)
 
 
@@ -95,6 +96,7 @@ def holds_written(matrix: Any) -> bool:
 
 
 def method_of(base: str, name: str) -> Function:
+    """Give SciPy's own method of a class: `method_of(base, "toarray")`."""
     method: Function = original_of(vars(locate(base))[name])
     return method
 
@@ -165,6 +167,7 @@ def _dense(matrix: Sparse, other: AnyArray, sign: str) -> AnyArray:
 
 
 def toarray(matrix: Sparse) -> AnyArray:
+    """Give a sparse matrix as a dense one, an `Array` where its elements are traced."""
     if not has_active_entries(matrix):
         return matrix.toarray()
     row, column, values = entries(matrix)
@@ -425,8 +428,7 @@ def as_constant(matrix: Any, found: list[bool]) -> Any:
 
     def value(y: AnyArray) -> NDArray:
         found.append(is_active(y))
-        product: NDArray = to_numpy(y)
-        return product
+        return to_numpy(y)
 
     return locate(f"{_HERE}.linalg.LinearOperator")(
         matrix.shape, lambda x: value(matrix.matvec(x)), lambda x: value(matrix.rmatvec(x)),

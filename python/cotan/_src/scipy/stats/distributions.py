@@ -172,8 +172,7 @@ def _known(condition: AnyArray) -> AnyArray:
             if is_so:
                 same: NDArray = np.full(condition.shape, value)[()]
                 return same
-    values: NDArray = to_numpy(condition)
-    return values
+    return to_numpy(condition)
 
 
 def _compared(x: AnyArray) -> AnyArray:
