@@ -36,6 +36,7 @@ def common_dtype(name: str, *arrays: ArrayLike) -> tuple[list[Array], Dtype]:
 
 
 def narrowed(x: Array, dtype: Dtype) -> Array:
+    """Give an array in the dtype that it was asked for in, after it was computed in a wider one."""
     return x if x.dtype == dtype else _core.cast(x, dtype)
 
 
@@ -53,6 +54,7 @@ def integers_per_axis(
 
 
 def window_spans(kernel: Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """Give how many elements windows of these lengths reach over, with gaps between theirs."""
     return [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
 
 
@@ -114,6 +116,7 @@ def window_counts(
 
 
 def apply_windows(name: str, *args: Array, **windows: Sequence[int]) -> Array:
+    """Apply a primitive over windows, `windows` being lists of one integer for each axis."""
     axes = len(windows["size"])
     for what, default in (("stride", 1), ("dilation", 1), ("expansion", 1)):
         windows.setdefault(what, [default] * axes)
@@ -133,6 +136,7 @@ def group_count(name: str, groups: int, x: Array, w: Array, channels: tuple[int,
 
 
 def expect_same_axes(name: str, x: Array, w: Array) -> None:
+    """Raise `ValueError` for images and kernels that differ in the number of axes."""
     if x.ndim != w.ndim:
         raise ValueError(
             f"{name}: images of shape {x.shape} and kernels of shape {w.shape} have to have the "
