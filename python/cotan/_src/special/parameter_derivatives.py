@@ -219,23 +219,27 @@ def _fisher_rates(m: Array, n: Array, x: Array) -> tuple[AnyArray, AnyArray, Any
 
 @in_double
 def fisher_m(m: Array, n: Array, x: Array) -> AnyArray:
+    """Give the derivative of `fdtr(m, n, x)` with respect to `m`."""
     by_m, _, scale = _fisher_rates(m, n, x)
     return scale * by_m
 
 
 @in_double
 def fisher_n(m: Array, n: Array, x: Array) -> AnyArray:
+    """Give the derivative of `fdtr(m, n, x)` with respect to `n`."""
     _, by_n, scale = _fisher_rates(m, n, x)
     return scale * by_n
 
 
 @in_double
 def fisher_x_m(m: Array, n: Array, x: Array) -> AnyArray:
+    """Give the derivative of a quantile `x` with respect to `m`, `fdtr(m, n, x)` held constant."""
     return -x * _fisher_rates(m, n, x)[0]
 
 
 @in_double
 def fisher_x_n(m: Array, n: Array, x: Array) -> AnyArray:
+    """Give the derivative of a quantile `x` with respect to `n`, `fdtr(m, n, x)` held constant."""
     return -x * _fisher_rates(m, n, x)[1]
 
 
@@ -253,6 +257,7 @@ def _is_still(df: Array, t: Array) -> AnyArray:
 
 @in_double
 def student_df(df: Array, t: Array) -> AnyArray:
+    """Give the derivative of `stdtr(df, t)` with respect to `df`."""
     still = _is_still(df, t)
     rate, scale = _student_rates(where(still, 1.0, df), where(still, 1.0, t))
     return where(still, 0.0, np.sign(t) * scale * rate)
