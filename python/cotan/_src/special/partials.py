@@ -336,6 +336,7 @@ def _negative_binomial(k: AnyArray, n: AnyArray, p: Array) -> AnyArray:
 
 @by.in_double
 def fisher_density(m: Array, n: Array, x: Array) -> AnyArray:
+    """Give the density of the F distribution, the derivative of `fdtr` with respect to `x`."""
     end = np.isinf(x)
     x = where(end, 1.0, x)
     whole = m * x + n
@@ -344,6 +345,7 @@ def fisher_density(m: Array, n: Array, x: Array) -> AnyArray:
 
 @by.in_double
 def student_density(df: Array, t: Array) -> AnyArray:
+    """Give the density of Student's t distribution, the derivative of `stdtr` by `t`."""
     # With infinitely many degrees of freedom it is normal.
     end = np.isinf(df)
     df = where(end, 1.0, df)
