@@ -45,6 +45,7 @@ def _valued(known: Any, computed: Any) -> Any:
 
 
 def complex_vector(x: ArrayLike) -> Array:
+    """Give numbers of any shape as a vector of complex128."""
     vector: Array = _core.asarray(asarray(x), np.complex128).reshape(-1)
     return vector
 
