@@ -49,6 +49,11 @@ def is_finite(x: AnyArray) -> bool:
 
 
 def matrix(name: str, a: ArrayLike, check_finite: bool = True, square: bool = True) -> Array:
+    """Give an argument as an `Array` of matrices `(..., m, n)`, of float or complex dtype.
+
+    Raises `ValueError` for fewer than two axes, for a matrix that is not square where one is asked
+    for, and with `check_finite` for infinity and NaN.
+    """
     a = checked(a, check_finite)
     if a.ndim < 2:
         raise ValueError(f"{name}: The input array must be at least two-dimensional.")
@@ -72,6 +77,7 @@ def system(
 
 
 def result(x: AnyArray, vector: bool) -> AnyArray:
+    """Give a solution `(..., n, 1)` as the vectors `(..., n)` that the right-hand sides were."""
     return x[..., 0] if vector else x
 
 
