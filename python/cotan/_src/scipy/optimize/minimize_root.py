@@ -95,10 +95,12 @@ Constraints: TypeAlias = (
 
 
 def more_of(args: object) -> Args:
+    """Give what `args=` says as a tuple, as SciPy takes it."""
     return args if isinstance(args, tuple) else (args,)
 
 
 def probed_all(options: Mapping[str, object]) -> dict[str, Any]:
+    """Wrap the functions among options, in constraints too, and give the rest as values."""
     return {k: _probed_items(v) for k, v in options.items()}
 
 
@@ -127,6 +129,7 @@ def _is_constraint(value: object) -> bool:
 
 
 def with_args(function: Function, args: object) -> Function:
+    """Give a function of a vector alone, the further arguments being `args`."""
     more = more_of(args)
     return lambda x: function(x, *more)
 
@@ -279,6 +282,7 @@ def root(fun: Function, x0: ArrayLike, args: object = (), method: str = "hybr",
 def root_of(
     name: str, fun: Function, args: object, x: AnyArray, watch: ReplayedCallback
 ) -> AnyArray:
+    """Give a root that a solver found its derivative, and the callback's state that of the root."""
     y: AnyArray = solution(f"{_HERE}.{name}", with_args(fun, args), x)
     watch.write_back(y, more_of(args))
     return y
@@ -414,6 +418,7 @@ def estimated(what: str, value: Any, on: AnyArray) -> Any:
 
 
 def expect_constant_bounds(name: str, bounds: object) -> None:
+    """Raise `NotDifferentiableError` for bounds that are active."""
     items = vars(bounds).values() if hasattr(bounds, "lb") else (bounds,)
     if contains_active(tuple(items)):
         raise NotDifferentiableError(
