@@ -9,13 +9,14 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
+from cotan._src.array.docstrings import DOCSTRINGS
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.ndarray_subclasses import to_twin
 from cotan._src.runtime.values import OverArray, is_array, laid_out, peek
 from cotan._src.typing import Args, Function
 
 
-def _reduction(name: str, doc: str) -> Function:
+def _reduction(name: str) -> Function:
     reduce, function = getattr(_core, name), getattr(np, name)
 
     def method(
@@ -31,11 +32,11 @@ def _reduction(name: str, doc: str) -> Function:
         return function(self, axis=axis, dtype=dtype, out=out, keepdims=keepdims, **options)
 
     method.__name__ = name
-    method.__doc__ = doc
+    method.__doc__ = DOCSTRINGS[name]
     return method
 
 
-def _extremum(name: str, doc: str) -> Function:
+def _extremum(name: str) -> Function:
     reduce, function = getattr(_core, name), getattr(np, name)
 
     def method(
@@ -46,12 +47,20 @@ def _extremum(name: str, doc: str) -> Function:
         return function(self, axis=axis, out=out, keepdims=keepdims, **options)
 
     method.__name__ = name
-    method.__doc__ = doc
+    method.__doc__ = DOCSTRINGS[name]
     return method
 
 
 def cumsum(self: Array, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Give the sums of all elements up to each one."""
+    """Give the sums of all elements up to each one.
+
+    Of the shape of the array, flattened where `axis` is None; of its dtype or `dtype`, bools and
+    integers as int64 or uint64. `out` is written to and given back.
+
+    >>> import cotan as ct
+    >>> ct.array([1.0, 2.0, 3.0]).cumsum()
+    Array([1., 3., 6.])
+    """
     if dtype is None and out is None:
         return _core.cumsum(self, axis)
     return np.cumsum(self, axis, dtype, out)
@@ -62,7 +71,16 @@ def _sequence(arguments: Args) -> Any:
 
 
 def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-    """Give the same elements in another shape: a view where NumPy gives one."""
+    """Give the same elements in another shape: a view where NumPy gives one.
+
+    The lengths are one argument or several; one may be -1. Raises `ValueError` for a shape of
+    another size, for an unknown order, and with `copy=False` where there is no view.
+
+    >>> import cotan as ct
+    >>> ct.array([1.0, 2.0, 3.0, 4.0]).reshape(2, -1)
+    Array([[1., 2.],
+           [3., 4.]])
+    """
     if order not in {"C", "F", "A", "c", "f", "a"}:
         raise ValueError(f"reshape: order must be 'C', 'F' or 'A', not {order!r}")
     order = _order("reshape", self, order)
@@ -95,12 +113,26 @@ def _order(name: str, x: Array, order: object) -> str:
 
 
 def transpose(self: Array, *axes: Any) -> Any:
-    """Give a view with the axes in another order, reversed by default."""
+    """Give a view with the axes in another order, reversed by default.
+
+    Raises `ValueError` for what is no order of the axes.
+
+    >>> import cotan as ct
+    >>> ct.array([[1.0, 2.0]]).transpose().shape
+    (2, 1)
+    """
     return _core.transpose(self, _sequence(axes) if axes else None)
 
 
 def swapaxes(self: Array, axis1: int, axis2: int) -> Any:
-    """Give a view with two axes exchanged."""
+    """Give a view with two axes exchanged.
+
+    Raises `AxisError` for an axis that is not there.
+
+    >>> import cotan as ct
+    >>> ct.array([[[1.0, 2.0]]]).swapaxes(0, 2).shape
+    (2, 1, 1)
+    """
     order = list(range(self.ndim))
     axis1, axis2 = (np.lib.array_utils.normalize_axis_index(a, self.ndim) for a in (axis1, axis2))
     order[axis1], order[axis2] = order[axis2], order[axis1]
@@ -108,7 +140,15 @@ def swapaxes(self: Array, axis1: int, axis2: int) -> Any:
 
 
 def ravel(self: Array, order: str = "C") -> Any:
-    """Give all elements along one axis: a view of an array without gaps, a copy of others."""
+    """Give all elements along one axis: a view of an array without gaps, a copy of others.
+
+    Raises `ValueError` for an unknown order, `TypeError` for the order in memory ("A", "K") of an
+    array with gaps.
+
+    >>> import cotan as ct
+    >>> ct.array([[1.0, 2.0], [3.0, 4.0]]).ravel("F")
+    Array([1., 3., 2., 4.])
+    """
     order = _order("ravel", self, order)
     # A reshape could be a view of some arrays with gaps, too; this never is.
     direct = self._contiguous if order == "C" else _core.transpose(self)._contiguous
@@ -117,12 +157,27 @@ def ravel(self: Array, order: str = "C") -> Any:
 
 
 def flatten(self: Array, order: str = "C") -> Any:
-    """Give all elements along one axis, as a new array."""
+    """Give all elements along one axis, as a new array.
+
+    Raises `ValueError` for an unknown order, `TypeError` for the order in memory ("A", "K") of an
+    array with gaps.
+
+    >>> import cotan as ct
+    >>> ct.array([[1.0, 2.0], [3.0, 4.0]]).flatten()
+    Array([1., 2., 3., 4.])
+    """
     return reshape(self, -1, order=_order("flatten", self, order)).copy()
 
 
 def squeeze(self: Array, axis: Any = None) -> Any:
-    """Give a view without axes of length 1; the array itself when there are none."""
+    """Give a view without axes of length 1; the array itself when there are none.
+
+    Raises `ValueError` for an axis of another length.
+
+    >>> import cotan as ct
+    >>> ct.array([[[1.0, 2.0]]]).squeeze(0).shape
+    (1, 2)
+    """
     if axis is None:
         drop = {i for i, n in enumerate(self.shape) if n == 1}
     else:
@@ -147,7 +202,15 @@ def astype(
     subok: bool = True,
     copy: bool = True,
 ) -> Any:
-    """Give the same numbers in another dtype."""
+    """Give the same numbers in another dtype.
+
+    Integers and bools carry no gradient. For a dtype that an `Array` does not have (text, objects)
+    the result is an ndarray. Raises `TypeError` for a cast that `casting` does not allow.
+
+    >>> import cotan as ct
+    >>> ct.array([1.7, -1.7]).astype("int64")
+    Array([ 1, -1])
+    """
     del subok
     target = np.dtype(dtype)
     if not np.can_cast(self.dtype, target, casting):  # type: ignore[arg-type]
@@ -166,14 +229,26 @@ def astype(
 
 
 def conjugate(self: Array, out: Any = None) -> Any:
-    """Give the complex conjugate."""
+    """Give the complex conjugate; of real numbers the array itself.
+
+    >>> import cotan as ct
+    >>> ct.array([1.0 + 2.0j]).conjugate()
+    Array([1.-2.j])
+    """
     if out is not None:
         return np.conjugate(self, out)
     return _core.apply("conj", self) if self.dtype.kind == "c" else self
 
 
 def dot(self: Array, b: Any, out: Any = None) -> Any:
-    """Give the product of this array with another, as `numpy.dot`."""
+    """Give the product of this array with another, as `numpy.dot`.
+
+    Raises `ValueError` for shapes that do not fit.
+
+    >>> import cotan as ct
+    >>> ct.array([1.0, 2.0]).dot([3.0, 4.0])
+    Array(11.)
+    """
     return np.dot(self, b, out)
 
 
@@ -250,19 +325,10 @@ def _in_place(name: str, operator: Callable[[Array, Any], Any]) -> Callable[[Arr
 
 def attach(cls: type) -> None:
     """Give the class its methods."""
-    for name, doc in [
-        ("sum", "Give the sum over axes."),
-        ("prod", "Give the product over axes."),
-        ("mean", "Give the mean over axes."),
-    ]:
-        setattr(cls, name, _reduction(name, doc))
-    for name, doc in [
-        ("max", "Give the largest element over axes."),
-        ("min", "Give the smallest element over axes."),
-        ("argmax", "Give the index of the first largest element."),
-        ("argmin", "Give the index of the first smallest element."),
-    ]:
-        setattr(cls, name, _extremum(name, doc))
+    for name in ("sum", "prod", "mean"):
+        setattr(cls, name, _reduction(name))
+    for name in ("max", "min", "argmax", "argmin"):
+        setattr(cls, name, _extremum(name))
     for method in (cumsum, reshape, transpose, swapaxes, ravel, flatten, squeeze, astype, dot):
         setattr(cls, method.__name__, method)
     setattr(cls, "conj", conjugate)  # noqa: B010

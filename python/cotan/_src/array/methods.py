@@ -9,6 +9,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.array import array_api
+from cotan._src.array.docstrings import DOCSTRINGS
 from cotan._src.numpy import functions as _functions  # noqa: F401 - enters the rules
 from cotan._src.numpy.user_subclasses import view_as
 from cotan._src.rebind.numpy_substitutes import Flat
@@ -41,7 +42,7 @@ def _delegate(name: str) -> Function:
         return FUNCTIONS[function](self, *args, **kwargs)
 
     method.__name__ = name
-    method.__doc__ = f"Do what `numpy.{name}` does, with this array first."
+    method.__doc__ = DOCSTRINGS[name]
     return method
 
 
@@ -96,38 +97,91 @@ def _memory(name: str) -> Function:
         return getattr(_core.value(self), name)(*args, **kwargs)
 
     method.__name__ = name
-    method.__doc__ = f"Do what `ndarray.{name}` does, for an array that is not active."
+    method.__doc__ = DOCSTRINGS[name]
     return method
 
 
 def choose(self: Array, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """Give elements of several arrays, which are one argument or several."""
+    """Give elements of several arrays, which are one argument or several.
+
+    The array holds which of them each element is taken from. Raises `ValueError` for a number that
+    is none of theirs, unless `mode` is "wrap" or "clip", and `TypeError` for an array that does not
+    hold integers.
+
+    >>> import cotan as ct
+    >>> ct.array([0, 1]).choose([10.0, 20.0], [30.0, 40.0])
+    Array([10., 40.])
+    """
     given = choices[0] if len(choices) == 1 else choices
     return FUNCTIONS[np.choose](self, given, out, mode)
 
 
 def clip(self: Array, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
-    """Give the array with what lies outside of two bounds replaced by them."""
+    """Give the array with what lies outside of two bounds replaced by them.
+
+    Of the shape that array and bounds broadcast to, and of their common dtype. Derivatives go to
+    the element or to the bound that is taken. `out` is written to and given back.
+
+    >>> import cotan as ct
+    >>> ct.array([-1.0, 0.5, 2.0]).clip(0.0, 1.0)
+    Array([0. , 0.5, 1. ])
+    """
     return FUNCTIONS[np.clip](self, min, max, out, **kwargs)
 
 
 def compress(self: Array, condition: Any, axis: Any = None, out: Any = None) -> Any:
-    """Give the slices along an axis where a condition holds."""
+    """Give the slices along an axis where a condition holds.
+
+    Without an axis those are elements of the flattened array.
+
+    Raises `ValueError` for a condition of more than one axis, `IndexError` for a longer one.
+
+    >>> import cotan as ct
+    >>> ct.array([1.0, 2.0, 3.0]).compress([True, False, True])
+    Array([1., 3.])
+    """
     return FUNCTIONS[np.compress](condition, self, axis, out)
 
 
 def fill(self: Array, value: Any) -> None:
-    """Write one value everywhere."""
+    """Write one value everywhere.
+
+    Raises `ValueError` for what does not fit into an element.
+
+    >>> import cotan as ct
+    >>> x = ct.array([1.0, 2.0])
+    >>> x.fill(0.5)
+    >>> x
+    Array([0.5, 0.5])
+    """
     self[...] = value
 
 
 def partition(self: Array, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
-    """Partition in place along an axis."""
+    """Partition in place along an axis: what is smaller than element `kth` before it.
+
+    Raises `ValueError` for a `kth` out of range.
+
+    >>> import cotan as ct
+    >>> x = ct.array([3.0, 1.0, 2.0])
+    >>> x.partition(0)
+    >>> x[0]
+    Array(1.)
+    """
     self._assign(FUNCTIONS[np.partition](self, kth, axis, kind, order))
 
 
 def resize(self: Array, *new_shape: Any, refcheck: bool = True) -> None:
-    """Give the array another shape in place, of as many elements; others are refused."""
+    """Give the array another shape in place, of as many elements; others are refused.
+
+    Raises `TypeError` for another number of elements, `ValueError` for negative lengths.
+
+    >>> import cotan as ct
+    >>> x = ct.array([1.0, 2.0, 3.0, 4.0])
+    >>> x.resize(2, 2)
+    >>> x.shape
+    (2, 2)
+    """
     del refcheck
     if not new_shape or new_shape == (None,):
         return
@@ -144,7 +198,13 @@ def resize(self: Array, *new_shape: Any, refcheck: bool = True) -> None:
 
 
 def setflags(self: Array, write: Any = None, align: Any = None, uic: Any = None) -> None:
-    """Leave the array as it is: what does not write to it need not be kept from it."""
+    """Leave the array as it is: what does not write to it need not be kept from it.
+
+    Raises `ValueError` for flags that it cannot have.
+
+    >>> import cotan as ct
+    >>> ct.array([1.0]).setflags(write=False)
+    """
     del align
     if uic:
         raise ValueError("cannot set WRITEBACKIFCOPY flag to True")
@@ -155,12 +215,28 @@ def setflags(self: Array, write: Any = None, align: Any = None, uic: Any = None)
 def sort(
     self: Array, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> None:
-    """Sort in place along an axis."""
+    """Sort in place along an axis: NaN last, elements that are equal in their order.
+
+    Derivatives go to where an element was. Raises `AxisError` for an axis that is not there.
+
+    >>> import cotan as ct
+    >>> x = ct.array([3.0, 1.0, 2.0])
+    >>> x.sort()
+    >>> x
+    Array([1., 2., 3.])
+    """
     self._assign(FUNCTIONS[np.sort](self, axis, kind, order, stable=stable))
 
 
 def to_device(self: Array, device: str, /, *, stream: Any = None) -> Any:
-    """Give the array itself: all arrays are on the CPU."""
+    """Give the array itself: all arrays are on the CPU.
+
+    Raises `ValueError` for another device than `"cpu"`, and for a stream.
+
+    >>> import cotan as ct
+    >>> ct.array([1.0]).to_device("cpu")
+    Array([1.])
+    """
     if device != "cpu":
         raise ValueError(f"to_device: arrays are on the device 'cpu', not {device!r}")
     if stream is not None:
@@ -169,7 +245,20 @@ def to_device(self: Array, device: str, /, *, stream: Any = None) -> Any:
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
-    """Give a view of the whole array; as another dtype or class there is none."""
+    """Give a view of the whole array; as another dtype or class there is none.
+
+    What is not active can be read as another dtype: an ndarray that cannot be written to. Of an
+    active array that goes for complex numbers and their parts alone. Raises `TypeError` for other
+    dtypes and for classes of arrays that cotan does not know, `ValueError` where sizes do not fit.
+
+    >>> import cotan as ct
+    >>> x = ct.array([1.0, 2.0])
+    >>> x.view()[0] = 5.0
+    >>> x
+    Array([5., 2.])
+    >>> ct.array([1.0 + 2.0j]).view(float)
+    array([1., 2.])
+    """
     for wanted in (dtype, type):
         if isinstance(wanted, builtins.type) and issubclass(wanted, (np.ndarray, OverArray)):
             if wanted is not np.ndarray and self._rank == "array":
@@ -297,11 +386,11 @@ _UNWRITABLE = {
 }
 
 
-_PROPERTIES: dict[str, tuple[Callable[[Array], object], str]] = {
-    "device": (lambda _: "cpu", "Where the values are."),
-    "flags": (Flags, "What NumPy says of an array's memory."),
-    "mT": (FUNCTIONS[np.matrix_transpose], "The last two axes exchanged."),
-    "strides": (_strides, "Bytes between neighbours along each axis, as NumPy would have them."),
+_PROPERTIES: dict[str, Callable[[Array], object]] = {
+    "device": lambda _: "cpu",
+    "flags": Flags,
+    "mT": FUNCTIONS[np.matrix_transpose],
+    "strides": _strides,
 }
 
 
@@ -319,7 +408,7 @@ def _of_scalars(name: str, drops: bool) -> property:
             )
         return getattr(value, name)
 
-    return property(get, doc=f"What `{name}` is of a scalar; an array has none.")
+    return property(get, doc=f"What `{name}` is of a scalar; for an array, `AttributeError`.")
 
 
 # Most are piecewise constant, or texts. A ratio would give the number itself to other code.
@@ -342,10 +431,10 @@ def attach(cls: Any) -> None:
     own = choose, clip, compress, fill, partition, resize, setflags, sort, to_device, view
     for method in own:
         setattr(cls, method.__name__, method)
-    for name, (get, doc) in _PROPERTIES.items():
-        setattr(cls, name, property(get, doc=doc))
+    for name, get in _PROPERTIES.items():
+        setattr(cls, name, property(get, doc=DOCSTRINGS[name]))
     cls.__array_namespace__ = array_api.namespace
-    cls.flat = property(Flat, _set_flat, doc="All elements along one axis, to read and to write.")
+    cls.flat = property(Flat, _set_flat, doc=DOCSTRINGS["flat"])
     for name in ("ctypes", "data"):
         setattr(cls, name, property(_no_memory, doc="Refuse: an Array has no memory of its own."))
     for name, instead in _UNWRITABLE.items():
