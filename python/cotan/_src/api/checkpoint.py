@@ -107,14 +107,15 @@ def _policy(
         return policy
     if isinstance(policy, str):
         raise ValueError(
-            f"checkpoint: there is no policy {policy!r}; there are 'nothing', 'products', a list "
-            f"of names given with ct.name (policy=[{policy!r}]), and budget='200MB'"
+            f"checkpoint: there is no policy {policy!r}; policies are 'nothing', 'products' and a "
+            f"list of names given with ct.name (policy=[{policy!r}]); budget='200MB' is an "
+            "alternative"
         )
     names = list(policy) if isinstance(policy, (list, tuple, set, frozenset)) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise TypeError(
-            "checkpoint: a policy is 'nothing', 'products', or a list of names given with ct.name, "
-            f"not {policy!r}; in place of one there is budget='200MB'"
+            "checkpoint: policy must be 'nothing', 'products', or a list of names given with "
+            f"ct.name, not {policy!r}; budget='200MB' is an alternative"
         )
     return names
 
@@ -124,11 +125,14 @@ def _bytes(budget: object) -> int:
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]i?)?b?\s*", budget.lower())
         if match is None:
             raise ValueError(
-                f"checkpoint: the budget {budget!r} is no size; write '200MB', '1.5GiB' or a number"
+                f"checkpoint: budget={budget!r} is not a size; use '200MB', '1.5GiB' or a number "
+                "of bytes"
             )
         return min(int(float(match[1]) * _UNITS[match[2] or ""]), sys.maxsize)
     if isinstance(budget, bool) or not isinstance(budget, (int, np.integer)) or budget < 0:
-        raise ValueError(f"checkpoint: the budget must be a number of bytes, not {budget!r}")
+        raise ValueError(
+            f"checkpoint: budget must be a non-negative number of bytes, not {budget!r}"
+        )
     return min(int(budget), sys.maxsize)
 
 
@@ -153,6 +157,6 @@ def name(value: R, name: str) -> R:
     array([0.42, 0.42, 0.42])
     """
     if not isinstance(name, str):
-        raise TypeError(f"name: a name is a text, not {type(name)}")
+        raise TypeError(f"name: the name must be a string, not {type(name)}")
     _core.name_value(value, name)
     return value

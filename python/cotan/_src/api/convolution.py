@@ -173,10 +173,10 @@ def conv_transpose(
     dilation = integers_per_axis(name, "dilation", dilation, axes, 1)
     extra = integers_per_axis(name, "output_padding", output_padding, axes, 0)
     if any(e >= s for e, s in zip(extra, strides, strict=True)):
-        raise ValueError(f"{name}: output_padding={output_padding!r} has to be below the stride")
+        raise ValueError(f"{name}: output_padding={output_padding!r} must be less than the stride")
     spans = window_spans(kernel, dilation)
     if isinstance(padding, str):
-        raise ValueError(f"{name}: padding={padding!r} has to be numbers or pairs")
+        raise ValueError(f"{name}: padding={padding!r} must be numbers or pairs")
     pads = paddings(name, padding, lengths, spans, strides)
     places = [
         (m - 1) * stride - before - behind + span + more
@@ -185,7 +185,9 @@ def conv_transpose(
         )
     ]
     if any(p < 0 for p in places):
-        raise ValueError(f"{name}: padding={padding!r} leaves nothing of shape {tuple(places)}")
+        raise ValueError(
+            f"{name}: padding={padding!r} would give a result of negative size {tuple(places)}"
+        )
     last = tuple(range(3, 3 + axes))
     turned = w.reshape(groups, results // groups, own, *kernel).transpose(0, 2, 1, *last)
     y = apply_windows(
@@ -293,7 +295,7 @@ def max_pool(
     ):
         raise ValueError(
             f"max_pool: with size={size!r}, padding={padding!r} and dilation={dilation!r} some "
-            f"windows of images of shape {x.shape} have nothing but padding"
+            f"windows of images of shape {x.shape} contain padding only"
         )
     return narrowed(apply_windows("window_max", x, **windows), dtype)
 

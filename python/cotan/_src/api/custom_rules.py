@@ -114,7 +114,7 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
 
     def __init__(self, function: Function) -> None:
         if not callable(function):
-            raise TypeError(f"custom_jvp: takes a function, not {type(function)}")
+            raise TypeError(f"custom_jvp: the argument must be a function, not {type(function)}")
         functools.update_wrapper(self, function)
         self._function = function
         self._rule: Function | None = None
@@ -131,8 +131,8 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
         found = by_name(self, self._function)
         if found is None:
             raise pickle.PicklingError(
-                f"{self._name}: what custom_jvp made of a function is pickled by its name in a "
-                "module, and it is not there; use it as a decorator, or give it that name"
+                f"{self._name}: a custom_jvp function is pickled by its qualified name, which does "
+                "not lead to it; use custom_jvp as a decorator, or bind its result to that name"
             )
         return found
 
@@ -149,7 +149,8 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
         rule = self._rule
         if rule is None:
             message = (
-                f"custom_jvp {self._name}: it has no rule; give it one with @{self._name}.defjvp"
+                f"custom_jvp {self._name}: no rule has been defined; define one with "
+                f"@{self._name}.defjvp"
             )
             raise TypeError(message)
         if getattr(self._running, "rule", False):
@@ -329,7 +330,7 @@ def clip_gradient(
     if low is None and high is None:
         low, high = -1.0, 1.0
     if low is not None and high is not None and low > high:
-        raise ValueError(f"clip_gradient: low is {low}, above high, which is {high}")
+        raise ValueError(f"clip_gradient: low={low} is above high={high}")
     return _clip(x, low=low, high=high)
 
 

@@ -114,7 +114,7 @@ def prepare(
         raise TypeError(f"prepare: the first argument must be callable, not {type(f)}")
     if transform == "hvp":
         if wrt is not None:
-            raise TypeError("prepare: wrt does not go with transform='hvp'")
+            raise TypeError("prepare: wrt cannot be combined with transform='hvp'")
         f, transform = functools.partial(hvp, f), "value"
     constants = [isinstance(x, _core.Const) for x in example]
     prepared: _core.Prepared[..., Any] = _core.Prepared(f, transform, wrt, constants, out)
@@ -194,7 +194,10 @@ def pairs(template: object, out: Any, path: str = "out") -> list[tuple[int, obje
     if isinstance(template, Result):
         return [(template.index, out, path)]
     if template is None or isinstance(template, _SINGLE):
-        raise ValueError(f"prepared: {path} has no array to hold ({template!r}); put None there")
+        raise ValueError(
+            f"prepared: {path} corresponds to no array of the result, but to {template!r}; put "
+            "None there"
+        )
     if isinstance(template, dict):
         if not isinstance(out, dict) or out.keys() != template.keys():
             raise ValueError(f"prepared: {path} must be a dictionary with keys {list(template)}")
@@ -224,7 +227,7 @@ def copied(result: object, out: Any) -> object:
     value = np.asarray(result)
     if not isinstance(out, np.ndarray) or (out.shape, out.dtype) != (value.shape, value.dtype):
         raise ValueError(
-            f"prepared: a buffer of out must be an ndarray of shape {value.shape} and dtype "
+            f"prepared: a buffer in out must be an ndarray of shape {value.shape} and dtype "
             f"{value.dtype}, like the result"
         )
     np.copyto(out, value)

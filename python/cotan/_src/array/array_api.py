@@ -112,9 +112,14 @@ def asarray(
     _expect_cpu("asarray", device)
     if copy is False:
         if not isinstance(obj, Array):
-            raise ValueError("asarray: what is not an Array has to be copied; leave out copy=False")
+            raise ValueError(
+                "asarray: only an Array can be converted without a copy; leave out copy=False"
+            )
         if dtype is not None and np.dtype(dtype) != obj.dtype:
-            raise ValueError(f"asarray: a cast from {obj.dtype} to {np.dtype(dtype)} is a copy")
+            raise ValueError(
+                f"asarray: a cast from {obj.dtype} to {np.dtype(dtype)} needs a copy; leave out "
+                "copy=False"
+            )
     return _core.asarray(_own.array(obj, dtype, copy=copy or None))
 
 
@@ -233,7 +238,9 @@ def _frequencies(name: str) -> Function:
     ) -> Array:
         _expect_cpu(name, device)
         if dtype is not None and np.dtype(dtype).kind != "f":
-            raise TypeError(f"{name}: frequencies are floats, not of dtype {np.dtype(dtype)}")
+            raise TypeError(
+                f"{name}: frequencies must be of a real floating dtype, not  {np.dtype(dtype)}"
+            )
         return _core.array(function(n, d), dtype)
 
     frequencies.__name__ = frequencies.__qualname__ = name

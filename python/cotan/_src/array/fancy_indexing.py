@@ -54,8 +54,8 @@ def _as_index(item: ArrayLike) -> AnyArray:
             return item
         if item.ndim and refuses_masks.get() and _core.is_traced(item):
             raise ValueError(
-                "to_onnx: a mask as an index selects as many elements as hold now; write "
-                "np.where(mask, x, y), which has the same shape for every mask"
+                "to_onnx: the result of indexing with a mask has a shape that depends on values; "
+                "write np.where(mask, x, y), which has the same shape for every mask"
             )
         item = _core.value(item)
     expect_unmasked(item)
@@ -251,9 +251,9 @@ def setitem(x: Array, key: _Key, value: ArrayLike) -> None:
         where = _core.asarray(positions)[key]
         if np.ndim(value) and np.unique(_core.value(where)).size < where.size:
             raise ValueError(
-                f"assignment: the index selects elements of windows that overlap, and some of them "
-                f"twice; write one window after the other, or into the array of {memory.size} "
-                "elements that they are windows of"
+                "assignment: the index selects some elements more than once, since the windows "
+                f"overlap; write to one window after the other, or to the array of {memory.size} "
+                "elements below them"
             )
         memory[where] = value
         return

@@ -106,8 +106,8 @@ def _order(name: str, x: Array, order: object) -> str:
         return given
     if not x._contiguous:
         raise TypeError(
-            f"{name}: order={order!r} asks for the order in memory, which an Array has not got; "
-            "choose order='C' or 'F'"
+            f"{name}: order={order!r} means the order in memory, which an Array does not have; use "
+            "order='C' or 'F'"
         )
     return "C"
 
@@ -308,13 +308,13 @@ def _in_place(name: str, operator: Callable[[Array, Any], Any]) -> Callable[[Arr
             return result
         if result.shape != self.shape:
             raise ValueError(
-                f"{name}: the array of shape {self.shape} is written in place, and the result "
-                f"of shape {result.shape} does not fit into it; write x = x {sign} y"
+                f"{name}: cannot write a result of shape {result.shape} in place into an array of "
+                f"shape {self.shape}; write x = x {sign} y"
             )
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise TypeError(
-                f"{name}: cannot write the result of dtype {result.dtype} into the array of "
-                f"dtype {self.dtype} in place; write x = x {sign} y"
+                f"{name}: cannot write a result of dtype {result.dtype} in place into an array of "
+                f"dtype {self.dtype}; write x = x {sign} y"
             )
         self._assign(result, True)
         return self

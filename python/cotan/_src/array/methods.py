@@ -30,8 +30,8 @@ _REFUSED = {
     "byteswap": "an Array is always in the byte order of the machine",
     "dump": "convert it first: np.asarray(x).dump(...)",
     "dumps": "convert it first: np.asarray(x).dumps()",
-    "getfield": "an Array has no memory to see as another dtype; use astype",
-    "setfield": "an Array has no memory to see as another dtype; use astype",
+    "getfield": "an Array has no memory that could be viewed as another dtype; use astype",
+    "setfield": "an Array has no memory that could be viewed as another dtype; use astype",
 }
 
 
@@ -191,8 +191,8 @@ def resize(self: Array, *new_shape: Any, refcheck: bool = True) -> None:
         raise ValueError("negative dimensions not allowed")
     if np.prod(wanted) != self.size:
         raise TypeError(
-            f"resize: an Array does not change its size, from {self.shape} to {wanted}; use "
-            "np.resize or np.concatenate"
+            f"resize: cannot change the size of an Array in place, from {self.shape} to {wanted}; "
+            "use np.resize or np.concatenate"
         )
     self.shape = wanted
 
@@ -284,7 +284,7 @@ def _memory_as(self: Array, dtype: Dtype) -> AnyArray:
         if parts in ({"D", "d"}, {"F", "f"}):
             return _parts_as(self, dtype)
         raise TypeError(
-            f"view: an active Array has no memory to see as dtype {dtype}; use "
+            f"view: an active Array has no memory that could be viewed as dtype {dtype}; use "
             "astype, or x.real and x.imag for the parts of complex numbers"
         )
     seen = _core.value(self).view(dtype)
@@ -369,12 +369,14 @@ def _set_flat(self: Array, values: ArrayLike) -> None:
 
 
 def _no_memory(self: Array) -> NoReturn:
-    raise AttributeError("an Array has no memory to point to: x.__array__() of a constant has")
+    raise AttributeError("an Array has no memory to point to; x.__array__() of a constant has")
 
 
 def _unwritable(name: str, instead: str) -> Callable[[Array, object], NoReturn]:
     def refuse(self: Array, value: object) -> NoReturn:
-        raise AttributeError(f"{name}: an Array has no memory to see in another way; {instead}")
+        raise AttributeError(
+            f"{name}: an Array has no memory that could be viewed differently; {instead}"
+        )
 
     return refuse
 

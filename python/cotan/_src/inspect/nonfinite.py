@@ -119,32 +119,32 @@ class NonFiniteError(FloatingPointError):
     __module__ = "cotan"
 
     def __str__(self) -> str:
-        inside = [f"  while {self.inside} was called back"] if self.inside else []
+        inside = [f"  while {self.inside} ran as a callback"] if self.inside else []
         return "\n".join([self._first_line(), *inside, *self._source(), *self._operation()])
 
     def _first_line(self) -> str:
         what = "NaN" if self.kind == "nan" else "infinity"
         where = f"the gradient of {self.path}" if self.path else "a result"
         if self.direction == "input":
-            source = f"the argument {self.input}" if self.input else "a value made before"
-            return f"{what} in {where}: {source} holds it already ({self.made})"
+            source = f"the argument {self.input}" if self.input else "a value computed before"
+            return f"{what} in {where}: {source} already has it ({self.made})"
         if self.direction == "unknown" and self.called is None:
-            return f"{what} in {where} ({self.result}): no single operation makes it"
+            return f"{what} in {where} ({self.result}): no single operation produces it"
         if self.called is not None:
             return (
-                f"{what} in {where}: first made by {self.called}, a function that is called back "
-                "(a hook, an opaque rule, or SciPy's)"
+                f"{what} in {where}: first produced by {self.called}, a callback (a hook, an "
+                "opaque rule, or a function of SciPy)"
             )
         if self.rule is None:
-            return f"{what} in {where}: first made by {self.operation}, in the forward pass"
+            return f"{what} in {where}: first produced by {self.operation}, in the forward pass"
         if self.operation == "literal":
             return (
-                f"{what} in {where}: the rule of {self.rule} for its argument {self.rule_argument} "
-                "says so, in the reverse pass, where there is no derivative"
+                f"{what} in {where}: set by the rule of {self.rule} for its argument "
+                f"{self.rule_argument}, in the reverse pass, where there is no derivative"
             )
         return (
-            f"{what} in {where}: first made by {self.operation}, in the reverse pass, by the rule "
-            f"of {self.rule} for its argument {self.rule_argument}"
+            f"{what} in {where}: first produced by {self.operation}, in the reverse pass, by the "
+            f"rule of {self.rule} for its argument {self.rule_argument}"
         )
 
     def _source(self) -> list[str]:

@@ -167,7 +167,7 @@ def _text(report: Report) -> str:
         parts += ["", "Held", *_aligned(rows), *_rest(largest)]
     if report.skipped:
         counts = ", ".join(f"{n} of {name}" for name, n in report.skipped.items())
-        parts += ["", f"Not asked for: the rules of {counts} for arguments held constant"]
+        parts += ["", f"Not applied: the rules of {counts} for arguments held constant"]
     if report.checkpoints:
         parts += ["", "Checkpoints that would free the most"]
         parts += [f"  {i}. {place}" for i, place in enumerate(report.checkpoints, 1)]

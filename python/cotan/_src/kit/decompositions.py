@@ -191,9 +191,9 @@ def _refuse_further(ct: Array, a: AnyArray, wanted: tuple[bool, ...]) -> tuple[N
     if not np.any(_core.peek(ct)):
         return (np.zeros(a.shape, a.dtype),)  # who used other columns only
     raise NotDifferentiableError(
-        "qr: the columns of a complete Q beyond those of the matrix are any basis of what is left, "
-        "and have no derivative; use Q[:, :n] of an m by n matrix, as mode='reduced' (in "
-        "scipy.linalg mode='economic') gives it, lstsq for least squares, or ct.dropgrad(Q)"
+        "qr: the last m - n columns of a complete Q are an arbitrary basis of the orthogonal "
+        "complement and have no derivative; use Q[:, :n], which mode='reduced' (mode='economic' in "
+        "scipy.linalg) returns, lstsq for least squares, or ct.dropgrad(Q)"
     )
 
 

@@ -169,7 +169,7 @@ def newton_moved(
 
 
 def without_rule(
-    what: str, value: ArrayLike, on: ArrayLike, instead: str = "compute it of the solution"
+    what: str, value: ArrayLike, on: ArrayLike, instead: str = "compute it from the solution"
 ) -> Array:
     """Give a value that moves in a way nobody knows; it is an error where its derivative counts."""
 
@@ -186,9 +186,9 @@ def _expect_solution(name: str, at: NDArray, step: NDArray) -> None:
     """Refuse what a step of Newton's method would move far away from where it is."""
     if not np.max(np.abs(step), initial=0.0) <= _FAR * np.max(np.abs(at), initial=0.1):
         raise ValueError(
-            f"{name}: the solver stopped before it came to a solution (a step of Newton's method "
-            f"would move it by {np.max(np.abs(step)):.2g}, from {np.max(np.abs(at)):.2g}), so what "
-            "it gave does not have the derivative of one; ask for more with tol= or options, start "
-            "nearer, or hold the result constant with ct.dropgrad (at a kink, where the slope "
-            "jumps, asking for more is of no use)"
+            f"{name}: the solver stopped before it reached a solution (a step of Newton's method "
+            f"would move it by {np.max(np.abs(step)):.2g}, from {np.max(np.abs(at)):.2g}), so the "
+            "derivative of its result is undefined; ask for more accuracy with tol= or options, "
+            "start closer, or hold the result constant with ct.dropgrad (at a kink, where the "
+            "slope jumps, more accuracy does not help)"
         )

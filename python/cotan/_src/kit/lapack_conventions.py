@@ -99,9 +99,9 @@ def guard_no_discrete_choice(function: Function, args: Args) -> None:
             continue
         raise TypeError(
             "prepare: the result depends on the signs of eigenvectors or singular vectors, or on "
-            "the order of eigenvalues, which LAPACK chooses anew for each matrix and a replay does "
-            "not ask for; make the choice in the function, v * np.sign(v[0]) say, or leave it "
-            "unprepared"
+            "the order of eigenvalues, which LAPACK chooses for each matrix anew, and a replay "
+            "does not call LAPACK; make the choice in the function, for instance v * "
+            "np.sign(v[0]), or do not prepare it"
         )
 
 

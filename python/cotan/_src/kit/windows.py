@@ -24,13 +24,13 @@ def common_dtype(name: str, *arrays: ArrayLike) -> tuple[list[Array], Dtype]:
     for x in xs:
         if x.ndim < 3:
             raise ValueError(
-                f"{name}: takes arrays of 3 to 5 axes, the first two for images and channels, "
-                f"not one of shape {x.shape}"
+                f"{name}: arrays must have 3 to 5 axes, the first two for images and channels, not "
+                f"the shape {x.shape}"
             )
         if x.ndim > 5:
             raise ValueError(
-                f"{name}: has windows along one, two or three axes; shape {x.shape} has "
-                f"{x.ndim - 2} after the first two"
+                f"{name}: windows have one, two or three axes; shape {x.shape} has {x.ndim - 2} "
+                "after the first two"
             )
     return [x if x.dtype == wide else _core.cast(x, wide) for x in xs], dtype
 
@@ -49,7 +49,7 @@ def integers_per_axis(
         raise ValueError(f"{name}: {what}={value!r} has {len(values)} numbers for {axes} axes")
     numbers = [operator.index(v) for v in values]
     if any(n < least for n in numbers):
-        raise ValueError(f"{name}: {what}={value!r} has to be {least} or more")
+        raise ValueError(f"{name}: {what}={value!r} must be {least} or more")
     return numbers
 
 
@@ -139,6 +139,6 @@ def expect_same_axes(name: str, x: Array, w: Array) -> None:
     """Raise `ValueError` for images and kernels that differ in the number of axes."""
     if x.ndim != w.ndim:
         raise ValueError(
-            f"{name}: images of shape {x.shape} and kernels of shape {w.shape} have to have the "
-            "same number of axes"
+            f"{name}: images of shape {x.shape} and kernels of shape {w.shape} must have the same "
+            "number of axes"
         )

@@ -398,8 +398,8 @@ def _with_signature(
     """Call a function for the arrays in the last axes: NumPy's Python code, rebound."""
     if kwargs or self.excluded:
         raise NotDifferentiableError(
-            "vectorize: a signature with keywords or excluded= is not known to cotan; give all "
-            "arguments by position, or stack the results of a loop with np.stack"
+            "vectorize: a signature with keyword arguments or excluded= is not supported by cotan; "
+            "pass all arguments by position, or stack the results of a loop with np.stack"
         )
     owner: Any = np.vectorize
     by_numpy = rebind_function(owner._vectorize_call_with_signature)
@@ -419,8 +419,8 @@ def vectorized(self: np.vectorize, *args: Any, **kwargs: Any) -> _Mapped:
         return by_numpy(self, *args, **kwargs)  # used as a decorator with arguments
     if any(isinstance(x, OverArray) and hasattr(x, "filled") for x in (*args, *kwargs.values())):
         raise NotDifferentiableError(
-            "vectorize: a masked array with active elements would lose its mask; call "
-            "it with m.filled(value), and mask what it gives: np.ma.array(result, mask=m.mask)"
+            "vectorize: a masked array with active elements would lose its mask; call it with "
+            "m.filled(value), and mask the result: np.ma.array(result, mask=m.mask)"
         )
     if self.signature is not None:
         if not _core.contains_array(args, kwargs):

@@ -69,7 +69,7 @@ def round(a: ArrayLike, decimals: int = 0, out: AnyArray | None = None) -> AnyAr
     x = _core.asarray(a)
     if x.dtype == np.bool_:
         if decimals != 0:
-            raise TypeError(f"round: truth values have no decimals to round to {decimals}")
+            raise TypeError(f"round: cannot round booleans to {decimals} decimals")
         result = _core.cast(x, np.float16)
     elif x.dtype.kind == "c":
         parts = round(x.real, decimals), round(x.imag, decimals)
@@ -218,8 +218,8 @@ def _expect_same(y: AnyArray, *args: ArrayLike | None) -> None:
         to_numpy(y), np.interp(*map(to_numpy, args)), equal_nan=True
     ):
         raise ValueError(
-            "interp: xp must increase, and NumPy's result has no meaning here; sort the points, as "
-            "in order = np.argsort(xp); np.interp(x, xp[order], fp[order])"
+            "interp: xp must be increasing, otherwise NumPy's result is meaningless; sort the "
+            "points, as in order = np.argsort(xp); np.interp(x, xp[order], fp[order])"
         )
 
 

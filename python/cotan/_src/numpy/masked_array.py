@@ -93,8 +93,8 @@ def _expect_no_other(cls: type) -> None:
         and cls.__module__.partition(".")[0] != "numpy"
     ):
         raise TypeError(
-            f"numpy.ma: {cls.__qualname__}, a class derived from MaskedArray, cannot hold traced "
-            "values; use np.ma.MaskedArray itself, and functions in the place of methods"
+            f"numpy.ma: {cls.__qualname__}, a subclass of MaskedArray, cannot hold traced values; "
+            "use np.ma.MaskedArray itself, and functions instead of methods"
         )
 
 
@@ -159,8 +159,8 @@ class Memory(SubclassTwin, metaclass=_Kind):
             return array.view(*(() if cls in {Memory, _core.Array} else (cls,)))
         if mask is not ma.nomask and array.shape != shape:
             raise ValueError(
-                f"view: a mask of shape {shape} does not fit what is seen as {array.dtype}, of "
-                f"shape {array.shape}; view x.data, and mask the result by np.ma.array"
+                f"view: a mask of shape {shape} does not fit the view as {array.dtype}, of shape "
+                f"{array.shape}; view x.data, and mask the result with np.ma.array"
             )
         return new_twin(Masked, array, self) if array._rank == "array" else array
 

@@ -210,9 +210,9 @@ def _refuse_method(name: str) -> None:
             return original_of(vars(ORIGINAL)[name])(self, *args, **kwargs)
         if not is_read_for_display():
             raise NotDifferentiableError(
-                f"numpy.ma: {name} would write active values into a constant masked "
-                "array; make it in the function, by np.ma.zeros or np.ma.array(list, mask=m), or "
-                "write m = m * x for m *= x"
+                f"numpy.ma: {name} would write active values into a constant masked array; create "
+                "it in the function, by np.ma.zeros or np.ma.array(list, mask=m), or write m = m * "
+                "x instead of m *= x"
             )
         return original_of(vars(ORIGINAL)[name])(self, *map(to_draw, args), **kwargs)
 

@@ -59,13 +59,13 @@ def nditer(
         return iterator
     if unknown := sorted(set(flags) - _KNOWN):
         raise TypeError(
-            f"nditer: {', '.join(unknown)} is about memory, which a traced array has not got; "
+            f"nditer: {', '.join(unknown)} concerns memory, which a traced array does not have; "
             "leave it out, or loop over x.flat, np.ndenumerate(x), or np.ndindex(x.shape)"
         )
     if args or any(v is not None for v in kwargs.values()) or op_dtypes is not None:
         raise TypeError(
-            "nditer: a traced array is iterated over as it is, without op_dtypes=, casting=, "
-            "op_axes= and itershape=; use astype, transpose and np.broadcast_to before"
+            "nditer: op_dtypes=, casting=, op_axes= and itershape= are not supported for traced "
+            "arrays; use astype, transpose and np.broadcast_to before"
         )
     return _Elements(operands, flags, asked, order, isinstance(op, (list, tuple)))
 
@@ -126,8 +126,8 @@ class _Elements:
         for x, a in zip(self.operands, asked, strict=True):
             if a & {"readwrite", "writeonly"} and x.shape != shape:
                 raise ValueError(
-                    f"nditer: an array of shape {x.shape} is written to, and the others have "
-                    f"shape {shape}"
+                    f"nditer: the array to write to has shape {x.shape}, but the others have shape "
+                    f"{shape}"
                 )
         self.shape, self.ndim, self.nop = shape, len(shape), len(self.operands)
         self.dtypes = tuple(x.dtype for x in self.operands)

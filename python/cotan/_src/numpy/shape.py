@@ -248,7 +248,7 @@ def _dtype_of(name: str, dtype: DTypeLike | None, out: AnyArray | None) -> DType
     if out is None:
         return dtype
     if dtype is not None:
-        raise TypeError(f"{name}: takes dtype= or out=, not both")
+        raise TypeError(f"{name}: give dtype= or out=, not both")
     return out.dtype
 
 

@@ -78,7 +78,7 @@ def _rare(g: Graph, e: Equation, table: dict[str, Any]) -> str:
         return g.cast(_of_table(g, wide, table), "uint64")
     if e.name != "cast" or not np.can_cast(e.source, e.dtype):
         e.refuse(
-            f"{e.dtype if e.dtype in RARE else e.source} has no arithmetic there; cast it to "
+            f"{e.dtype if e.dtype in RARE else e.source} has no arithmetic in ONNX; cast it to "
             "int32, int64 or a float first"
         )
     return _of_table(g, e, table)

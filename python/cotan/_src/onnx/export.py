@@ -165,10 +165,9 @@ def _check_used(plain: _Plain, inputs: list[str]) -> None:
         dtype, shape = plain["types"][i]
         if i not in used and dtype.startswith(("bool", "int", "uint")) and 0 not in shape:
             raise ValueError(
-                f"to_onnx: the value of {name} ({dtype}{shape}) was read while the function "
-                "was recorded (an index without axes, an int, a branch), so the graph would "
-                "ignore what it is given; use an array of indices, or leave the argument out "
-                "(functools.partial)"
+                f"to_onnx: the value of {name} ({dtype}{shape}) was read while the function was "
+                "recorded (as a scalar index, an int, a branch), so the graph would ignore this "
+                "input; use an array of indices, or bind the argument (functools.partial)"
             )
 
 
@@ -220,26 +219,29 @@ def _given(dynamic: _Dynamic | None) -> _Dynamic:
         return {}
     if not isinstance(dynamic, Mapping):
         raise TypeError(
-            f"to_onnx: dynamic={dynamic!r} is no dictionary; for each argument it gives names for "
-            "axes: dynamic={'x': {0: 'batch'}}"
+            f"to_onnx: dynamic={dynamic!r} must be a dictionary of axis names per argument: "
+            "dynamic={'x': {0: 'batch'}}"
         )
     return {name: axes for name, axes in dynamic.items() if axes != {}}
 
 
 def _check_dynamic(dynamic: Mapping[str, Any], leaves: dict[str, AnyArray | Scalar]) -> None:
     """Refuse what names no axes of the arguments."""
-    example = "dynamic={'x': {0: 'batch'}}: for an argument, names for its axes"
+    example = "dynamic={'x': {0: 'batch'}} gives names for axes of an argument"
     for name, axes in dynamic.items():
         if name not in leaves:
             raise ValueError(
                 f"to_onnx: dynamic: no argument {name!r}; there are {', '.join(leaves)}"
             )
         if not isinstance(axes, Mapping):
-            raise TypeError(f"to_onnx: dynamic: {axes!r} for {name} is no dictionary; {example}")
+            raise TypeError(
+                f"to_onnx: dynamic: {axes!r} for {name} must be a dictionary of axis names; "
+                f"{example}"
+            )
         shape = np.shape(leaves[name])
         for axis, symbol in axes.items():
             if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
-                raise TypeError(f"to_onnx: dynamic: {axis!r} is no axis of {name}; {example}")
+                raise TypeError(f"to_onnx: dynamic: {axis!r} is not an axis of {name}; {example}")
             if not isinstance(symbol, str) or not symbol:
                 raise TypeError(
                     f"to_onnx: dynamic: axis {axis} of {name} needs a name for its size, not "
@@ -261,7 +263,8 @@ def _failed(
     # The first is that of whoever calls to_onnx only where that is the function itself.
     where = f" at {own[-1].filename}:{own[-1].lineno} ({own[-1].line})" if own else ""
     opened = "; ".join(
-        f"axis {axis} of {name} is {symbol}, and {np.shape(leaves[name])[axis]} in what you gave"
+        f"axis {axis} of {name} is {symbol}, and has size {np.shape(leaves[name])[axis]} in the "
+        "example"
         for name, axes in dynamic.items()
         for axis, symbol in axes.items()
     )
@@ -270,11 +273,12 @@ def _failed(
         for name, leaf in leaves.items()
         if name not in dynamic and np.ndim(leaf)
     ]
-    fixed = f" Of a fixed size are {', '.join(others)}." if others else ""
+    fixed = f" These have a fixed size: {', '.join(others)}." if others else ""
     return ValueError(
         f"to_onnx: the function fails{where} when it is recorded at {sizes} (dynamic=): {error}. "
-        f"{opened[0].upper()}{opened[1:]}.{fixed} Whatever meets such an axis has to follow its "
-        "size: open the same axis of other arguments, and make arrays from the argument's shape"
+        f"{opened[0].upper()}{opened[1:]}.{fixed} Everything combined with that axis must scale "
+        "with it: name the same axis of other arguments, too, and derive the sizes of arrays from "
+        "the argument's shape"
     )
 
 
@@ -375,9 +379,9 @@ def _unknown(shapes: Sequence[tuple[Length, ...]], names: str) -> ValueError:
     first, second = shapes[:2]
     return ValueError(
         f"to_onnx: an array of shape {first}, {second}, ... that the function makes depends on "
-        f"{names} in a way that is not known to the exporter, which are numbers in equal steps "
-        "along each axis (zeros, arange, linspace, indices); pass it as an argument, or compute it "
-        "from one"
+        f"{names} in a way that the exporter cannot express: it knows values in equal steps along "
+        "each axis (zeros, arange, linspace, indices); pass it as an argument, or compute it from "
+        "one"
     )
 
 

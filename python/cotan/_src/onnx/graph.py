@@ -115,9 +115,10 @@ class Graph:
         self.nbytes += array.nbytes
         if self.nbytes > LARGEST:
             raise ValueError(
-                f"to_onnx: with {name} ({array.nbytes / 1e9:.1f} GB) the file would hold "
-                f"{self.nbytes / 1e9:.1f} GB, and an ONNX file holds 2 GB; export a function that "
-                "takes its largest arrays as arguments, or narrow the pullback (back.wrt)"
+                f"to_onnx: with {name} ({array.nbytes / 1e9:.1f} GB) the file would have "
+                f"{self.nbytes / 1e9:.1f} GB, and the limit of ONNX files is 2 GB; export a "
+                "function that takes its largest arrays as arguments, or narrow the pullback "
+                "(back.wrt)"
             )
         self.initializers.append(tensor(self.onnx, array, name))
         self.known[name] = array

@@ -62,7 +62,7 @@ def pullback(self: _core.Program, wrt: "_core._Wrt" = None) -> _core.Program:
     derived = self._pullback(mask)
     if not derived.outputs:
         names = ", ".join(variable.name or f"%{variable.index}" for variable in inputs)
-        raise ValueError(f"pullback: no output depends on the inputs asked for, of {names}")
+        raise ValueError(f"pullback: no output depends on the selected inputs among {names}")
     return derived
 
 

@@ -77,9 +77,9 @@ def portable(outline: dict[str, Any]) -> bytes:
     """Give the JSON of an outline."""
     if outline["arrays"] is not None:
         raise PicklingError(
-            "the cotangents of this pullback are found by arrays that its function used "
-            "(wrt=[a.w]), and a file does not know which these are; pass them as arguments, or "
-            "pickle the pullback together with whatever holds the arrays"
+            "the cotangents of this pullback are looked up by the captured arrays themselves "
+            "(wrt=[a.w]), which a file cannot refer to; pass them as arguments, or pickle the "
+            "pullback together with the object that has the arrays"
         )
     plain = ("avals", "leaves", "active", "asked", "names", "bare", "held")
     out = {key: outline[key] for key in plain}
@@ -89,9 +89,8 @@ def portable(outline: dict[str, Any]) -> bytes:
         text = json.dumps(out, separators=(",", ":"), allow_nan=False)
     except RecursionError as error:
         raise PicklingError(
-            "the arguments or results are nested too deeply for a file (Python's limit of "
-            f"{sys.getrecursionlimit()} calls inside each other); pass them less deep, as lists of "
-            "arrays"
+            "the arguments or results are nested too deeply for a file (Python's recursion limit "
+            f"is {sys.getrecursionlimit()}); use flatter structures, such as lists of arrays"
         ) from error
     return text.encode("utf-8", "surrogatepass")
 
@@ -141,7 +140,7 @@ def _refuse_projection(cls: type) -> None:
     if any(c in class_registry._PROJECTIONS for c in cls.__mro__):
         raise PicklingError(
             f"cotangents of {cls.__qualname__} are projected by Python code (ct.project_to), which "
-            "a file does not hold; pickle the pullback instead"
+            "a file cannot contain; pickle the pullback instead"
         )
 
 
@@ -160,7 +159,7 @@ def _key(key: object) -> _Json:
     if type(key) is tuple:
         return ["tuple", [_key(part) for part in key]]
     raise PicklingError(
-        f"a file cannot hold {key!r}, a key of a dictionary among the arguments or results; use "
+        f"a file cannot contain {key!r}, a key of a dictionary among the arguments or results; use "
         "strings, numbers or tuples of these as keys, or pickle the pullback instead"
     )
 
@@ -178,7 +177,8 @@ def outline(section: bytes) -> dict[str, Any]:
         told["arrays"] = told["natural"] = None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ValueError(
-            f"not a valid pullback: what it says of arguments and results cannot be read ({error})"
+            "not a valid pullback: its description of arguments and results cannot be read "
+            f"({error})"
         ) from error
     return told  # type: ignore[no-any-return]
 

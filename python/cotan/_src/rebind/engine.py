@@ -413,7 +413,7 @@ class ReboundInstance:
             setattr(self._instance, name, value)
             return
         raise TypeError(
-            f"{type(self._instance).__name__}: {name} is set by code that is being differentiated"
+            f"{type(self._instance).__name__}: {name} is set by code that is being recorded"
         )
 
 

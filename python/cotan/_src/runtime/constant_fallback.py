@@ -70,8 +70,8 @@ def _expect_unmasked(name: str, items: Iterable[Any]) -> None:
             _expect_unmasked(name, x)
         elif isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
             raise TypeError(
-                f"{name}: an array of shape {x.shape} would lose its mask, and what is masked "
-                "would count; use x.compressed(), or write it with methods of x: x.mean(), x.std()"
+                f"{name}: an array of shape {x.shape} would lose its mask, and masked elements "
+                "would count; use x.compressed(), or methods of x such as x.mean() and x.std()"
             )
 
 

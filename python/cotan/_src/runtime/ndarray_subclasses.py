@@ -37,8 +37,8 @@ def refusal(cls: type) -> TypeError:
     except TypeError as error:
         return error
     return TypeError(
-        f"{cls} is a subclass of ndarray with arithmetic of its own, which cotan does not know; "
-        "use np.asarray(x) for the numbers in it"
+        f"{cls} is a subclass of ndarray with its own arithmetic, which cotan does not know; use "
+        "np.asarray(x) for its numbers"
     )
 
 
@@ -76,11 +76,12 @@ def _is_plain(cls: type) -> bool:
         # Also where NumPy itself silently drops the mask, as in a key.
         raise TypeError(
             "a masked array would lose its mask; use x.filled(value), or x.data and np.where with "
-            "x.mask; as an argument of f, hand over x.data and mask it in f"
+            "x.mask; as an argument of f, pass x.data and mask it in f"
         )
     if issubclass(cls, np.matrix):
         raise TypeError(
-            "an np.matrix multiplies by rules of its own; use np.asarray(m), and @ for products"
+            "an np.matrix multiplies differently from an array; use np.asarray(m), and @ for "
+            "products"
         )
     return all(getattr(cls, name) is getattr(np.ndarray, name) for name in _PROTOCOLS)
 

@@ -54,8 +54,8 @@ def is_read_for_display() -> bool:
         counts = called.f_code.co_name
     if counts is not None and not (frame is not None and result_is_dropped(frame)):
         raise NotDifferentiableError(
-            f"matplotlib's {counts} gives numbers that it computes of what a gradient "
-            f"follows, which would drop the gradient; draw ct.dropgrad(x), or "
-            "compute the numbers with NumPy (np.histogram, np.fft) and draw those"
+            f"matplotlib's {counts} returns numbers computed from an active array, which would "
+            "drop the gradient; draw ct.dropgrad(x), or compute the numbers with NumPy "
+            "(np.histogram, np.fft) and draw those"
         )
     return drawn

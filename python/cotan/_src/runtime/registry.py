@@ -123,7 +123,7 @@ def enter(row: Override, *, replace: bool = True) -> None:
     elif place in _FROM_USER_CODE:
         return
     elif known.get(row.name, row) != row:
-        raise ValueError(f"override: there is a row for the {row.kind.value} {row.target} already")
+        raise ValueError(f"override: there already is a row for the {row.kind.value} {row.target}")
     known[row.name] = row
 
 
@@ -134,7 +134,7 @@ def _function(target: Any, versions: str) -> Any:
     module, _, name = target.rpartition(".")
     found = vars(sys.modules[module]).get(name)
     if found is None and not versions:
-        raise LookupError(f"override: there is no {target}, and the row names no versions")
+        raise LookupError(f"override: {target} does not exist, and the row names no versions")
     return found
 
 

@@ -92,8 +92,8 @@ def call_on_objects(name: str, compute: Function, *items: object, **options: obj
     out = options.get("out")
     if any(map(is_array, out if isinstance(out, tuple) else (out,))):
         raise TypeError(
-            f"{name}: arrays of dtype object give one of dtype object, which out= cannot hold; "
-            "make an array of numbers with astype(float), or leave out out="
+            f"{name}: the result for arrays of dtype object has dtype object and cannot be written "
+            "to out=; convert them with astype(float), or leave out out="
         )
     try:
         return compute(*map(_objects, items), **options)
@@ -101,8 +101,8 @@ def call_on_objects(name: str, compute: Function, *items: object, **options: obj
         if type(error) is not TypeError:
             raise
         raise TypeError(
-            f"{name}: an element of an array of dtype object has no arithmetic with an "
-            f"array: {error}; if they are numbers, make an array of them with astype(float)"
+            f"{name}: an element of an array of dtype object cannot be combined with an Array: "
+            f"{error}; if the elements are numbers, convert the array with astype(float)"
         ) from error
 
 
@@ -245,9 +245,9 @@ def assign(name: str, target: AnyArray, value: ArrayLike) -> AnyArray:
         if is_active(value) and not is_read_for_display():
             raise _noted(
                 f"{name}: writing into a plain ndarray would drop the gradient, and there are "
-                "other references to this one; make it by np.array(c) or np.copy(c) in the "
-                "function (not c.copy()), or by np.zeros and the like, or use the result that is "
-                "returned; ct.dropgrad drops it on purpose"
+                "other references to this one; create it in the function with np.array(c), "
+                "np.copy(c) (not c.copy()), np.zeros or similar, or use the returned result; "
+                "ct.dropgrad drops the gradient on purpose"
             )
         target[...] = _core.value(value)
     elif target._rank != "array":
@@ -309,7 +309,7 @@ def expect_room(name: str, shape: Sequence[int], dtype: DTypeLike) -> None:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size > _memory():
         raise MemoryError(
-            f"{name}: an array of shape {tuple(shape)} and dtype {dtype} takes {size / 2**30:.3g} "
+            f"{name}: an array of shape {tuple(shape)} and dtype {dtype} needs {size / 2**30:.3g} "
             "GiB, and this machine has less"
         )
 

@@ -257,7 +257,7 @@ class GuardCollector:
         elif isinstance(value, Iterator) and not isinstance(value, weakref.ProxyTypes):
             raise TypeError(
                 "prepare: the function uses an iterator from outside, which a replay would not "
-                "move on; take from it outside and pass what it gives as an argument"
+                "advance; advance it outside and pass its items as arguments"
             )
         else:
             return False

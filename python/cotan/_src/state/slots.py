@@ -93,10 +93,9 @@ class Slot:
     def not_restorable(self) -> TypeError:
         """Make the error for a slot that has to be restored and cannot."""
         return TypeError(
-            f"a function that a solver calls keeps in {self.name} what cannot be put back for it "
-            "to be called again with active arrays; keep that in a variable, an "
-            "attribute or a list that is short, or hold constant with ct.dropgrad what the "
-            "function depends on"
+            f"a callback of a solver keeps state in {self.name}, which cannot be restored to call "
+            "it again with active arrays; keep the state in a variable, an attribute or a short "
+            "list, or hold the inputs of the callback constant with ct.dropgrad"
         )
 
 

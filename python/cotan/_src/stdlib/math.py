@@ -29,7 +29,8 @@ def _number(x: Any, dtype: Any, name: str) -> Any:
         return x
     if x.size != 1:
         raise TypeError(
-            f"{name}: takes numbers, not an array of shape {x.shape}; use the function of numpy"
+            f"{name}: the argument must be a number, not an array of shape {x.shape}; use the "
+            "function of numpy"
         )
     if x.dtype.kind == "c" and dtype is np.float64:
         raise TypeError(f"{name}: must be real number, not complex; use cmath or numpy")
@@ -182,8 +183,8 @@ class _Digits:
 
     def __mul__(self, _other: Any) -> Any:
         raise NotDifferentiableError(
-            "a number of mpmath or SymPy that is made of x would drop the gradient; compute with x "
-            "itself, as lambdify's functions do, or ct.dropgrad(x) to drop it on purpose"
+            "a number of mpmath or SymPy made from x would drop the gradient; compute with x "
+            "itself, as lambdify's functions do, or use ct.dropgrad(x) to drop it on purpose"
         )
 
 

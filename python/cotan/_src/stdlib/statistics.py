@@ -18,7 +18,9 @@ def _numbers(data: Any, least: int, name: str) -> Any:
         what = "at least one data point" if least == 1 else "at least two data points"
         raise statistics.StatisticsError(f"{name} requires {what}")
     if any(x.ndim for x in items):
-        raise TypeError(f"statistics.{name}: takes numbers, not arrays; use the function of numpy")
+        raise TypeError(
+            f"statistics.{name}: the data must be numbers, not arrays; use the function of numpy"
+        )
     return _core.stack(items)
 
 

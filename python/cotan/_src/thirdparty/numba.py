@@ -73,8 +73,8 @@ def _expect_whole_words(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
         dtype = getattr(x, "dtype", None)
         if isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize < 8:
             raise TypeError(
-                f"{name}: argument {i} is of {dtype}, with which numba computes as with int64, "
-                "and NumPy does not; give x.astype(np.int64)"
+                f"{name}: argument {i} is of {dtype}, which numba widens to int64 in arithmetic "
+                "and NumPy does not; pass x.astype(np.int64)"
             )
 
 
@@ -87,8 +87,8 @@ def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self.py_func(*args, **kwargs)
     if any(is_array(x) and is_active(x) for x in (*args, *kwargs.values())):
         raise NotDifferentiableError(
-            f"{self.__name__}: objects of numba's (of a jitclass, typed.List, typed.Dict) hold "
-            "memory, and no active values; use a plain class, list or dict"
+            f"{self.__name__}: objects of numba (a jitclass, typed.List, typed.Dict) hold memory "
+            "and cannot hold active values; use a plain class, list or dict"
         )
     return _compiled(self, args, kwargs)
 
@@ -135,6 +135,6 @@ def stencil(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _written(what: str) -> NotDifferentiableError:
     return NotDifferentiableError(
-        f"{what} has compiled takes no Array; write it with slices or loops, as a function that "
-        "returns its result, for numba.njit too"
+        f"{what} has compiled does not accept an Array; write it with slices or loops, as a "
+        "function that returns its result, which numba.njit accepts, too"
     )

@@ -256,7 +256,7 @@ def register(
     _refuse_leaf("register", cls)
     if (flatten is None) != (unflatten is None):
         raise TypeError(
-            "register: give both flatten and unflatten, or a class that has the methods"
+            "register: give both flatten and unflatten, or neither and a class that has the methods"
         )
     if flatten is None or unflatten is None:
         flatten, unflatten = (getattr(cls, n, None) for n in ("tree_flatten", "tree_unflatten"))
@@ -266,7 +266,7 @@ def register(
                 "them, or give register(cls, flatten, unflatten)"
             )
     if cls in _REGISTERED:
-        raise ValueError(f"register: {cls.__module__}.{cls.__qualname__} is registered already")
+        raise ValueError(f"register: {cls.__module__}.{cls.__qualname__} is already registered")
     _REGISTERED[cls] = _normal(cls, flatten, None if names is None else tuple(names)), unflatten
     _core.forget_layouts()
     return cls
@@ -325,7 +325,9 @@ def project_to(cls: type) -> Callable[[_Project], _Project]:
 
     def decorate(function: _Project) -> _Project:
         if not callable(function):
-            raise TypeError(f"project_to: takes a function (primal, tangent), not {function!r}")
+            raise TypeError(
+                f"project_to: the argument must be a function (primal, tangent), not {function!r}"
+            )
         _PROJECTIONS[cls] = function
         _core.forget_layouts()
         return function
@@ -365,7 +367,7 @@ def _of_optree(cls: type) -> tuple[_Take, _Unflatten] | None:
         if len(spaces) > 1:
             raise TypeError(
                 f"{cls.__qualname__} is registered in several namespaces of optree "
-                f"({', '.join(spaces)}); say how it is meant with ct.register"
+                f"({', '.join(spaces)}); register it with ct.register"
             )
         if spaces:
             entry = optree.register_pytree_node.get(cls, namespace=spaces[0])

@@ -78,12 +78,12 @@ def listed_arrays(wrt: Any) -> list[_core.Array]:
             continue
         if isinstance(item, (np.ndarray, np.generic)):
             raise TypeError(
-                "wrt: a plain ndarray cannot be a leaf; make it an Array where it is kept "
+                "wrt: a plain ndarray cannot be a leaf; make it an Array where it is stored "
                 "(model.w = ct.array(model.w)), or pass the model as an argument"
             )
         raise TypeError(
-            "wrt: the function has no arguments, so this takes a list of the ct.Array objects that "
-            f"it uses (wrt=[model.w]), not {item!r}"
+            "wrt: the function has no arguments, so wrt must list the ct.Array objects that it "
+            f"captures (wrt=[model.w]), not {item!r}"
         )
     return list({id(item): item for item in items}.values())
 
@@ -116,8 +116,8 @@ def select(
         return mask, None
     if "array" in kinds:
         raise TypeError(
-            "wrt: arrays are meant by identity only in functions without arguments; name the "
-            f"arguments or the paths to them instead ({', '.join(names)})"
+            "wrt: arrays select by identity only in functions without arguments; give names of "
+            f"arguments or paths instead ({', '.join(names)})"
         )
     if "part" in kinds:
         mixed = ", ".join(map(repr, items))
@@ -133,8 +133,8 @@ def _by_name(wrt: dict[Any, object], names: list[str]) -> list[object]:
     unknown = [key for key in wrt if key not in names]
     if unknown:
         raise ValueError(
-            f"wrt: a dict of masks has names of arguments as keys; there is no {unknown[0]!r}, "
-            f"there are: {', '.join(names)}. A mask of the only argument is written in a list: "
+            f"wrt: the keys of a dict of masks are names of arguments; there is no {unknown[0]!r}, "
+            f"there are: {', '.join(names)}. A mask of the only argument must be in a list: "
             "wrt=[...]"
         )
     return [wrt.get(name) for name in names]
@@ -171,8 +171,8 @@ def _items(wrt: Any) -> list[Any]:
     if isinstance(wrt, (_core.Array, np.ndarray)):
         return [wrt]
     raise TypeError(
-        f"wrt: takes {_FORMS}, not {type(wrt).__name__}; a mask of the only argument is written "
-        "in a list: wrt=[...]"
+        f"wrt: takes {_FORMS}, not {type(wrt).__name__}; a mask of the only argument must be in a "
+        "list: wrt=[...]"
     )
 
 
@@ -182,7 +182,7 @@ def _kind(item: object) -> str:
     if isinstance(item, (str, int, np.integer)) and not isinstance(item, bool):
         return "part"
     if isinstance(item, (float, complex)):
-        raise TypeError(f"wrt: {item!r} is no position; wrt takes {_FORMS}")
+        raise TypeError(f"wrt: {item!r} is not a position; wrt takes {_FORMS}")
     return "mask"
 
 
@@ -212,8 +212,8 @@ def _matching(
             narrowed = isinstance(leaves[constants[0]], LeafInfo)
             why = "which the pullback leaves out" if narrowed else "held constant by ct.const"
             raise ValueError(
-                f"wrt: {item!r} asks only for {_listed([paths[i] for i in constants])}, {why}; "
-                f"no mask undoes that; there are: {_listed(possible) or 'no leaves at all'}"
+                f"wrt: {item!r} selects only {_listed([paths[i] for i in constants])}, {why}; no "
+                f"mask can undo that; there are: {_listed(possible) or 'no leaves at all'}"
             )
         raise ValueError(_nothing(item, possible, [paths[i] for i in found]))
     return found
@@ -277,8 +277,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     steps = [m.group() for m in _STEP.finditer(pattern)]
     if not steps or "".join(steps) != pattern or pattern.startswith("."):
         raise ValueError(
-            f"wrt: {pattern!r} is no path; write one like 'model.layers[0].w', with * for one step "
-            "and ** for any number of them"
+            f"wrt: {pattern!r} is not a path; write one like 'model.layers[0].w', with * for one "
+            "step and ** for any number of them"
         )
     one, out = f"[^{_END}]+{_END}", ""
     for step in steps:

@@ -176,7 +176,7 @@ def _sum(a: Any, b: Any) -> Any:
 
 def _alike(same: bool, a: object, b: object) -> None:
     if not same:
-        raise ValueError(f"only tangents of one structure can be added, not {a!r} and {b!r}")
+        raise ValueError(f"only tangents of the same structure can be added, not  {a!r} and {b!r}")
 
 
 class Gradients(Mapping[_core.Array, Any]):
@@ -201,8 +201,8 @@ class Gradients(Mapping[_core.Array, Any]):
         if entry is None:
             what = f"this {type(array).__name__}, which is"
             raise KeyError(
-                f"no gradient with respect to {what} not among those asked for with wrt=[...] "
-                f"(there are {len(self)}, told apart by identity, not by value)"
+                f"no gradient with respect to {what} not among the {len(self)} arrays in wrt=[...] "
+                "(they are compared by identity, not by value)"
             )
         return entry[1]
 

@@ -71,7 +71,7 @@ def _beside(structure: _core._Structure, tree: object) -> Sequence[object]:
     missing = sum(id(array) not in known for array in tree)
     if missing:
         raise ValueError(
-            f"update: {missing} of the {len(tree)} arrays that have a gradient are no parts of the "
+            f"update: {missing} of the {len(tree)} arrays that have a gradient are not part of the "
             "model"
         )
     return [tree.get(leaf) if isinstance(leaf, _core.Array) else None for leaf in leaves]

@@ -72,10 +72,11 @@ class _Method(Protocol):
 _EXPLICIT = ("RK45", "RK23", "DOP853")
 _STIFF = ("Radau", "BDF", "LSODA")
 _KEEPS = (
-    "the right side gives something else when it is called again, by what it keeps between its "
-    "calls (a mode, a control that is held) or draws. RK45 and RK23 of solve_ivp follow variables, "
-    "attributes, lists and arrays, and so does DOP853 without t_eval, events and dense_output: use "
-    "these, and nothing that is kept outside of the program, or solve up to each change"
+    "the right-hand side returns different values when it is called again, because of state that "
+    "it keeps between calls (a mode, a control signal) or of random numbers. RK45 and RK23 of "
+    "solve_ivp replay changes of variables, attributes, lists and arrays, and so does DOP853 "
+    "without t_eval, events and dense_output: use these, and no state outside the process, or "
+    "solve up to each change"
 )
 
 
@@ -620,8 +621,8 @@ def solve_bvp(
     )
     if any_captures_active(function, ends) or contains_active((x, rest)):
         raise NotDifferentiableError(
-            "solve_bvp has no derivative rule in cotan; shoot: find the initial values with "
-            "scipy.optimize.root, such that solve_ivp comes to what holds at the other end, or "
-            "hold constant with ct.dropgrad what it depends on"
+            "solve_bvp has no derivative rule in cotan; use shooting: find the initial values with "
+            "scipy.optimize.root, so that solve_ivp meets the boundary conditions, or hold its "
+            "inputs constant with ct.dropgrad"
         )
     return result

@@ -104,7 +104,7 @@ def _checked(name: str, value: NDArray | float, total: AnyArray | float, toleran
     off = float(np.max(np.abs(to_numpy(total) - value)))
     if not off <= tolerance:
         raise ValueError(
-            f"{name}: the sum over the nodes differs from the integral by {off:.1e}, as the "
+            f"{name}: the sum over the nodes differs from the integral by {off:.1e}, because the "
             "integrand is singular or discontinuous; divide the interval there (points=...), or "
             "substitute the variable so that the integrand is smooth"
         )

@@ -506,8 +506,8 @@ def make_interp_spline(x: ArrayLike, y: ArrayLike, k: int = 3, t: ArrayLike | No
     free = t is None and bc_type in (None, "not-a-knot")
     if contains_active((t, bc_type)) or (contains_active(x) and not free):
         raise NotDifferentiableError(
-            "make_interp_spline: only y can be differentiated, and x without t and bc_type; use "
-            "CubicSpline, which knows them, or hold them constant with ct.dropgrad"
+            "make_interp_spline: only y is differentiable, and x if t and bc_type are left out; "
+            "use CubicSpline, which has a rule for them, or hold them constant with ct.dropgrad"
         )
     if contains_active(x):
         return _through_points(asarray(x), asarray(y), k, axis)
@@ -618,7 +618,7 @@ def splev(x: ArrayLike, tck: Spline | _Tck, der: int = 0, ext: int = 0) -> AnyAr
     first, last = t[k], t[-k - 1]
     beyond = _outside(flat, to_numpy(t)[[k, -k - 1]])
     if ext == 2 and np.any(beyond):
-        raise ValueError("splev: some points lie outside of the interval of the spline, and ext=2")
+        raise ValueError("splev: ext=2, and some points lie outside the interval of the spline")
     # FITPACK holds the value that the spline has at its ends, and goes on with derivatives.
     at = np.clip(flat, first, last) if ext == 3 and der == 0 else flat
     # FITPACK leaves more coefficients behind than there are.

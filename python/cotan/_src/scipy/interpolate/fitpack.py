@@ -26,12 +26,12 @@ def _expect_through(
     """Refuse what smooths, and arguments that change it."""
     if contains_active(others):
         raise NotDifferentiableError(
-            f"{name}: only x and y can be differentiated; hold the rest constant with ct.dropgrad"
+            f"{name}: only x and y are differentiable; hold the rest constant with ct.dropgrad"
         )
     if w is not None or s is None or to_numpy(s) != 0:
         raise NotDifferentiableError(
-            f"{name}: a smoothing spline has no derivative rule in cotan; one that goes through "
-            "its points has: s=0 and no w, or make_interp_spline"
+            f"{name}: a smoothing spline has no derivative rule in cotan; interpolate (s=0 and no "
+            "w), or use make_interp_spline"
         )
 
 
@@ -52,7 +52,7 @@ def UnivariateSpline(x: ArrayLike, y: ArrayLike, w: ArrayLike | None = None,
     _expect_through("UnivariateSpline", w, s, bbox)
     if any(side is not None for side in bbox):
         raise NotDifferentiableError(
-            "UnivariateSpline: bbox= is not known to cotan; use make_interp_spline"
+            "UnivariateSpline: bbox= is not supported by cotan; use make_interp_spline"
         )
     return _Fitted(make_interp_spline(x, y, k), _EXTENSIONS[ext])
 
@@ -135,7 +135,7 @@ def splrep(x: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, xb: float | N
     _expect_through("splrep", w, s, (xb, xe, t))
     if task or t is not None or full_output or per or xb is not None or xe is not None:
         raise NotDifferentiableError(
-            "splrep: only x, y, k and s=0 are known to cotan; use make_interp_spline"
+            "splrep: only x, y, k and s=0 are supported by cotan; use make_interp_spline"
         )
     spline = make_interp_spline(x, y, k)
     zeros = np.zeros(k + 1, spline.c.dtype)

@@ -53,8 +53,8 @@ def RectBivariateSpline(
         return made
     if s is None or to_numpy(s) != 0 or any(side is not None for side in bbox):
         raise NotDifferentiableError(
-            "RectBivariateSpline: a surface that smooths, and bbox=, have no derivative rule in "
-            "cotan; one that goes through its points has: s=0"
+            "RectBivariateSpline: smoothing and bbox= have no derivative rule in cotan; "
+            "interpolate (s=0)"
         )
     xs: AnyArray = asarray(x).reshape(-1)
     ys: AnyArray = asarray(y).reshape(-1)
@@ -103,7 +103,7 @@ def integral(self: _Surface, xa: ArrayLike, xb: ArrayLike, ya: ArrayLike, yb: Ar
         return value
     if any(np.ndim(end) for end in (xa, xb, ya, yb)):
         raise TypeError(
-            "integral: the ends are numbers; integrate over one rectangle after another"
+            "integral: the bounds must be numbers; integrate over one rectangle after another"
         )
     tx, ty, c = self.tck
     sides = []

@@ -131,8 +131,7 @@ def call(self: _Interpolator, x: ArrayLike) -> AnyArray:
     points: AnyArray = asarray(x).astype(np.float64)
     if points.ndim != 2 or points.shape[1] != self.y.shape[1]:
         raise ValueError(
-            f"RBFInterpolator: takes points of shape (any number, {self.y.shape[1]}), not "
-            f"{points.shape}"
+            f"RBFInterpolator: points must have shape (n, {self.y.shape[1]}), not {points.shape}"
         )
     y, epsilon, coefficients = active or (self.y, self.epsilon, self._coeffs)
     out = _basis(self, points, y, epsilon) @ _core.asarray(coefficients)

@@ -159,8 +159,8 @@ def _expect_same(
     if known == rank == min(a.shape) or (known == rank and np.allclose(found, values[2])):
         return
     raise NotDifferentiableError(
-        "lstsq: lapack_driver='gelsy' leaves out by pivots of a factorisation here, which has no "
-        "derivative rule in cotan; use 'gelsd', which goes by singular values"
+        "lstsq: lapack_driver='gelsy' determines the rank by pivoting here, which has no "
+        "derivative rule in cotan; use 'gelsd', which determines it by singular values"
     )
 
 

@@ -87,7 +87,7 @@ def _of_values(name: str) -> None:
     @override(f"scipy.linalg.{name}")
     def basis(*args: Any, **kwargs: Any) -> Any:
         if contains_active(args) or contains_active(kwargs):
-            raise refuse(f"scipy.linalg.{name}, any rotation of whose result is one as well,")
+            raise refuse(f"scipy.linalg.{name}, whose result is determined only up to a rotation,")
         own = {key: to_numpy(value) for key, value in kwargs.items()}
         return locate(f"scipy.linalg.{name}")(*map(to_numpy, args), **own)
 

@@ -36,8 +36,8 @@ def _solved(name: str, equation: Function, x: AnyArray) -> AnyArray:
     slope = np.zeros(at.shape) if row is None else np.asarray(_core.value(row))
     if not np.all(np.isfinite(at)) or not np.all(np.isfinite(slope) & (slope != 0)):
         raise ValueError(
-            f"{name}: an element has no solution, or one where the derivative of the equation is "
-            "0, so the solution has no derivative; hold it constant with ct.dropgrad"
+            f"{name}: the equation of an element has no solution, or its derivative there is 0, so "
+            "the solution has no derivative; hold it constant with ct.dropgrad"
         )
     moved = _core.asarray(at)
     for _ in range(max(1, _core.nestlevel())):

@@ -97,9 +97,9 @@ def _global(name: str) -> None:
         inner, its = (o.get("minimizer_kwargs") or {} for o in (options, others))
         if moving(inner.get("constraints") or (), its.get("constraints") or ()):
             raise NotDifferentiableError(
-                f"{name}: constraints of its local searches, in minimizer_kwargs, have no "
-                "derivative rule in cotan; go on from its result with minimize under these "
-                "constraints, or hold them constant with ct.dropgrad"
+                f"{name}: constraints of its local searches (minimizer_kwargs) have no derivative "
+                "rule in cotan; continue from its result with minimize under these constraints, or "
+                "hold them constant with ct.dropgrad"
             )
         constraints = options.get("constraints") or ()
         moves = moving(constraints, others.get("constraints") or ())
@@ -134,8 +134,8 @@ def brute(func: Function, ranges: Sequence[slice | tuple[float, float]], args: o
         return result
     if isinstance(result, tuple):
         raise NotDifferentiableError(
-            "brute: full_output=True gives the values on the grid, which have no derivative rule "
-            "in cotan; call the function where they are needed"
+            "brute: full_output=True returns the values on the grid, which have no derivative rule "
+            "in cotan; evaluate the function where they are needed"
         )
     finish = rest[2] if len(rest) > 2 else options.get("finish", True)
     # Which point of the grid is the best one is constant where it does not jump.

@@ -143,8 +143,8 @@ def least_squares(fun: Function, x0: ArrayLike, jac: Function | str = "2-point",
 def _expect_constant(name: str, bounds: Bounds | tuple[ArrayLike, ArrayLike]) -> None:
     if contains_active(tuple(_pair(bounds))):
         raise NotDifferentiableError(
-            f"{name}: bounds that are being differentiated have no derivative rule in cotan; use "
-            "minimize with constraints, or hold them constant with ct.dropgrad"
+            f"{name}: active bounds have no derivative rule in cotan; use minimize with "
+            "constraints, or hold them constant with ct.dropgrad"
         )
 
 

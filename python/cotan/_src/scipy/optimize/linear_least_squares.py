@@ -58,8 +58,8 @@ def lsq_linear(A: ArrayLike, b: ArrayLike,  # noqa: N803
                **options: object) -> FitResult:  # fmt: skip
     if contains_active(bounds):
         raise NotDifferentiableError(
-            "lsq_linear: bounds that are differentiated have no derivative rule in "
-            "cotan; hold them constant with ct.dropgrad"
+            "lsq_linear: active bounds have no derivative rule in cotan; hold them constant with "
+            "ct.dropgrad"
         )
     result: FitResult
     solve = locate(f"{_HERE}.lsq_linear")

@@ -422,8 +422,8 @@ def expect_constant_bounds(name: str, bounds: object) -> None:
     items = vars(bounds).values() if hasattr(bounds, "lb") else (bounds,)
     if contains_active(tuple(items)):
         raise NotDifferentiableError(
-            f"{name}: bounds that are being differentiated have no derivative rule in cotan; make "
-            "constraints of them, or hold them constant with ct.dropgrad"
+            f"{name}: active bounds have no derivative rule in cotan; pass them as constraints, or "
+            "hold them constant with ct.dropgrad"
         )
 
 

@@ -104,7 +104,7 @@ def _states(system: Any, discrete: bool = False) -> tuple[Any, ...]:
     kind, other = (f"{_HERE}.dlti", f"{_HERE}.lti")[:: 1 if discrete else -1]
     if isinstance(system, locate(other)):
         raise AttributeError(
-            f"a {'discrete' if not discrete else 'continuous'}-time system is of no use here"
+            f"a {'discrete' if not discrete else 'continuous'}-time system is not accepted here"
         )
     dt = None
     if isinstance(system, locate(kind)):
@@ -308,8 +308,8 @@ def place_poles(A: ArrayLike, B: ArrayLike, poles: ArrayLike, method: str = "YT"
     a, b = asarray(A), asarray(B)
     if b.shape[1] != 1:
         raise NotDifferentiableError(
-            f"place_poles: with {b.shape[1]} inputs there are many gains, and that which SciPy "
-            "searches for has no derivative rule in cotan; take one input (a column of B, or a "
+            f"place_poles: with {b.shape[1]} inputs the gain is not unique, and the search that "
+            "SciPy makes has no derivative rule in cotan; use one input (a column of B, or a "
             "combination of its columns), solve_continuous_are or solve_discrete_are, or hold the "
             "arguments constant with ct.dropgrad"
         )

@@ -45,8 +45,8 @@ def _dense(name: str, matrix: Any) -> AnyArray:
         n = matrix.shape[1]
         if n > _LARGE:
             raise NotDifferentiableError(
-                f"{name}: a LinearOperator of {n} columns is not differentiated; give its matrix, "
-                "or hold constant with ct.dropgrad what it depends on"
+                f"{name}: a LinearOperator of {n} columns is not differentiable; pass its matrix, "
+                "or hold its inputs constant with ct.dropgrad"
             )
         return np.stack([matrix.matvec(unit) for unit in np.eye(n)], axis=1)
     dense = asarray(getattr(matrix, "A", matrix))
@@ -83,10 +83,10 @@ def eigsh(
         return known
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
         raise NotDifferentiableError(
-            "eigsh: of the matrices only A and M are differentiated; name what follows"
+            "eigsh: only A and M are differentiable; pass the other arguments by keyword"
         )
     if _core.is_preparing():
-        raise TypeError("eigsh: which eigenvalues are meant cannot be recorded; use numpy.linalg")
+        raise TypeError("eigsh: the choice of eigenvalues cannot be recorded; use numpy.linalg")
     a = _dense("eigsh", A)
     m: Any = None if M is None else _dense("eigsh", M)
     with_vectors = options.pop("return_eigenvectors", True)
@@ -115,10 +115,10 @@ def eigs(
         return known
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
         raise NotDifferentiableError(
-            "eigs: of the matrices only A and M are differentiated; name what follows"
+            "eigs: only A and M are differentiable; pass the other arguments by keyword"
         )
     if _core.is_preparing():
-        raise TypeError("eigs: which eigenvalues are meant cannot be recorded; use numpy.linalg")
+        raise TypeError("eigs: the choice of eigenvalues cannot be recorded; use numpy.linalg")
     a, m = _dense("eigs", A), None if M is None else _dense("eigs", M)
     with_vectors = options.pop("return_eigenvectors", True)
     options = {name: to_numpy(value) for name, value in options.items()}
@@ -135,8 +135,8 @@ def eigs(
     factors = np.sum(values.conj() * v, 0) / np.sum(np.abs(values) ** 2, 0)
     if not np.allclose(np.abs(factors), 1):
         raise NotDifferentiableError(
-            "eigs: the vectors have no derivative rule here, since their length is not "
-            "1; ask for the values alone, by return_eigenvectors=False"
+            "eigs: the vectors have no derivative rule here, since their length is not 1; request "
+            "the values alone with return_eigenvectors=False"
         )
     return all_values[at], own * factors
 
@@ -151,9 +151,9 @@ def svds(
         known = original(A, k, *args, **options)
         return known
     if args:
-        raise TypeError("svds: give what follows k by its name")
+        raise TypeError("svds: pass the arguments after k by keyword")
     if _core.is_preparing():
-        raise TypeError("svds: which values are meant cannot be recorded; use numpy.linalg")
+        raise TypeError("svds: the choice of singular values cannot be recorded; use numpy.linalg")
     a = _dense("svds", A)
     wanted = options.pop("return_singular_vectors", True)
     chosen = original(_values(a), int(k), **{n: to_numpy(x) for n, x in options.items()})

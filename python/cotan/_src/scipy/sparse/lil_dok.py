@@ -52,7 +52,7 @@ def _placed(matrix: Sparse, key: Any, value: Any) -> Iterator[tuple[int, int, An
     if value.dtype.kind == "c" != matrix.dtype.kind or matrix.dtype.kind not in "fc":
         raise TypeError(
             f"{type(matrix).__name__}: traced values of dtype {value.dtype} do not fit into a "
-            f"sparse matrix of dtype {matrix.dtype}; make it with dtype={value.dtype}"
+            f"sparse matrix of dtype {matrix.dtype}; create it with dtype={value.dtype}"
         )
     is_pair = isinstance(key, tuple) and len(key) == len(matrix.shape) == 2
     if is_pair and value.size == 1 and all(map(_is_inside, key, matrix.shape)):
@@ -99,9 +99,8 @@ def _write_into_dictionary(self: Sparse, key: object, value: Sparse | ArrayLike)
     if self.format != "dok":
         raise NotDifferentiableError(
             f"{type(self).__name__}: a traced value cannot be written into a sparse matrix of this "
-            "format; write into a lil_matrix and take its tocsr(), or collect values, rows and "
-            "columns in lists and make it by coo_matrix((values, (rows, columns))), which adds up "
-            "what comes to one place"
+            "format; write into a lil_matrix and convert it with tocsr(), or collect values, rows "
+            "and columns in lists for coo_matrix((values, (rows, columns))), which sums duplicates"
         )
     for row, column, element in _placed(self, key, value):
         self._dict[row, column] = element

@@ -160,8 +160,8 @@ def _dense(matrix: Sparse, other: AnyArray, sign: str) -> AnyArray:
         raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
     if not isinstance(matrix, locate(f"{_HERE}.sparray")):
         raise TypeError(
-            f"a sparse matrix {sign} an array gives an np.matrix, which multiplies by rules of its "
-            f"own; write A.toarray() {sign} x, or use a sparse array such as csr_array"
+            f"a sparse matrix {sign} an array gives an np.matrix, which multiplies differently "
+            f"from an array; write A.toarray() {sign} x, or use a sparse array such as csr_array"
         )
     return toarray(matrix)
 
@@ -453,8 +453,8 @@ def _adjoint(matrix: Any) -> Any:
 
 def _stopped(name: str, said: str, more: str) -> ValueError:
     return ValueError(
-        f"scipy.sparse.linalg.{name}: the iteration stopped before it came to a solution ({said}), "
-        f"so what it gave does not have the derivative of one; ask for more with {more}, or hold "
+        f"scipy.sparse.linalg.{name}: the iteration stopped before it reached a solution ({said}), "
+        f"so the derivative of its result is undefined; ask for more accuracy with {more}, or hold "
         "the result constant with ct.dropgrad"
     )
 
@@ -474,8 +474,8 @@ def _least_squares(name: str) -> None:
         matrix = settled(A)
         if has_active_entries(matrix) or contains_active((matrix, options)):
             raise NotDifferentiableError(
-                f"{name}: only b can be differentiated; use np.linalg.lstsq(A.toarray(), b) "
-                "where the matrix is, or hold it, damp= and x0= constant with ct.dropgrad"
+                f"{name}: only b is differentiable; use np.linalg.lstsq(A.toarray(), b) if the "
+                "matrix is active, or hold it, damp= and x0= constant with ct.dropgrad"
             )
         options = {k: to_numpy_items(v) for k, v in options.items()}
         x0, report = options.pop("x0", None), []
@@ -497,7 +497,7 @@ def _least_squares(name: str) -> None:
         right = asarray(b).reshape(-1)
         x = apply(right) if x0 is None else x0 + apply(right - matrix @ x0)
         stop, count, *norms = report[0]
-        return (x, stop, count, *(without_rule(f"what {name} says of norms", n, x) for n in norms))
+        return (x, stop, count, *(without_rule(f"the norms that {name} reports", n, x) for n in norms))
 
 
 # By which both say that they were not allowed to go on. They may have come near enough by then.

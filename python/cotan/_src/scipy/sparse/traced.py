@@ -194,7 +194,7 @@ def _sum(
     self: Sparse, axis: Axis = None, dtype: DTypeLike | None = None, out: object = None
 ) -> AnyArray | Matrix:
     if out is not None:
-        raise TypeError("sum: of a sparse matrix that is being differentiated, without out")
+        raise TypeError("sum: out= is not supported for an active sparse matrix")
     row, column, values = entries(self)
     values = asarray(values, dtype)
     if axis is None:
@@ -214,7 +214,7 @@ _when_active(_sum, "_base._spbase.sum", "_compressed._cs_matrix.sum", "_dia._dia
 def _todense(self: Sparse, order: str | None = None, out: object = None) -> AnyArray | Matrix:
     del order
     if out is not None:
-        raise TypeError("todense: of a sparse matrix that is being differentiated, without out")
+        raise TypeError("todense: out= is not supported for an active sparse matrix")
     return Matrix(toarray(self)) if _is_matrix(self) else toarray(self)
 
 
@@ -406,8 +406,7 @@ class Factored:
     def __getattr__(self, name: str) -> Any:
         if self._own is None:
             raise AttributeError(
-                f"{self._name}: {name!r} of a matrix that is being differentiated has no "
-                "rule; use solve"
+                f"{self._name}: {name!r} of an active matrix has no derivative rule; use solve"
             )
         return getattr(self._own, name)
 
@@ -428,7 +427,7 @@ class _Incomplete:
 
     def solve(self, rhs: ArrayLike, trans: str = "N") -> AnyArray:
         x = self._own.solve(to_numpy(rhs), trans)
-        instead = "use splu, or hand it to an iteration as M="
+        instead = "use splu, or pass it to an iterative solver as M="
         return without_rule("what spilu(A).solve(b) gives", x, self._values, instead)
 
     def __getattr__(self, name: str) -> Any:
@@ -462,7 +461,7 @@ def spsolve_triangular(
     side = (row > column if lower else row < column) | ((row == column) & (not unit_diagonal))
     if np.any(to_numpy(values)[(row < column) if lower else (row > column)]):
         raise ValueError(
-            "spsolve_triangular: there are elements on the other side of the diagonal; use "
+            "spsolve_triangular: the matrix has elements on the other side of the diagonal; use "
             f"{'tril' if lower else 'triu'}(A)"
         )
     ones = np.arange(matrix.shape[0] if unit_diagonal else 0)

@@ -152,8 +152,8 @@ def _real(x: AnyArray) -> AnyArray:
     """Give vectors as floats."""
     if x.dtype.kind == "c":
         raise TypeError(
-            "scipy.spatial.distance: takes real vectors here; put real and imaginary parts one "
-            "after the other, or write the distance in terms of abs"
+            "scipy.spatial.distance: vectors must be real here; concatenate real and imaginary "
+            "parts, or write the distance in terms of abs"
         )
     return x if x.dtype.kind == "f" else _core.asarray(x, np.float64)
 
@@ -342,8 +342,8 @@ def _of_values(name: str) -> None:
         given = inspect.signature(ask).bind(self, *args, **options).arguments
         if contains_active(given.get("weights")):
             raise NotDifferentiableError(
-                f"KDTree.{name} with respect to weights= has no derivative rule in cotan; sum "
-                "those of the pairs that query_ball_tree finds"
+                f"KDTree.{name} with respect to weights= has no derivative rule in cotan; sum the "
+                "weights of the pairs that query_ball_tree returns"
             )
         return ask(self, *map(to_numpy, args), **{k: to_numpy(v) for k, v in options.items()})
 
@@ -352,7 +352,7 @@ def _of_values(name: str) -> None:
 def sparse_distance_matrix(self: _Tree, other: _Tree, *args: Any, **options: Any) -> Any:
     if contains_active((_points(self), _points(other))):
         raise NotDifferentiableError(
-            "KDTree.sparse_distance_matrix has no derivative rule in cotan; find pairs by "
+            "KDTree.sparse_distance_matrix has no derivative rule in cotan; find pairs with "
             "query_ball_tree, and compute the distances of their points"
         )
     ask = original_of(vars(locate("scipy.spatial.KDTree"))["sparse_distance_matrix"])

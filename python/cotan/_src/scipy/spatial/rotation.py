@@ -93,7 +93,7 @@ class Rotation:
         if hasattr(locate(_NAME), name):
             message = (
                 f"{_NAME}.{name} has no derivative rule in cotan yet; compute with x.as_matrix() "
-                "or x.as_quat(), or make the rotation of ct.dropgrad(x)"
+                "or x.as_quat(), or create the rotation from ct.dropgrad(x)"
             )
         raise AttributeError(message)
 

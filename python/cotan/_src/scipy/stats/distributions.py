@@ -283,7 +283,7 @@ def _density(log: bool) -> Function:
         base = locate("scipy.stats.rv_continuous")
         if type(self)._pdf is base._pdf and type(self)._logpdf is base._logpdf:
             raise NotDifferentiableError(
-                f"scipy.stats.{self.name}: the density is found by numerical differences, so it "
+                f"scipy.stats.{self.name}: the density is computed by numerical differences, so it "
                 "has no derivative here; write its formula, or hold it constant with ct.dropgrad"
             )
         y = call.standard()

@@ -93,8 +93,8 @@ def _parameters(
     matrix = asarray(cov, np.float64)
     if np.any(known.rank < dim):
         raise NotDifferentiableError(
-            "multivariate_normal: a singular covariance that is being differentiated has no "
-            "derivative; add a small number to its diagonal"
+            "multivariate_normal: an active covariance that is singular has no derivative; add a "
+            "small number to its diagonal"
         )
     if matrix.ndim == 0:
         matrix = matrix * np.eye(dim)
@@ -188,7 +188,7 @@ def _uncomputed(owner: str, name: str) -> None:
             raise NotDifferentiableError(
                 f"scipy.stats.multivariate_normal: {name} has no derivative rule in cotan; hold "
                 "its arguments constant with ct.dropgrad, or integrate the density of one variable "
-                "times the distribution of the others given it"
+                "times the conditional distribution of the others"
             )
         given = {key: value_of(v) for key, v in kwargs.items()}
         value: NDArray
