@@ -284,11 +284,11 @@ def test_layouts_other_than_row_major_are_taken_as_they_are():
             "2 entries for 1",
         ),
         (lambda: ct.max_pool(np.ones((1, 2, 3)), 4), "does not fit"),
-        (lambda: ct.max_pool(np.ones((1, 2, 3)), 2, padding=3), "nothing but padding"),
+        (lambda: ct.max_pool(np.ones((1, 2, 3)), 2, padding=3), "contain padding only"),
         (lambda: ct.conv_transpose(np.ones((1, 2, 3)), np.ones((3, 2, 2))), "are for 3 channels"),
         (
             lambda: ct.conv_transpose(np.ones((1, 2, 3)), np.ones((2, 2, 2)), output_padding=1),
-            "below the stride",
+            "less than the stride",
         ),
     ],
 )

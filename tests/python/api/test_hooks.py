@@ -419,7 +419,7 @@ class TestClip:
         assert not names & {"host", "custom"}
 
     def test_errors(self):
-        with pytest.raises(ValueError, match="low is 2.0, above high, which is 1.0"):
+        with pytest.raises(ValueError, match="low=2.0 is above high=1.0"):
             ct.clip_gradient(1.0, 2.0, 1.0)
         with pytest.raises(ValueError, match="norm must be positive"):
             ct.clip_gradient(1.0, norm=0.0)

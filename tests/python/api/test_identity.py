@@ -27,7 +27,7 @@ def test_gradients_of_arrays_that_a_function_uses():
     assert len(g) == 1
     assert list(g) == [m.a] or next(iter(g)) is m.a
     assert [type(v) for v in g.values()] == [ct.Array]
-    with pytest.raises(KeyError, match=r"not among those asked for"):
+    with pytest.raises(KeyError, match=r"not among the \d+ arrays in wrt"):
         g[m.b]
     with pytest.raises(KeyError, match="ndarray"):
         g[W]

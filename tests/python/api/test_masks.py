@@ -203,7 +203,7 @@ def test_only_what_can_have_a_gradient_matches():
     with pytest.raises(ValueError, match=r"'t.ids' matches nothing .*only t.ids, .*no.* floating"):
         ct.gradient(lambda t: t["w"] * 1.0, tree, wrt="t.ids")
     for wrt in ("t.held", "t.number"):
-        with pytest.raises(ValueError, match=f"asks only for {wrt}, held constant by ct.const"):
+        with pytest.raises(ValueError, match=f"selects only {wrt}, held constant by ct.const"):
             ct.gradient(lambda t: t["w"] * 1.0, tree, wrt=wrt)
     (g,) = ct.gradient(lambda t: t["w"] * np.sum(t["held"]), tree, wrt=["t.w", 0])
     assert g == {"ids": None, "held": None, "w": 2.0, "number": None}
@@ -292,7 +292,7 @@ def test_a_pullback_is_narrowed_again():
     once = back.wrt("**.w")
     twice = once.wrt("m.layers[0]")
     assert found(*twice(1.0)) == ["m.layers[0].w"]
-    with pytest.raises(ValueError, match="asks only for m.scale, which the pullback leaves out"):
+    with pytest.raises(ValueError, match="selects only m.scale, which the pullback leaves out"):
         once.wrt("m.scale")
 
 

@@ -83,7 +83,7 @@ def test_what_was_bad_before_is_named_by_its_path():
     error = caught(f, model, 2.0)
     assert (error.direction, error.input) == ("input", "model.b[0]")
     assert error.made.index == (1,)
-    assert "the argument model.b[0] holds it already" in str(error)
+    assert "the argument model.b[0] already has it" in str(error)
     error = caught(f, model, ct.const(np.inf), how=lambda f, m, s: ct.pullback(f, m, s))
     assert error.input == "model.b[0]"
     closed_over = np.array([np.inf])
@@ -344,7 +344,7 @@ def test_a_hook_that_makes_it_is_named():
     error = caught(lambda: ct.gradient(hooked(spoil), np.ones(3)))
     assert (error.called, error.inside, error.path) == ("spoil", None, "x")
     assert error.operation == "host"
-    assert "first made by spoil, a function that is called back" in str(error)
+    assert "first produced by spoil, a callback" in str(error)
     assert "spoil(x) = float64[3], 3 NaN" in str(error)
 
 
@@ -355,7 +355,7 @@ def test_an_operation_inside_a_hook_is_named_with_the_hook():
     error = caught(lambda: ct.gradient(hooked(spoil), np.ones(3)))
     assert (error.operation, error.inside) == ("log", "the hook spoil")
     assert error.function.endswith("spoil")
-    assert "while the hook spoil was called back" in str(error)
+    assert "while the hook spoil ran as a callback" in str(error)
 
 
 def test_an_opaque_rule_that_makes_it_is_named():

@@ -101,7 +101,7 @@ def test_a_function_with_a_signature():
         return np.sum(dot(x * np.ones((2, 3)), x)) + np.sum(made)
 
     slope_is_right(f)
-    with pytest.raises(TypeError, match="give all arguments by position"):
+    with pytest.raises(TypeError, match="pass all arguments by position"):
         ct.gradient(lambda x: np.vectorize(np.sum, signature="(n)->()")(a=x * PLAIN), 1.0)
 
 

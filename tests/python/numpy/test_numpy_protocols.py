@@ -147,7 +147,7 @@ ERRORS = [
     ("np.pad(m, -1)", ValueError, "negative"),
     ("np.pad(m, 1, mode='funny')", ValueError, "funny"),
     ("np.positive(m > 0)", TypeError, "positive"),
-    ("np.round(m > 0, 1)", TypeError, "round: truth values"),
+    ("np.round(m > 0, 1)", TypeError, "round: cannot round booleans"),
     ("np.matrix_transpose(m[0])", ValueError, "matrix_transpose"),
     ("np.meshgrid(m[0], indexing='zz')", ValueError, "indexing"),
 ]

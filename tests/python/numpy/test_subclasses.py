@@ -176,7 +176,7 @@ def test_subclasses_that_answer_themselves_are_asked():
 @pytest.mark.parametrize("own", [X.view(Unit), X.view(Doubling)])
 def test_subclasses_with_arithmetic_of_their_own_are_no_arguments(own):
     for use in (ct.array, lambda m: ct.gradient(lambda a: np.sum(a), m)):
-        with pytest.raises(TypeError, match=r"arithmetic of its own.*np\.asarray"):
+        with pytest.raises(TypeError, match=r"its own arithmetic.*np\.asarray"):
             use(own)
     with pytest.raises(TypeError, match="arrays and numbers"):
         ct.array(X)[...] = own

@@ -219,13 +219,13 @@ def test_a_convolution_over_windows_with_its_gradient(tmp_path):
 @pytest.mark.parametrize(
     ("dynamic", "error", "message"),
     [
-        (["x"], TypeError, r"=\['x'\] is no dictionary.*\{0: 'batch'\}"),
-        ({"x": 0}, TypeError, "0 for x is no dictionary"),
-        ({"x": ["n"]}, TypeError, "for x is no dictionary"),
+        (["x"], TypeError, r"=\['x'\] must be a dictionary.*\{0: 'batch'\}"),
+        ({"x": 0}, TypeError, "0 for x must be a dictionary"),
+        ({"x": ["n"]}, TypeError, "for x must be a dictionary"),
         ({"x": {0: 1}}, TypeError, "axis 0 of x needs a name for its size, not 1"),
         ({"x": {0: ""}}, TypeError, "axis 0 of x needs a name"),
-        ({"x": {0.5: "n"}}, TypeError, "0.5 is no axis of x"),
-        ({"x": {"n": 0}}, TypeError, "'n' is no axis of x"),
+        ({"x": {0.5: "n"}}, TypeError, "0.5 is not an axis of x"),
+        ({"x": {"n": 0}}, TypeError, "'n' is not an axis of x"),
         ({"x": {-1: "n"}}, ValueError, "no axis -1 .*counted from 0"),
     ],
 )

@@ -37,10 +37,10 @@ REFUSED = {
         X, X, bc_type=([(1, x[0])], [(1, 0.0)])
     )(0.5),
     "lsqr: only b": lambda x: linalg.lsqr(traced_matrix(x + 1), np.ones(8))[0],
-    "eigsh: of the matrices": lambda x: linalg.eigsh(
+    "eigsh: only A and M": lambda x: linalg.eigsh(
         traced_matrix(x + 1), k=2, Minv=sparse.eye_array(8)
     )[0],
-    "eigs: of the matrices": lambda x: linalg.eigs(
+    "eigs: only A and M": lambda x: linalg.eigs(
         traced_matrix(x + 1), k=2, Minv=sparse.eye_array(8)
     )[0],
     "csr_array: a traced value cannot be written": written_into_csr,

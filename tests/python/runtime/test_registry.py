@@ -95,7 +95,7 @@ def test_a_provider_that_is_misspelt_raises(monkeypatch):
 
 
 def test_a_function_that_numpy_does_not_have_is_an_error():
-    with pytest.raises(LookupError, match=r"there is no numpy\.sine"):
+    with pytest.raises(LookupError, match=r"numpy\.sine does not exist"):
         override("numpy.sine", kind=Kind.DISPATCHED)(lambda x: x)
 
 
@@ -121,7 +121,7 @@ def rules():
 def test_a_second_rule_for_a_target_is_an_error_with_its_name(rules):
     first, second = rules
     override("a_library.f")(first)
-    with pytest.raises(ValueError, match=r"a row for the function a_library\.f already"):
+    with pytest.raises(ValueError, match=r"already is a row for the function a_library\.f"):
         override("a_library.f")(second)
     assert registry.rule_of("a_library.f") is first
 

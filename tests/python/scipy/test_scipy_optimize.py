@@ -289,7 +289,7 @@ def test_what_is_no_solution_is_refused():
         loss = lambda p: np.sum((p - x) ** 2) * 1e-6
         return np.sum(optimize.minimize(loss, np.zeros(2)).x)
 
-    with pytest.raises(ValueError, match=r"stopped before it came to a solution.*tol="):
+    with pytest.raises(ValueError, match=r"stopped before it reached a solution.*tol="):
         ct.gradient(early, np.array([1.0, 2.0]))
 
     def late(x):
@@ -372,7 +372,7 @@ STARTED = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", STARTED)
 def test_where_one_begins_counts_where_the_solver_stops_early(name):
-    with pytest.raises(ValueError, match="stopped before it came to a solution"):
+    with pytest.raises(ValueError, match="stopped before it reached a solution"):
         ct.gradient(lambda x: np.sum(STARTED[name](x)), np.array([0.5, 0.8]))
 
 

@@ -223,7 +223,7 @@ def test_incomplete_decompositions_shorten_iterations():
         )
 
     check(f, 1.2)
-    with pytest.raises(TypeError, match="spilu.*hand it to an iteration as M="):
+    with pytest.raises(TypeError, match="spilu.*pass it to an iterative solver as M="):
         ct.gradient(lambda p: np.sum(linalg.spilu((DOMINANT * p).tocsc()).solve(B)), 1.2)
     assert linalg.spilu(DOMINANT.tocsc()).shape == (4, 4)
 

@@ -139,7 +139,7 @@ def test_registering_wrongly():
     def flatten(o):
         return (), None
 
-    with pytest.raises(ValueError, match="Ring is registered already"):
+    with pytest.raises(ValueError, match="Ring is already registered"):
         ct.register(Ring, flatten, flatten)
     with pytest.raises(TypeError, match="no methods tree_flatten"):
         ct.register(Base)
