@@ -441,7 +441,9 @@ class TestForward:
         assert ct.gradient(Model().area, 2.0) == (5.0,)
 
     def test_errors(self):
-        with pytest.raises(TypeError, match=r"no rule has been defined; define one with @sin.defjvp"):
+        with pytest.raises(
+            TypeError, match=r"no rule has been defined; define one with @sin.defjvp"
+        ):
             ct.custom_jvp(np.sin)(1.0)
         f = ct.custom_jvp(lambda x: x)
         f.defjvp(lambda p, t: (p[0] * t[0], t[0]))

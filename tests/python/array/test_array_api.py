@@ -119,5 +119,7 @@ def test_there_is_one_device(make):
 def test_frequencies_are_floats():
     assert xp.fft.fftfreq(4, dtype=xp.float32).dtype == np.float32
     np.testing.assert_array_equal(np.asarray(xp.fft.rfftfreq(5, d=0.5)), np.fft.rfftfreq(5, 0.5))
-    with pytest.raises(TypeError, match="fftfreq: frequencies must be of a real floating dtype, not int64"):
+    with pytest.raises(
+        TypeError, match="fftfreq: frequencies must be of a real floating dtype, not int64"
+    ):
         xp.fft.fftfreq(4, dtype=xp.int64)

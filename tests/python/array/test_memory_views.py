@@ -234,7 +234,9 @@ def test_writes_to_windows_that_overlap_whose_order_is_not_known():
 
     with pytest.raises(ValueError, match="has elements twice.* write one window after the other"):
         ct.gradient(sorted_in_place, X)
-    with pytest.raises(ValueError, match="since the windows overlap.* write to one window after the other"):
+    with pytest.raises(
+        ValueError, match="since the windows overlap.* write to one window after the other"
+    ):
         ct.gradient(by_indices, X)
 
 

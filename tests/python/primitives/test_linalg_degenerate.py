@@ -123,7 +123,9 @@ def test_full_matrices_of_vectors(shape, complex_too):
 
 def test_full_matrices_of_qr_have_no_derivative():
     x = random(4, 2)
-    with pytest.raises(TypeError, match=r"qr: the last m - n columns .* have no derivative; use Q\[:, :n\]"):
+    with pytest.raises(
+        TypeError, match=r"qr: the last m - n columns .* have no derivative; use Q\[:, :n\]"
+    ):
         ct.gradient(lambda x: np.sum(LA.qr(x, "complete")[0]), x)
 
 

@@ -348,7 +348,9 @@ def test_a_mode_that_nobody_knows_of_is_refused(method, monkeypatch):
 
         return integrate.solve_ivp(slope, (0, 1), [1.0], method).y[0, -1]
 
-    with pytest.raises(TypeError, match="returns different values when it is called again.*outside"):
+    with pytest.raises(
+        TypeError, match="returns different values when it is called again.*outside"
+    ):
         ct.gradient(cooled, 1.3)
 
 

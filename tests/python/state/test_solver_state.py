@@ -412,7 +412,9 @@ def test_what_cannot_be_put_back_is_refused(solve):
         if keep is note and solve is not SOLVERS["minimize"]:
             ct.gradient(f, 1.3)  # held as a whole
             continue
-        with pytest.raises(TypeError, match=f"keeps state in {place}.*keep the state in a variable"):
+        with pytest.raises(
+            TypeError, match=f"keeps state in {place}.*keep the state in a variable"
+        ):
             ct.gradient(f, 1.3)
         assert ct.gradient(lambda p, f=f: p * f(1.3), 1.0) == (pytest.approx(f(1.3)),)
 
