@@ -497,7 +497,8 @@ def _least_squares(name: str) -> None:
         right = asarray(b).reshape(-1)
         x = apply(right) if x0 is None else x0 + apply(right - matrix @ x0)
         stop, count, *norms = report[0]
-        return (x, stop, count, *(without_rule(f"the norms that {name} reports", n, x) for n in norms))
+        what = f"the norms that {name} reports"
+        return (x, stop, count, *(without_rule(what, n, x) for n in norms))
 
 
 # By which both say that they were not allowed to go on. They may have come near enough by then.
