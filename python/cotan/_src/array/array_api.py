@@ -24,7 +24,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.rebind import numpy_substitutes as _own
+from cotan._src.rebind import numpy_substitutes as _substitutes
 from cotan._src.runtime.values import in_numpy, is_array
 from cotan._src.typing import AnyArray, ArrayLike, Dtype, DTypeLike, Function, Scalar, Shape
 
@@ -75,22 +75,22 @@ _FFT = """
 """
 
 
-def _ours(result: Any) -> Any:
+def _as_arrays(result: Any) -> Any:
     """Give results as `Array`s, even where they are constant."""
     # Older versions count in Python numbers.
     known = isinstance(result, (np.ndarray, np.generic)) or type(result) is int
     if known and not is_array(result):
         return _core.array(np.asarray(result))
     if isinstance(result, tuple):
-        items = map(_ours, result)
+        items = map(_as_arrays, result)
         return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
-    return list(map(_ours, result)) if isinstance(result, list) else result
+    return list(map(_as_arrays, result)) if isinstance(result, list) else result
 
 
 def _giving_arrays(function: Function) -> Function:
     @functools.wraps(function)
     def call(*args: object, **kwargs: object) -> object:
-        return _ours(function(*args, **kwargs))
+        return _as_arrays(function(*args, **kwargs))
 
     return call
 
@@ -120,7 +120,7 @@ def asarray(
                 f"asarray: a cast from {obj.dtype} to {np.dtype(dtype)} needs a copy; leave out "
                 "copy=False"
             )
-    return _core.asarray(_own.array(obj, dtype, copy=copy or None))
+    return _core.asarray(_substitutes.array(obj, dtype, copy=copy or None))
 
 
 def full(
@@ -132,7 +132,7 @@ def full(
 ) -> Array:
     """Give an array with one value everywhere."""
     _expect_cpu("full", device)
-    result: Array = _ours(_own.full(shape, fill_value, dtype))
+    result: Array = _as_arrays(_substitutes.full(shape, fill_value, dtype))
     return result
 
 
@@ -146,7 +146,7 @@ def full_like(
 ) -> Array:
     """Give an array of the shape and dtype of another one with one value everywhere."""
     _expect_cpu("full_like", device)
-    result: Array = _ours(np.full_like(x, fill_value, dtype))
+    result: Array = _as_arrays(np.full_like(x, fill_value, dtype))
     return result
 
 
@@ -189,19 +189,19 @@ def iinfo(type: AnyArray | DTypeLike, /) -> "np.iinfo[Any]":
 
 def broadcast_arrays(*arrays: AnyArray) -> list[Array]:
     """Give arrays in the shape that all of them broadcast to."""
-    return list(map(_ours, _numpy.broadcast_arrays(*arrays)))
+    return list(map(_as_arrays, _numpy.broadcast_arrays(*arrays)))
 
 
 def meshgrid(*arrays: AnyArray, indexing: str = "xy") -> list[Array]:
     """Give the coordinates of all points of a grid."""
-    return list(map(_ours, _numpy.meshgrid(*arrays, indexing=indexing)))
+    return list(map(_as_arrays, _numpy.meshgrid(*arrays, indexing=indexing)))
 
 
 def clip(
     x: AnyArray, /, min: AnyArray | float | None = None, max: AnyArray | float | None = None
 ) -> Array:
     """Give an array with what lies outside of two bounds replaced by them."""
-    result: Array = _ours(_numpy.clip(x, min, max))
+    result: Array = _as_arrays(_numpy.clip(x, min, max))
     return result
 
 
@@ -210,18 +210,18 @@ def argsort(
 ) -> Array:
     """Give the positions that sort an array; of equal elements the first comes first."""
     if not descending:
-        found: Array = _ours(np.argsort(x, axis=axis, stable=stable))
+        found: Array = _as_arrays(np.argsort(x, axis=axis, stable=stable))
         return found
     # Backwards, so that what is equal keeps its order when all is turned round.
     positions = np.argsort(np.flip(x, axis), axis=axis, stable=stable)
-    result: Array = _ours(np.flip(np.shape(x)[axis] - 1 - positions, axis))
+    result: Array = _as_arrays(np.flip(np.shape(x)[axis] - 1 - positions, axis))
     return result
 
 
 def sort(x: AnyArray, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """Give an array sorted along an axis."""
     ascending = np.sort(x, axis=axis, stable=stable)
-    result: Array = _ours(np.flip(ascending, axis).copy() if descending else ascending)
+    result: Array = _as_arrays(np.flip(ascending, axis).copy() if descending else ascending)
     return result
 
 

@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 #: What a library makes of the values of a matrix.
 _Original: TypeAlias = Callable[[NDArray], Any]
 
-# Matrices with longer sides keep what our own decomposition chooses: to ask costs as much as that.
+# Matrices with longer sides keep what cotan's decomposition chooses: to ask costs as much as that.
 LARGEST = 256
 
 
@@ -138,12 +138,12 @@ def with_real_component(v: AnyArray, row: int) -> AnyArray:
     return v * _phase(v[..., row, :])[..., None, :].conj()
 
 
-def _turn(own: NDArray, chosen: NDArray, alike: NDArray | None = None) -> NDArray:
-    """Give what own columns have to be multiplied with for those that were chosen.
+def _turn(computed: NDArray, chosen: NDArray, alike: NDArray | None = None) -> NDArray:
+    """Give the factors that turn the computed columns into the chosen ones.
 
     A number for each, or, where `alike` says which columns belong to equal values, a matrix.
     """
-    inner = np.swapaxes(own, -1, -2).conj() @ chosen
+    inner = np.swapaxes(computed, -1, -2).conj() @ chosen
     along = np.diagonal(inner, axis1=-2, axis2=-1)
     size = np.abs(along)
     if alike is None or np.all(size > 1 - 1e-6):
@@ -152,7 +152,7 @@ def _turn(own: NDArray, chosen: NDArray, alike: NDArray | None = None) -> NDArra
     # Where the vectors of equal values do not span the same, there is nothing to choose.
     bad = np.abs(np.linalg.norm(turn, axis=-2) - 1) >= 1e-6
     left = np.any(alike & bad[..., :, None], axis=-2)
-    return np.where(left[..., None, :], np.eye(own.shape[-1]), turn)
+    return np.where(left[..., None, :], np.eye(computed.shape[-1]), turn)
 
 
 def _as_matrix(turn: NDArray, ndim: int) -> NDArray:
@@ -184,8 +184,8 @@ def eigenvectors(w: AnyArray, v: AnyArray, chosen: NDArray | None, row: int = 0)
 
 def columns(v: AnyArray, chosen: NDArray) -> AnyArray:
     """Give columns, of any length, with the signs of those that were chosen."""
-    own = to_numpy(constant(v))
-    along = np.sum(own.conj() * chosen, axis=-2)
+    computed = to_numpy(constant(v))
+    along = np.sum(computed.conj() * chosen, axis=-2)
     size = np.abs(along)
     return _turned(v, np.where(size > 0, along / np.where(size > 0, size, 1), 1))
 
@@ -205,23 +205,23 @@ def singular_vectors(
         vh = _with_first(vh, vh[..., :k, :] * phase[..., None].conj(), -2)
     if chosen is None:
         return u, s, vh
-    own_u, own_vh, values = (to_numpy(constant(x)) for x in (u, vh, s))
+    computed_u, computed_vh, values = (to_numpy(constant(x)) for x in (u, vh, s))
     zero = values <= 1e-12 * np.max(values, axis=-1, initial=0)[..., None]
     alike = _alike(values) & (zero[..., :, None] == zero[..., None, :])
-    turn = other = _turn(own_u[..., :k], chosen[0][..., :k], alike)
+    turn = other = _turn(computed_u[..., :k], chosen[0][..., :k], alike)
     left = _turned(u[..., :k], turn)
     if np.any(zero):
         # Values that vanish leave the vectors of both sides free; the others tie them together.
-        rows = np.swapaxes(own_vh[..., :k, :], -1, -2).conj()
+        rows = np.swapaxes(computed_vh[..., :k, :], -1, -2).conj()
         wanted = np.swapaxes(chosen[1][..., :k, :], -1, -2).conj()
         free = _turn(rows, wanted, alike)
-        free, turn = (_as_matrix(x, own_vh.ndim) for x in (free, turn))
+        free, turn = (_as_matrix(x, computed_vh.ndim) for x in (free, turn))
         other = np.where(zero[..., None, :], free, turn)
     right = _adjoint(_turned(_adjoint(vh[..., :k, :]), other))
     return (
-        _completed(u, left, own_u, chosen[0], -1),
+        _completed(u, left, computed_u, chosen[0], -1),
         s,
-        _completed(vh, right, own_vh, chosen[1], -2),
+        _completed(vh, right, computed_vh, chosen[1], -2),
     )
 
 
@@ -240,30 +240,30 @@ def _with_first(whole: AnyArray, first: AnyArray, axis: int) -> AnyArray:
 
 
 def _completed(
-    whole: AnyArray, first: AnyArray, own: NDArray, chosen: NDArray, axis: int
+    whole: AnyArray, first: AnyArray, computed: NDArray, chosen: NDArray, axis: int
 ) -> AnyArray:
     """Join the first vectors with the others, turned into those that were chosen."""
     k = first.shape[axis]
     if k == whole.shape[axis]:
         return first
     if axis == -2:
-        own, chosen = (np.swapaxes(x, -1, -2).conj() for x in (own, chosen))
-        return _adjoint(_completed(_adjoint(whole), _adjoint(first), own, chosen, -1))
-    own, chosen = own[..., k:], chosen[..., k:]
-    alike = np.ones((own.shape[-1],) * 2, bool)
-    rest = _turned(whole[..., k:], _turn(own, chosen, alike))
+        computed, chosen = (np.swapaxes(x, -1, -2).conj() for x in (computed, chosen))
+        return _adjoint(_completed(_adjoint(whole), _adjoint(first), computed, chosen, -1))
+    computed, chosen = computed[..., k:], chosen[..., k:]
+    alike = np.ones((computed.shape[-1],) * 2, bool)
+    rest = _turned(whole[..., k:], _turn(computed, chosen, alike))
     return _core.concatenate([first, rest], -1)
 
 
 def order(w: AnyArray, chosen: NDArray) -> NDArray | None:
     """Say which of our eigenvalues is each of those that were chosen; None for the same order."""
-    own = to_numpy(constant(w))
-    scale = np.max(np.abs(own), axis=-1, initial=1e-300)[..., None]
-    if np.all(np.abs(own - chosen) <= 1e-9 * scale):
+    computed = to_numpy(constant(w))
+    scale = np.max(np.abs(computed), axis=-1, initial=1e-300)[..., None]
+    if np.all(np.abs(computed - chosen) <= 1e-9 * scale):
         return None
-    gaps = np.abs(own[..., None, :] - chosen[..., :, None])
-    result = np.zeros(own.shape, np.int64)
-    for index in np.ndindex(*own.shape[:-1]):
+    gaps = np.abs(computed[..., None, :] - chosen[..., :, None])
+    result = np.zeros(computed.shape, np.int64)
+    for index in np.ndindex(*computed.shape[:-1]):
         free = gaps[index].copy()
         for i in np.argsort(free.min(1)):
             result[(*index, i)] = j = np.argmin(free[i])
@@ -289,8 +289,8 @@ def qr(a: AnyArray, q: AnyArray, r: AnyArray, original: _Original) -> tuple[AnyA
     if chosen is None:
         return q, r
     k = min(a.shape[-2:])
-    own, wanted = (np.diagonal(x, axis1=-2, axis2=-1) for x in (to_numpy(constant(r)), chosen[1]))
-    turn = np.conj(_direction(own[..., :k])) * _direction(wanted[..., :k])
+    computed, wanted = (np.diagonal(x, axis1=-2, axis2=-1) for x in (to_numpy(constant(r)), chosen[1]))
+    turn = np.conj(_direction(computed[..., :k])) * _direction(wanted[..., :k])
     turn = np.where(turn == 0, 1, turn).astype(r.dtype)
     left = _completed(
         q, q[..., :k] * turn.conj()[..., None, :], to_numpy(constant(q)), chosen[0], -1

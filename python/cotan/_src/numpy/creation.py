@@ -475,7 +475,7 @@ def apply_along_axis(
     if package in NATIVE_LIBRARIES and not _core.contains_array((arr, *args), kwargs):
         result: AnyArray = vars(np)["apply_along_axis"](func1d, axis, arr, *args, **kwargs)
         return result
-    own = FUNCTIONS[vars(np)["apply_along_axis"]]
+    apply = FUNCTIONS[vars(np)["apply_along_axis"]]
     x = arr if isinstance(arr, OverArray) else _core.asarray(_asarray(arr))
-    mapped: AnyArray = own(func1d, axis, x, *args, **kwargs)
+    mapped: AnyArray = apply(func1d, axis, x, *args, **kwargs)
     return mapped

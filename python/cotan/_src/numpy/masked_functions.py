@@ -89,8 +89,8 @@ def _is_function(value: object) -> bool:
         return True
     kind = type(value)
     # Not what the module has of `numpy`: it may have been imported while names were overridden.
-    own = kind in {x for m in (_ma, ma.extras) for x in vars(m).values() if isinstance(x, type)}
-    return callable(value) and own and kind.__name__ not in OPERATIONS
+    is_numpys = kind in {x for m in (_ma, ma.extras) for x in vars(m).values() if isinstance(x, type)}
+    return callable(value) and is_numpys and kind.__name__ not in OPERATIONS
 
 
 def _enter(name: str) -> None:
@@ -156,9 +156,9 @@ def apply_along_axis(
     results = [func1d(x[i], *args, **kwargs) for i in np.ndindex(places)]
     joined = Masked(results)
     joined = joined.reshape(places + joined.shape[1:])
-    own = range(len(places), joined.ndim)
-    where = range(x.ndim + axis if axis < 0 else axis, joined.ndim)[: len(own)]
-    joined = np.moveaxis(joined, own, where)
+    new_axes = range(len(places), joined.ndim)
+    where = range(x.ndim + axis if axis < 0 else axis, joined.ndim)[: len(new_axes)]
+    joined = np.moveaxis(joined, new_axes, where)
     result: AnyArray = joined if isinstance(arr, ORIGINAL) else joined.data
     return result
 

@@ -140,7 +140,7 @@ def _vdot(a: _Operand, b: _Operand) -> "Matrix":
     return Matrix(np.vdot(first, second).reshape(1, 1))
 
 
-_OWN: dict[str, Function] = {
+_OF_MATRICES: dict[str, Function] = {
     "roll": _roll,
     "polyval": _polyval,
     "ediff1d": _ediff1d,
@@ -215,8 +215,8 @@ class Matrix(TwinInstance):
         if args and type(args[0]) is Matrix and func.__name__ in _KEEP_AXES:
             # NumPy asks the method of this name, which keeps two axes.
             return getattr(args[0], func.__name__)(*args[1:], **kwargs)
-        if func.__name__ in _OWN:
-            return _OWN[func.__name__](*args, **kwargs)
+        if func.__name__ in _OF_MATRICES:
+            return _OF_MATRICES[func.__name__](*args, **kwargs)
         result = func(*_plain(tuple(args)), **_plain(kwargs))
         place, usual = (3, -1) if func.__name__ == "trapezoid" else (1, None)
         axis = kwargs.get("axis", args[place] if args[place:] else usual)

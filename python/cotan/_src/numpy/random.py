@@ -159,8 +159,8 @@ def multivariate_normal(
 def _root(cov: AnyArray, first: bool) -> AnyArray:
     """Give the square root of a covariance that NumPy's generators take: older ones another."""
     value = to_numpy(cov)
-    own, s, other = np.linalg.svd(value)
-    vectors: AnyArray = own if first else other.T
+    left, s, right = np.linalg.svd(value)
+    vectors: AnyArray = left if first else right.T
     if _core.nestlevel() > 1 or not np.allclose((vectors * s) @ vectors.T, value):
         # Which of two opposite vectors is meant is NumPy's choice.
         u, values, v = np.linalg.svd(cov)
@@ -314,12 +314,12 @@ def _derived(base: type[_Draws]) -> Function:
                 return drawn
             result: AnyArray = original(self, *args, **kwargs)
             # A library hands what it draws to compiled code.
-            own = (
+            as_buffer = (
                 makes
                 and _core.is_lifting()
                 and package_of(sys._getframe(1)) not in NATIVE_LIBRARIES
             )
-            if own:
+            if as_buffer:
                 result = _core.buffer(result, args)
             return result
 

@@ -131,8 +131,8 @@ def _of_numbers(name: str, least: float) -> None:
     ) -> AnyArray:
         x = _core.asarray(a)
         if (initial is np._NoValue and where is np._NoValue) or x.dtype.kind not in "fc":
-            own: Callable[..., AnyArray] = rebound(function)
-            return own(a, axis, out, keepdims, initial, where)
+            compute: Callable[..., AnyArray] = rebound(function)
+            return compute(a, axis, out, keepdims, initial, where)
         known = _core.where(_core.isnan(x), np.asarray(least, x.dtype), x)
         return extreme(known, axis, out, keepdims, initial=initial, where=where)
 

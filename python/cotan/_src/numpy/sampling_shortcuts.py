@@ -20,8 +20,8 @@ def gradient(
 ) -> AnyArray | tuple[AnyArray, ...]:
     f = _core.asarray(f)
     if not any(is_active(v) and v.ndim == 1 for v in varargs):
-        own = rebound(np.gradient)
-        result: AnyArray | tuple[AnyArray, ...] = own(f, *varargs, axis=axis, edge_order=edge_order)
+        compute = rebound(np.gradient)
+        result: AnyArray | tuple[AnyArray, ...] = compute(f, *varargs, axis=axis, edge_order=edge_order)
         return result
     # NumPy looks whether the distances are equal and reads only the first one then.
     axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
@@ -73,12 +73,12 @@ def cov(
     **kwargs: object,
 ) -> AnyArray:
     # What NumPy changes in place has to be an `Array` to begin with.
-    samples, fweights, aweights = _own_copy(m), _own_copy(fweights), _own_copy(aweights)
+    samples, fweights, aweights = _copied(m), _copied(fweights), _copied(aweights)
     result: AnyArray = rebound(np.cov)(
         samples, y, *args, fweights=fweights, aweights=aweights, **kwargs
     )
     return result
 
 
-def _own_copy(x: ArrayLike | None) -> Array | None:
+def _copied(x: ArrayLike | None) -> Array | None:
     return None if x is None else _core.array(host_asarray(x))

@@ -45,8 +45,8 @@ def _known(operand: object) -> bool:
     if isinstance(operand, np.ndarray):
         cls: Any = type(operand)
         return is_plain(cls)
-    own = getattr(type(operand), "__array_ufunc__", np.ndarray.__array_ufunc__)
-    return own is np.ndarray.__array_ufunc__
+    protocol = getattr(type(operand), "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return protocol is np.ndarray.__array_ufunc__
 
 
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> Any:

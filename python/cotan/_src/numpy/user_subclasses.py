@@ -37,7 +37,7 @@ _DECISIVE = (
     "__getattribute__", "__setattr__", "__init__", "__array__", "__reduce__", "__reduce_ex__",
 )  # fmt: skip
 # What belongs to the class itself.
-_OWN = {
+_OF_THE_CLASS = {
     "__new__",
     "__dict__",
     "__weakref__",
@@ -58,7 +58,7 @@ def twin_class_of(cls: type) -> type | None:
         return None
     members: dict[str, object] = {}
     for owner in reversed(owners):
-        members |= {name: x for name, x in vars(owner).items() if name not in _OWN}
+        members |= {name: x for name, x in vars(owner).items() if name not in _OF_THE_CLASS}
 
     def make(_: object, *args: object, **kwargs: object) -> object:
         return cls(*args, **kwargs)

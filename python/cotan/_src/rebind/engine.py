@@ -247,7 +247,7 @@ def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = 
 BUILTINS = {**vars(builtins), "__import__": _import}
 
 # --------------------------------------------------------------------------------------------------
-# Functions and classes with our names in place of their own
+# Functions and classes with substituted globals
 
 _GLOBALS: dict[int, _Globals] = {}
 _REBOUND: dict[int, tuple[Any, Any]] = {}
@@ -255,7 +255,7 @@ _REBOUND_CLASSES: set[type] = set()
 
 
 def rebind_function(function: FunctionType) -> Callable[..., Any]:
-    """Give a function of a library's with our names in place of its own."""
+    """Give a function of a library with substituted globals."""
     function = original_of(function)
     if id(function) not in _REBOUND:
         names = function.__globals__
@@ -316,15 +316,15 @@ def rebound_class(cls: type) -> type:
 
 
 def class_twin(cls: type, name: str, bases: tuple[type, ...], left_out: set[str]) -> type:
-    """Give a class that has what a class of NumPy's has, over other bases, with our names in it.
+    """Give a class that has what a class of NumPy's has, over other bases, with substituted globals.
 
     It does not derive from the class, whose objects are memory. `super()` in its methods goes on to
     the other bases.
     """
     members = {n: x for n, x in vars(cls).items() if n not in left_out}
     members |= {n: copy for n, x in members.items() if (copy := _member(x)) is not None}
-    for name_of_own in ("__dict__", "__weakref__"):
-        members.pop(name_of_own, None)
+    for attribute in ("__dict__", "__weakref__"):
+        members.pop(attribute, None)
     copy = type(bases[0])(name, bases, members)
     for function in _functions(members.values()):
         for variable, cell in zip(

@@ -387,14 +387,14 @@ def _unique_hash(*args: Any, **options: Any) -> Any:
     return NotImplemented
 
 
-def _unless_over(own: Any, module: str) -> Any:
+def _unless_over(original: Any, module: str) -> Any:
     """Let instances of class twins take NumPy's code of a function."""
 
-    @functools.wraps(own)
+    @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         if any(isinstance(x, OverArray) for x in args):
-            return rebind_function(in_numpy(f"{module}.{own.__name__}"))(*args, **kwargs)
-        return own(*args, **kwargs)
+            return rebind_function(in_numpy(f"{module}.{original.__name__}"))(*args, **kwargs)
+        return original(*args, **kwargs)
 
     return call
 
@@ -412,7 +412,7 @@ INTERNAL |= {
 }
 
 
-# The functions that are run like this. Where a rule of our own gives fewer equations, or is right
+# The functions that are run like this. Where a rule written by hand gives fewer equations, or is right
 # at a kink, it is in another file.
 _FUNCTIONS = """
     append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d

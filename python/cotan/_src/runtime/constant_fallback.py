@@ -42,17 +42,17 @@ def with_constant_fallback(name: str, rule: Function) -> Function:
             # What is written to says nothing of what is computed.
             kinds = kinds_of((args, {**kwargs, "output": None}))
         if kinds is not None and not kinds & set("fcV"):
-            own = original()
-            if own is not None and not isinstance(own, type):
-                return call_on_constants(own, args, kwargs)
+            library_function = original()
+            if library_function is not None and not isinstance(library_function, type):
+                return call_on_constants(library_function, args, kwargs)
         try:
             return rule(*args, **kwargs)
         except Exception as refused:
-            own = original() if kinds is not None else None
-            if own is None:
+            library_function = original() if kinds is not None else None
+            if library_function is None:
                 raise
             try:
-                result = call_on_constants(own, args, kwargs)
+                result = call_on_constants(library_function, args, kwargs)
             except Exception:
                 if not isinstance(refused, TypeError):
                     raise refused from None

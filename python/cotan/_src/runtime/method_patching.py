@@ -40,8 +40,8 @@ def patch_method(
     if isinstance(original, classmethod):
         setattr(owner, name, classmethod(wrapped(original.__func__, rule, always)))
         return
-    own = name in vars(owner) and type(original) is FunctionType
-    if not own or original.__closure__ is not None:
+    is_plain = name in vars(owner) and type(original) is FunctionType
+    if not is_plain or original.__closure__ is not None:
         setattr(owner, name, wrapped(original, rule, always))
         return
     copy = FunctionType(original.__code__, original.__globals__, original.__name__)

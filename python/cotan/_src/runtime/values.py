@@ -177,7 +177,7 @@ def laid_out(x: Array, order: str | None) -> Array:
 
 
 def copy_if_array(taken: T) -> T | Array:
-    """Give what was taken from an array as an array of its own; a scalar is one already."""
+    """Give what was taken from an array as a separate array; a scalar is one already."""
     # An element that is constant is a scalar of NumPy's.
     return taken.copy() if is_array(taken) and taken._rank == "array" else taken
 

@@ -72,7 +72,7 @@ def integrate(self: _Solver, t: Time, step: bool = False, relax: bool = False) -
     if not hasattr(self, "_integrator"):
         self.set_integrator("")
     given = _Given(self)
-    own, jac, arguments = given.own, self.jac, getattr(given.own, "call_args", ())
+    integrator, jac, arguments = given.integrator, self.jac, getattr(given.integrator, "call_args", ())
     # Compiled solvers change the array in place, and some give it back.
     memory = np.array(to_numpy(given.y)) if is_array(given.y) else given.y
     try:
@@ -81,13 +81,13 @@ def integrate(self: _Solver, t: Time, step: bool = False, relax: bool = False) -
         self._y, self.t = memory, to_numpy(given.t)
         self.f_params = to_numpy_items(tuple(given.params))
         if given.method is not None:
-            own.call_args = [*arguments[:2], given.listener(), 1, *arguments[4:]]
+            integrator.call_args = [*arguments[:2], given.listener(), 1, *arguments[4:]]
         original_of(locate(_ODE).integrate)(self, to_numpy(t), step, relax)
     finally:
         setattr(self, given.name, given.right_side)
         self.jac, self.f_params = jac, given.params
         if given.method is not None:
-            own.call_args = arguments
+            integrator.call_args = arguments
     if given.is_active() or contains_active(t):
         state, end = _traced(self, given, t)
         self.t = end if contains_active(end) else to_numpy(end)
@@ -102,7 +102,7 @@ class _Given:
     """The state from which a solver goes on, and the callbacks that it calls."""
 
     def __init__(self, solver: _Solver) -> None:
-        self.own = solver._integrator
+        self.integrator = solver._integrator
         # The class for complex numbers calls the user's function by one of its own, and keeps
         # real and imaginary parts beside each other.
         self.is_complex = isinstance(solver, locate(_COMPLEX))
@@ -110,13 +110,13 @@ class _Given:
         self.right_side = getattr(solver, self.name)
         self.function = _RightSide(self.right_side)
         called = self.right_side, solver.jac, getattr(solver, "cjac", None)
-        self.snapshot = StateSnapshot(*called, apart=(solver, self.own))
+        self.snapshot = StateSnapshot(*called, apart=(solver, self.integrator))
         self.y, self.t, self.params = solver._y, solver.t, solver.f_params
         self.start = _core.array(self.y)
-        kind = type(self.own).__name__
-        self.method = _TELLING.get(kind) if hasattr(self.own, "call_args") else None
-        self.is_stiff = kind == "lsoda" or getattr(self.own, "meth", 1) == 2
-        self.told: Any = getattr(self.own, "solout", None)
+        kind = type(self.integrator).__name__
+        self.method = _TELLING.get(kind) if hasattr(self.integrator, "call_args") else None
+        self.is_stiff = kind == "lsoda" or getattr(self.integrator, "meth", 1) == 2
+        self.told: Any = getattr(self.integrator, "solout", None)
         self.times: list[float] = []
         self.known = 0
 
@@ -133,7 +133,7 @@ class _Given:
 
     def listener(self) -> Function:
         """Give what the compiled solver tells of its steps, with the arguments that it counts."""
-        is_old = self.own._solout.__code__.co_argcount > len(("self", "t", "y"))
+        is_old = self.integrator._solout.__code__.co_argcount > len(("self", "t", "y"))
         return self._on_fortrans_step if is_old else self._on_step
 
     def _on_step(self, t: float, y: NDArray, *params: object) -> int:
@@ -150,7 +150,7 @@ class _Given:
         if self.told is None or self.is_active():
             return 0
         self.known = len(self.times)
-        answer: int = self.own._solout(*told)
+        answer: int = self.integrator._solout(*told)
         return answer
 
 
@@ -176,7 +176,7 @@ def _traced(solver: _Solver, given: _Given, t: Time) -> tuple[AnyArray, AnyArray
             call_again(given.snapshot, given.function.history, given.params, steps)
         stopped = None if given.told is None else _tell(given, steps, y0)
         if stopped is not None:
-            y, end, given.own.istate = stopped.y, stopped.t, 2
+            y, end, given.integrator.istate = stopped.y, stopped.t, 2
             value = to_numpy(y)
     y = attach_derivative(value, y)
     return np.stack([y.real, y.imag], axis=1).reshape(-1) if given.is_complex else y, end
@@ -190,7 +190,7 @@ def _steps_of(
         log: list[Logged] = [(a, b, 0, ()) for a, b in times]
         return _steps(given.method, slope, log, ends, y0)
     method = "Radau" if given.is_stiff else "DOP853"
-    options = {"rtol": float(np.min(given.own.rtol)), "atol": given.own.atol}
+    options = {"rtol": float(np.min(given.integrator.rtol)), "atol": given.integrator.atol}
     found = _log_of(method, slope, to_numpy_items(ends), to_numpy(y0), (), options)
     return _steps(method, slope, found, ends, y0)
 

@@ -373,8 +373,8 @@ def savgol_filter(x: ArrayLike, window_length: int, polyorder: int, deriv: int =
     given = asarray(x)
     options = (window_length, polyorder, deriv, delta)
     if mode != "interp" or window_length % 2 == 0:
-        own = rebound_by_name("scipy.signal.savgol_filter")
-        smooth: AnyArray = own(given, *options, axis, mode, cval)
+        compute = rebound_by_name("scipy.signal.savgol_filter")
+        smooth: AnyArray = compute(given, *options, axis, mode, cval)
         return smooth
     is_float = given.dtype in {np.dtype(np.float32), np.dtype(np.float64)}
     kind = given.dtype if is_float else np.float64

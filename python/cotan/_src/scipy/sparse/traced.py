@@ -384,31 +384,31 @@ class Factored:
         self._name, self._matrix = name, matrix
         active = has_active_entries(matrix)
         compute = locate(f"{_HERE}.linalg.{name}")
-        self._own = None if active else compute(matrix, **options)
+        self._factors = None if active else compute(matrix, **options)
 
     def solve(self, rhs: ArrayLike, trans: str = "N") -> AnyArray:
         """Solve with the matrix, its transpose (T) or its adjoint (H)."""
         x: AnyArray
-        if self._own is None:
+        if self._factors is None:
             turned = {"N": self._matrix, "T": self._matrix.T, "H": self._matrix.conj().T}[trans]
             x = spsolve(turned.tocsc(), rhs).reshape(np.shape(rhs))
             return x
         if not is_array(rhs):
-            x = self._own.solve(rhs, trans)
+            x = self._factors.solve(rhs, trans)
             return x
-        own, back = self._own, {"N": "H", "H": "N", "T": "T"}[trans]
+        factors, back =  self._factors, {"N": "H", "H": "N", "T": "T"}[trans]
         if trans == "T":  # the adjoint of the transpose is the conjugate
-            return linear(f"{self._name}.solve", lambda b: own.solve(b, trans),
-                          lambda ct: np.conj(own.solve(np.conj(ct), "N")))(rhs)  # fmt: skip
-        return linear(f"{self._name}.solve", lambda b: own.solve(b, trans),
-                      lambda ct: own.solve(ct, back))(rhs)  # fmt: skip
+            return linear(f"{self._name}.solve", lambda b: factors.solve(b, trans),
+                          lambda ct: np.conj(factors.solve(np.conj(ct), "N")))(rhs)  # fmt: skip
+        return linear(f"{self._name}.solve", lambda b: factors.solve(b, trans),
+                      lambda ct: factors.solve(ct, back))(rhs)  # fmt: skip
 
     def __getattr__(self, name: str) -> Any:
-        if self._own is None:
+        if self._factors is None:
             raise AttributeError(
                 f"{self._name}: {name!r} of an active matrix has no derivative rule; use solve"
             )
-        return getattr(self._own, name)
+        return getattr(self._factors, name)
 
 
 @override(f"{_HERE}.linalg.splu", when=ALWAYS)
@@ -423,15 +423,15 @@ class _Incomplete:
     def __init__(self, matrix: Sparse, args: Args, options: Kwargs) -> None:
         self._values = entries(matrix)[2]
         constant = as_constant(matrix, []).tocsc()
-        self._own = locate(f"{_HERE}.linalg.spilu")(constant, *args, **options)
+        self._factors = locate(f"{_HERE}.linalg.spilu")(constant, *args, **options)
 
     def solve(self, rhs: ArrayLike, trans: str = "N") -> AnyArray:
-        x = self._own.solve(to_numpy(rhs), trans)
+        x = self._factors.solve(to_numpy(rhs), trans)
         instead = "use splu, or pass it to an iterative solver as M="
         return without_rule("what spilu(A).solve(b) gives", x, self._values, instead)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
+        return getattr(self._factors, name)
 
 
 @override(f"{_HERE}.linalg.spilu", when=ALWAYS)

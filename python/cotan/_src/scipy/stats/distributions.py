@@ -129,8 +129,8 @@ _PRIMITIVE = frozenset(
 def _adopted(distribution: _Distribution, shapes: Sequence[ArrayLike]) -> ReboundInstance:
     name = type(distribution).__name__
     # The code of this one is compiled only in what depends on its shape.
-    own = name == "t_gen" and not contains_active(shapes)
-    return ReboundInstance(distribution, **({} if own else _INSTEAD.get(name, {})))
+    keeps_all = name ==  "t_gen" and not contains_active(shapes)
+    return ReboundInstance(distribution, **({} if keeps_all else _INSTEAD.get(name, {})))
 
 
 @override("scipy._lib.array_api_extra.apply_where", kind=SUBSTITUTE)
@@ -205,7 +205,7 @@ class _Call:
             shapes, loc, scale = dist._parse_args(*args, **kwds)
         given: list[AnyArray] = [asarray(v) for v in (x, loc, scale, *shapes)]
         # Integers stay as they are, to be counted with.
-        self.dist, self.own = dist, _adopted(dist, list(shapes))
+        self.dist, self.rebound = dist, _adopted(dist, list(shapes))
         shapes_of = dist.shapes.split(", ") if dist.shapes else []
         for name, v in zip(["x", "loc", "scale", *shapes_of], given, strict=True):
             if v.dtype.kind == "c":
@@ -269,7 +269,7 @@ class _Call:
         return result[()] if result.ndim == 0 else result
 
     def support(self) -> tuple[AnyArray, AnyArray]:
-        ends: tuple[AnyArray, AnyArray] = self.own._get_support(*self.shapes)
+        ends: tuple[AnyArray, AnyArray] = self.rebound._get_support(*self.shapes)
         return ends
 
     def is_open(self) -> bool:
@@ -290,9 +290,9 @@ def _density(log: bool) -> Function:
         # Where a density is infinite at an end of its support, that is not in it.
         inside = _known(self._support_mask(_compared(y), *call.values)) != 0
         if log:
-            value = call.at(inside, y, call.own._logpdf) - np.log(_safe(call.scale))
+            value = call.at(inside, y, call.rebound._logpdf) - np.log(_safe(call.scale))
         else:
-            value = call.at(inside, y, call.own._pdf) / call.scale
+            value = call.at(inside, y, call.rebound._pdf) / call.scale
         return call.chosen(value, (~inside, -math.inf if log else 0.0))
 
     return method
@@ -314,10 +314,10 @@ _SLOPES: dict[str, Callable[[AnyArray, Any], AnyArray]] = {
 
 def _computed(call: _Call, name: str, y: AnyArray, *shapes: AnyArray) -> AnyArray:
     """Give a function of the standard form: its own code, or compiled with a known derivative."""
-    dist, own = call.dist, call.own
-    is_own = type(dist).__name__ in _PRIMITIVE and name in _SLOPES
-    if is_own or _is_mapped(y) or not call.is_open():
-        value: AnyArray = getattr(own, f"_{name}")(y, *shapes)
+    dist, rebound =  call.dist, call.rebound
+    is_composed = type(dist).__name__ in _PRIMITIVE and name in _SLOPES
+    if is_composed or _is_mapped(y) or not call.is_open():
+        value: AnyArray = getattr(rebound, f"_{name}")(y, *shapes)
         return value
 
     def compiled(y: AnyArray, *shapes: AnyArray) -> Array:
@@ -333,10 +333,10 @@ def _computed(call: _Call, name: str, y: AnyArray, *shapes: AnyArray) -> AnyArra
         shapes = [_core.dropgrad(s) if not isinstance(s, np.ndarray) else s for s in shapes]
         if name in _SLOPES:
             value = compiled(y, *shapes) if name.startswith("log") else None
-            slope = _SLOPES[name](own._logpdf(y, *shapes), value)
+            slope = _SLOPES[name](rebound._logpdf(y, *shapes), value)
         else:
             at = compiled(y, *shapes)
-            slope = np.exp(-own._logpdf(at, *shapes)) * (1 if name == "ppf" else -1)
+            slope = np.exp(-rebound._logpdf(at, *shapes)) * (1 if name == "ppf" else -1)
         del wanted
         return (ct * slope, *(None for _ in shapes))
 
@@ -401,7 +401,7 @@ def _mass(log: bool) -> Function:
         inside = (a <= values) & (values <= b)
         if not hasattr(self, "xk"):
             inside = inside & (self._nonzero(values, *call.values))
-        value = call.at(inside, y, call.own._logpmf if log else call.own._pmf)
+        value = call.at(inside, y, call.rebound._logpmf if log else call.rebound._pmf)
         return call.chosen(value, (~inside, -math.inf if log else 0.0))
 
     return method
@@ -418,7 +418,7 @@ def _cumulated(name: str) -> Function:
         a, b = map(to_numpy, call.support())
         values = _compared(call.x - call.loc)
         inside = (a <= values) & (values < b)
-        value = call.at(inside, y, getattr(call.own, f"_{name}"))
+        value = call.at(inside, y, getattr(call.rebound, f"_{name}"))
         return call.chosen(value, (values < a, low), (values >= b, high))
 
     return method
@@ -467,7 +467,7 @@ def _stats(
     given = {"loc": loc} if _is_discrete(self) else {"loc": loc, "scale": scale}
     call = _Call(self, 0.0, shapes, given, _is_discrete(self))
     options = {"moments": asked} if self._stats_has_moments else {}
-    mean, variance, skewness, excess = call.own._stats(*call.shapes, **options)
+    mean, variance, skewness, excess = call.rebound._stats(*call.shapes, **options)
     known = {
         "m": None if mean is None else call.loc + call.scale * mean,
         "v": None if variance is None else call.scale**2 * variance,
@@ -509,7 +509,7 @@ def _entropy(self: _Distribution, *args: ArrayLike, **kwds: ArrayLike) -> AnyArr
             "derivative here; write it as a sum over the density"
         )
     call = _Call(self, 0.0, args, kwds)
-    return call.chosen(call.own._entropy(*call.shapes) + np.log(_safe(call.scale)))
+    return call.chosen(call.rebound._entropy(*call.shapes) + np.log(_safe(call.scale)))
 
 
 @override(f"{_HERE}._distn_infrastructure.rv_frozen.__init__", kind=METHOD)

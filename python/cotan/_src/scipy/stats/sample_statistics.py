@@ -34,13 +34,13 @@ def _reduces(name: str, *samples: str) -> None:
     full = f"scipy.stats.{name}"
 
     @functools.cache
-    def own() -> tuple[Function, inspect.Signature]:
+    def undecorated() -> tuple[Function, inspect.Signature]:
         function = locate(full)
         return rebind_function(inspect.unwrap(function)), inspect.signature(function)
 
     @override(full)
     def run(*args: Any, _no_deco: bool = False, **kwargs: Any) -> Any:
-        bare, signature = own()
+        bare, signature = undecorated()
         if _no_deco:
             return bare(*args, **kwargs)  # SciPy's code, which has seen to the axis
         given = signature.bind(*args, **kwargs)
