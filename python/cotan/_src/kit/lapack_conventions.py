@@ -289,7 +289,8 @@ def qr(a: AnyArray, q: AnyArray, r: AnyArray, original: _Original) -> tuple[AnyA
     if chosen is None:
         return q, r
     k = min(a.shape[-2:])
-    computed, wanted = (np.diagonal(x, axis1=-2, axis2=-1) for x in (to_numpy(constant(r)), chosen[1]))
+    pair = to_numpy(constant(r)), chosen[1]
+    computed, wanted = (np.diagonal(x, axis1=-2, axis2=-1) for x in pair)
     turn = np.conj(_direction(computed[..., :k])) * _direction(wanted[..., :k])
     turn = np.where(turn == 0, 1, turn).astype(r.dtype)
     left = _completed(

@@ -89,8 +89,8 @@ def _is_function(value: object) -> bool:
         return True
     kind = type(value)
     # Not what the module has of `numpy`: it may have been imported while names were overridden.
-    is_numpys = kind in {x for m in (_ma, ma.extras) for x in vars(m).values() if isinstance(x, type)}
-    return callable(value) and is_numpys and kind.__name__ not in OPERATIONS
+    known = {x for m in (_ma, ma.extras) for x in vars(m).values() if isinstance(x, type)}
+    return callable(value) and kind in known and kind.__name__ not in OPERATIONS
 
 
 def _enter(name: str) -> None:

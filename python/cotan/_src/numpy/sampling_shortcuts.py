@@ -21,7 +21,8 @@ def gradient(
     f = _core.asarray(f)
     if not any(is_active(v) and v.ndim == 1 for v in varargs):
         compute = rebound(np.gradient)
-        result: AnyArray | tuple[AnyArray, ...] = compute(f, *varargs, axis=axis, edge_order=edge_order)
+        result: AnyArray | tuple[AnyArray, ...]
+        result = compute(f, *varargs, axis=axis, edge_order=edge_order)
         return result
     # NumPy looks whether the distances are equal and reads only the first one then.
     axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)

@@ -316,7 +316,7 @@ def rebound_class(cls: type) -> type:
 
 
 def class_twin(cls: type, name: str, bases: tuple[type, ...], left_out: set[str]) -> type:
-    """Give a class that has what a class of NumPy's has, over other bases, with substituted globals.
+    """Give a copy of a class of NumPy's over other bases, with substituted globals.
 
     It does not derive from the class, whose objects are memory. `super()` in its methods goes on to
     the other bases.

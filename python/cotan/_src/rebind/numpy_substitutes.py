@@ -412,8 +412,8 @@ INTERNAL |= {
 }
 
 
-# The functions that are run like this. Where a rule written by hand gives fewer equations, or is right
-# at a kink, it is in another file.
+# The functions that are rebound. Where a rule written by hand gives fewer equations, or is right at
+# a kink, it is in another file.
 _FUNCTIONS = """
     append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
     atleast_3d average block column_stack corrcoef diag_indices_from diagflat diff dsplit

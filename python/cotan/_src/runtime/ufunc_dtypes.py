@@ -95,8 +95,8 @@ def _expect_castable(
     for i, (kind, dtype) in enumerate(zip(given, dtypes, strict=False)):
         if isinstance(kind, type):
             # A Python number has a dtype for "equiv" only, by which it would stand alone.
-            given_dtype = np.dtype(kind)
-            if given_dtype != dtype if casting == "equiv" else not np.can_cast(given_dtype, dtype, "same_kind"):
+            given = np.dtype(kind)
+            if given != dtype if casting == "equiv" else not np.can_cast(given, dtype, "same_kind"):
                 raise TypeError(
                     f"{ufunc.__name__}: cannot cast Python {kind.__name__} to {dtype} "
                     f"under the casting rule {casting!r}"

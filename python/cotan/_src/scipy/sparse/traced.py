@@ -396,7 +396,7 @@ class Factored:
         if not is_array(rhs):
             x = self._factors.solve(rhs, trans)
             return x
-        factors, back =  self._factors, {"N": "H", "H": "N", "T": "T"}[trans]
+        factors, back = self._factors, {"N": "H", "H": "N", "T": "T"}[trans]
         if trans == "T":  # the adjoint of the transpose is the conjugate
             return linear(f"{self._name}.solve", lambda b: factors.solve(b, trans),
                           lambda ct: np.conj(factors.solve(np.conj(ct), "N")))(rhs)  # fmt: skip

@@ -129,7 +129,7 @@ _PRIMITIVE = frozenset(
 def _adopted(distribution: _Distribution, shapes: Sequence[ArrayLike]) -> ReboundInstance:
     name = type(distribution).__name__
     # The code of this one is compiled only in what depends on its shape.
-    keeps_all = name ==  "t_gen" and not contains_active(shapes)
+    keeps_all = name == "t_gen" and not contains_active(shapes)
     return ReboundInstance(distribution, **({} if keeps_all else _INSTEAD.get(name, {})))
 
 
@@ -314,7 +314,7 @@ _SLOPES: dict[str, Callable[[AnyArray, Any], AnyArray]] = {
 
 def _computed(call: _Call, name: str, y: AnyArray, *shapes: AnyArray) -> AnyArray:
     """Give a function of the standard form: its own code, or compiled with a known derivative."""
-    dist, rebound =  call.dist, call.rebound
+    dist, rebound = call.dist, call.rebound
     is_composed = type(dist).__name__ in _PRIMITIVE and name in _SLOPES
     if is_composed or _is_mapped(y) or not call.is_open():
         value: AnyArray = getattr(rebound, f"_{name}")(y, *shapes)
