@@ -95,8 +95,8 @@ def _expect_castable(
     for i, (kind, dtype) in enumerate(zip(given, dtypes, strict=False)):
         if isinstance(kind, type):
             # A Python number has a dtype for "equiv" only, by which it would stand alone.
-            given = np.dtype(kind)
-            if given != dtype if casting == "equiv" else not np.can_cast(given, dtype, "same_kind"):
+            alone = np.dtype(kind)
+            if alone != dtype if casting == "equiv" else not np.can_cast(alone, dtype, "same_kind"):
                 raise TypeError(
                     f"{ufunc.__name__}: cannot cast Python {kind.__name__} to {dtype} "
                     f"under the casting rule {casting!r}"
