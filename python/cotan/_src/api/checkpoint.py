@@ -147,6 +147,8 @@ def name(value: R, name: str) -> R:
     name
         The name. Several values may share one. Policies of all checkpoints around it see it.
 
+    Raises `TypeError` for a name that is no string.
+
     >>> import cotan as ct
     >>> import numpy as np
     >>> def layer(w, x):

@@ -258,7 +258,8 @@ def showgrad(x: T, label: str | None = None) -> T:
     """Give `x` back, and print its cotangent when that is computed.
 
     The line reads `∂(expression) = value`, with the expression as it is written in the source, or
-    `label`. Where there is none (`map(ct.showgrad, xs)`, no source), it reads `∂(x)`.
+    `label`. Where there is none (`map(ct.showgrad, xs)`, no source), it reads `∂(x)`. `x` is what
+    `hook` takes: an array, a number, or a structure, each array of which prints a line.
 
     >>> import cotan as ct
     >>> ct.gradient(lambda a: ct.showgrad(a, label="a") * 3, 2.0)

@@ -16,7 +16,7 @@ def const(value: T) -> T:
     """Hold an argument of a gradient call, or a part of one, constant.
 
     Nothing is computed or kept for its cotangent; its place in the result is None. What the
-    function sees is the value itself.
+    function sees is the value itself, of any kind: an array, a structure, an object.
 
     >>> import cotan as ct
     >>> ct.gradient(lambda x, c: x * c, 2.0, ct.const(3.0))
@@ -27,6 +27,9 @@ def const(value: T) -> T:
 
 def nograd(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function whose results are constants to every gradient.
+
+    It takes what the function takes and gives what it gives, with the same shapes and dtypes; what
+    the function raises arrives as it is.
 
     >>> import cotan as ct
     >>> frozen = ct.nograd(lambda x: x * x)
@@ -72,6 +75,21 @@ def grad(function: Callable[P, Any], argnum: int = 0) -> Callable[P, Any]:
     argnum
         Position of the argument; the others, and keyword arguments, are held constant.
 
+    Returns
+    -------
+    callable
+        Takes the arguments of `function`, and gives one gradient as `gradient` does: an array of
+        the shape and dtype of the argument, a float for a float. Zeros where the argument has no
+        influence.
+
+    Raises
+    ------
+    ValueError
+        From the call, when there is no argument of this position, or the function does not return
+        a real scalar.
+    NotDifferentiableError
+        From the call, when something on the way has no derivative.
+
     >>> import cotan as ct
     >>> ct.grad(ct.grad(lambda x: x**3))(2.0)
     12.0
@@ -87,6 +105,8 @@ def grad(function: Callable[P, Any], argnum: int = 0) -> Callable[P, Any]:
 
 def value_and_grad(function: Callable[P, R], argnum: int = 0) -> Callable[P, tuple[R, Any]]:
     """Make the function that gives the value and the gradient with respect to one argument.
+
+    Parameters, gradient and errors are those of `grad`; the value is what the function returns.
 
     >>> import cotan as ct
     >>> ct.value_and_grad(lambda x, y: x * y)(2.0, 3.0)
@@ -120,12 +140,25 @@ def _zero_if_none(gradient: T | None, argument: object) -> T | AnyArray | comple
 def hvp(function: Function, x: AnyArray | Scalar, v: ArrayLike) -> Any:
     """Multiply the Hessian of a scalar function of one array with a vector.
 
+    It is the gradient of the product of the gradient and the vector; the Hessian is not formed.
+
     Parameters
     ----------
     function
         Of one array, returns a real scalar.
     x, v
         The point and the vector, of one shape.
+
+    Returns
+    -------
+    An array of the shape and dtype of `x`.
+
+    Raises
+    ------
+    ValueError
+        When the shapes do not fit, or the function does not return a real scalar.
+    NotDifferentiableError
+        When something on the way has no second derivative.
 
     >>> import cotan as ct
     >>> import numpy as np
@@ -144,7 +177,18 @@ def hvp(function: Function, x: AnyArray | Scalar, v: ArrayLike) -> Any:
 def hessian(function: Function, x: ArrayLike) -> NDArray:
     """Compute the Hessian of a scalar function of one array.
 
-    Returns an array of shape `x.shape + x.shape` and of the dtype of `x`.
+    The pullback of the gradient is applied to one unit vector after the other.
+
+    Returns
+    -------
+    An array of shape `x.shape + x.shape` and of the dtype of `x`.
+
+    Raises
+    ------
+    ValueError
+        When the function does not return a real scalar.
+    NotDifferentiableError
+        When something on the way has no second derivative.
 
     >>> import cotan as ct
     >>> import numpy as np

@@ -154,6 +154,8 @@ def prepared(
 ) -> Any:
     """Prepare a function where it is defined; it is recorded at its first call.
 
+    Arguments and errors are those of `prepare`.
+
     >>> import cotan as ct
     >>> @ct.prepared(transform="value_and_gradient")
     ... def cube(x):

@@ -44,11 +44,25 @@ class Report(ReportFacts):
         return _text(self)
 
     def html(self) -> str:
-        """Give the report as a page: one file, which loads nothing and runs no script."""
+        """Give the report as a page: one file, which loads nothing and runs no script.
+
+        >>> import cotan as ct
+        >>> ct.explain(lambda x: x * x, 2.0).html().startswith("<!DOCTYPE html>")
+        True
+        """
         return report_html.page(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page of `html` to a file, whole or not at all."""
+        """Write the page of `html` to a file, whole or not at all.
+
+        Raises `OSError` where it cannot be written.
+
+        >>> import cotan as ct, os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "report.html")
+        >>> ct.explain(lambda x: x * x, 2.0).save(path)
+        >>> os.path.exists(path)
+        True
+        """
         _core.write_file(path, self.html().encode())
 
     def _repr_html_(self) -> str:
@@ -64,7 +78,7 @@ def explain(f: Function, /, *args: object, wrt: "_core._Wrt" = None) -> Report:
     """Say what the pullback of a function would hold, and why.
 
     The function is recorded and run once, with its lines; no cotangent is computed. Arguments are
-    as for `pullback`.
+    as for `pullback`, and so are errors.
 
     >>> import cotan as ct
     >>> import numpy as np

@@ -74,6 +74,10 @@ class Tangent:
         """Give a tangent with other values in some fields.
 
         Raises `AttributeError` for a field that it does not have.
+
+        >>> import cotan as ct
+        >>> ct.Tangent(complex, {"real": 1.0, "imag": None}).replace(imag=5.0)
+        Tangent[complex](real=1.0, imag=5.0)
         """
         for name in fields:
             if name not in self._fields:

@@ -138,7 +138,8 @@ def trainable_leaves(model: object) -> dict[str, Any]:
     """Collect what gradient calls give gradients of, by path.
 
     That is every array and float of a dtype that has derivatives, but for what a class leaves out
-    of its `__trainable__` and what `ct.const` holds constant.
+    of its `__trainable__` and what `ct.const` holds constant. Leaves are given as they are, arrays
+    with their shapes and dtypes; a model without any gives an empty dictionary.
 
     >>> import cotan as ct
     >>> class Layer:

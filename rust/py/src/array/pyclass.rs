@@ -128,6 +128,10 @@ impl PyArray {
     }
 
     /// Whether the value has been computed.
+    ///
+    /// >>> import cotan as ct
+    /// >>> (ct.array([1.0]) * 2).is_forced
+    /// False
     #[getter]
     fn is_forced(&self) -> PyResult<bool> {
         Ok(self.read()?.is_forced())
@@ -136,6 +140,10 @@ impl PyArray {
     /// Computes the value, if that has not been done yet, and gives the array back.
     ///
     /// Raises `MemoryError` when there is no memory for it and `KeyboardInterrupt` on Ctrl-C.
+    ///
+    /// >>> import cotan as ct
+    /// >>> (ct.array([1.0]) * 2).force().is_forced
+    /// True
     fn force(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let array = slf.get().read()?;
         compute(slf.py(), &array)?;
@@ -397,6 +405,13 @@ impl PyArray {
 
     /// An element as a Python number: the only one, the one at a position in the flattened array, or
     /// the one at an index along every axis. An active element stays active.
+    ///
+    /// Raises `ValueError` without an index when there is more than one element, and for as many indices as do not
+    /// fit the axes, `IndexError` for one out of range.
+    ///
+    /// >>> import cotan as ct
+    /// >>> ct.array([[1.0, 2.0]]).item(0, 1)
+    /// 2.0
     #[pyo3(signature = (*index))]
     fn item<'py>(
         slf: &Bound<'py, Self>,
@@ -406,6 +421,10 @@ impl PyArray {
     }
 
     /// The values as nested lists of Python numbers. Active values stay active.
+    ///
+    /// >>> import cotan as ct
+    /// >>> ct.array([[1, 2], [3, 4]]).tolist()
+    /// [[1, 2], [3, 4]]
     fn tolist<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         to_host::lists(slf)
     }
@@ -563,6 +582,15 @@ impl PyArray {
     }
 
     /// A new array with the same values; of a scalar, a scalar.
+    ///
+    /// It stays active. `order` is accepted as NumPy's is, and has no influence.
+    ///
+    /// >>> import cotan as ct
+    /// >>> x = ct.array([1.0, 2.0])
+    /// >>> y = x.copy()
+    /// >>> y[0] = 5.0
+    /// >>> x
+    /// Array([1., 2.])
     #[pyo3(signature = (order="C"))]
     fn copy<'py>(&self, py: Python<'py>, order: &str) -> PyResult<Bound<'py, PyAny>> {
         let _ = order;

@@ -247,6 +247,14 @@ fn holds_arrays(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
 }
 
 /// An `Array` with these values; an `Array` is given back as it is.
+///
+/// With a `dtype` that is not its own it is cast. Anything else is copied, as `array` does, with its shape
+/// and dtype. Raises `TypeError` for dtypes that are not supported, `ValueError` for lists of unequal lengths.
+///
+/// >>> import cotan as ct
+/// >>> x = ct.array([1, 2])
+/// >>> ct.asarray(x) is x, ct.asarray(x, float)
+/// (True, Array([1., 2.]))
 #[pyfunction]
 #[pyo3(signature = (object: "Any", dtype: "_DTypeLike | None" = None) -> "Array")]
 pub fn asarray<'py>(
@@ -268,6 +276,14 @@ pub fn asarray<'py>(
 }
 
 /// An `Array` with a copy of the values of another library's array that speaks DLPack.
+///
+/// It has the other one's shape and dtype. Raises what `numpy.from_dlpack` raises: `AttributeError` for an
+/// object without `__dlpack__`, `BufferError` or `RuntimeError` for one that is not in memory of the CPU.
+///
+/// >>> import cotan as ct
+/// >>> import numpy as np
+/// >>> ct.from_dlpack(np.array([1.0, 2.0]))
+/// Array([1., 2.])
 #[pyfunction]
 #[pyo3(signature = (object: "Any") -> "Array")]
 pub fn from_dlpack<'py>(
@@ -282,6 +298,12 @@ pub fn from_dlpack<'py>(
 }
 
 /// How many threads large computations use.
+///
+/// By default as many as there are processors, or what the environment variable `COTAN_NUM_THREADS` says.
+///
+/// >>> import cotan as ct
+/// >>> ct.num_threads() >= 1
+/// True
 #[pyfunction]
 #[pyo3(signature = () -> "int")]
 pub fn num_threads() -> usize {
@@ -289,6 +311,14 @@ pub fn num_threads() -> usize {
 }
 
 /// Changes how many threads large computations use, at most 1,024; 0 for the default.
+///
+/// It holds for the whole process; results do not depend on it. Raises `OverflowError` for a negative number.
+///
+/// >>> import cotan as ct
+/// >>> ct.set_num_threads(2)
+/// >>> ct.num_threads()
+/// 2
+/// >>> ct.set_num_threads(0)
 #[pyfunction]
 #[pyo3(signature = (threads: "int") -> "None")]
 pub fn set_num_threads(threads: usize) {
@@ -296,6 +326,10 @@ pub fn set_num_threads(threads: usize) {
 }
 
 /// The instruction set that kernels use: `"avx512"`, `"avx2"`, `"baseline"`.
+///
+/// >>> import cotan as ct
+/// >>> ct.simd_level() in ("avx512", "avx2", "baseline")
+/// True
 #[pyfunction]
 #[pyo3(signature = () -> "str")]
 pub fn simd_level() -> &'static str {
@@ -303,6 +337,11 @@ pub fn simd_level() -> &'static str {
 }
 
 /// Forgets all plans and frees the memory that is kept for reuse.
+///
+/// Arrays and pullbacks stay as they are; what is computed next is planned anew.
+///
+/// >>> import cotan as ct
+/// >>> ct.clear_caches()
 #[pyfunction]
 #[pyo3(signature = () -> "None")]
 pub fn clear_caches(py: Python<'_>) {

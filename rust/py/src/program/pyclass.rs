@@ -152,6 +152,10 @@ impl PyProgram {
     /// The variable of this number: inputs come first, then what the equations define, in order.
     ///
     /// Raises `IndexError` when there is none.
+    ///
+    /// >>> import cotan as ct
+    /// >>> ct.trace(lambda x: ct.sin(x), 1.0).variable(0).name
+    /// 'x'
     fn variable(&self, index: &Bound<'_, PyAny>) -> PyResult<PyVariable> {
         let number = index.call_method0("__index__").map_err(|_| {
             PyTypeError::new_err(format!(
@@ -399,6 +403,13 @@ impl PyProgram {
     ///
     /// lines: whether to write behind each equation the file and the line that it comes from, where they were
     /// recorded (`ct.trace(..., lines=True)`).
+    ///
+    /// >>> import cotan as ct
+    /// >>> print(ct.trace(lambda x: ct.sin(x), 1.0).text())
+    /// program(%x: f64[]) {
+    ///   %1: f64[] = sin(%x)
+    ///   return %1
+    /// }
     #[pyo3(signature = (*, lines=false))]
     fn text(&self, lines: bool) -> PyResult<String> {
         let mut out = String::new();

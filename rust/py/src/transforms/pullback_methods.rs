@@ -76,6 +76,11 @@ impl PyPullback {
     }
 
     /// Bytes of the values that it keeps.
+    ///
+    /// >>> import cotan as ct
+    /// >>> import numpy as np
+    /// >>> ct.pullback(lambda x: np.sum(np.sin(x)), np.ones(1000))[1].nbytes
+    /// 8000
     #[getter]
     fn nbytes(&self) -> usize {
         self.back.nbytes()
@@ -84,6 +89,14 @@ impl PyPullback {
     /// The program that it applies: from cotangents of the results (`dy`, with the path of a part behind it)
     /// and the values that it keeps (with the paths of the arguments that they are) to cotangents of the
     /// arguments (`dx` for `x`).
+    ///
+    /// >>> import cotan as ct
+    /// >>> print(ct.pullback(lambda x: 3 * x, 2.0)[1].program)
+    /// program(%dy: f64[], %1: f64[]) {
+    ///   %2: f64[] = mul(%dy, %1)
+    ///   return %2 "dx"
+    /// }
+    /// <BLANKLINE>
     #[getter]
     fn program(&self, py: Python<'_>) -> PyResult<PyProgram> {
         let mut program = self.back.program().clone();
@@ -114,6 +127,11 @@ impl PyPullback {
 
     /// The program that gave the results and the values that it keeps, in this order; None when it is not
     /// known any more.
+    ///
+    /// >>> import cotan as ct
+    /// >>> forward = ct.pullback(lambda x: x * x, 2.0)[1].forward
+    /// >>> [v.name for v in forward.inputs]
+    /// ['x']
     #[getter]
     fn forward(&self, py: Python<'_>) -> PyResult<Option<PyProgram>> {
         let Some(forward) = self.back.forward() else {
