@@ -235,12 +235,12 @@ impl Operand {
             {
                 Ok(Array::float(dtype, n as f64))
             }
-            Operand::Scalar(dtype, number) => {
+            Operand::Scalar(given, number) => {
                 let array = match number {
-                    Number::Int(n) if dtype == DType::I64 => {
+                    Number::Int(n) if given == DType::I64 => {
                         Array::constant(Value::scalar(n).or_raise()?)
                     }
-                    number => Array::number(dtype, number),
+                    number => Array::number(given, number),
                 };
                 array.cast(dtype).or_raise()
             }
