@@ -33,6 +33,8 @@ Shape: TypeAlias = tuple[int, ...]
 Axis: TypeAlias = int | None
 #: One axis or several, None for all.
 Axes: TypeAlias = int | Sequence[int] | None
+#: The order of elements in memory.
+Order: TypeAlias = Literal["K", "A", "C", "F"]
 #: What may become what when a dtype is given.
 Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 #: Any function: a rule, a callback of a solver.

@@ -30,7 +30,7 @@ _UNKNOWN = "the value of a cotangent"
 
 def matrix(name: str, a: ArrayLike, square: bool = False) -> Array:
     """Give an argument as an array of matrices of floats."""
-    x: AnyArray = host_asarray(a)
+    x = host_asarray(a)
     if x.dtype.kind in "biu":
         x = _core.asarray(x, np.float64)
     if x.dtype.char not in "fdFD":

@@ -86,7 +86,7 @@ def constrained(
 
     def slope(v: AnyArray, factors: AnyArray) -> AnyArray:
         def lagrangian(v: AnyArray) -> AnyArray:
-            y: AnyArray = asarray(function(put(v))).reshape(())
+            y = asarray(function(put(v))).reshape(())
             return y - np.sum(factors * active_constraints(v)) if factors.shape[0] else y
 
         (g,) = _core.gradient(lagrangian, v)

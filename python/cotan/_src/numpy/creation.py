@@ -38,6 +38,7 @@ from cotan._src.typing import (
     Function,
     Kwargs,
     NDArray,
+    Order,
     Scalar,
     Shape,
 )
@@ -192,9 +193,9 @@ def polyval(p: _Polynomial, x: _Polynomial) -> AnyArray | np.poly1d | int:
 
 @override("numpy.asarray_chkfinite")
 def asarray_chkfinite(
-    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None
-) -> Array:
-    x: Array = _asarray(a, dtype, order)
+    a: ArrayLike, dtype: DTypeLike | None = None, order: Order | None = None
+) -> AnyArray:
+    x = _asarray(a, dtype, order)
     # Where values are not looked at, what is not finite shows in the results.
     if not (_core.is_tracing() or _core.is_preparing()):
         np.asarray_chkfinite(to_numpy(x))
@@ -203,7 +204,7 @@ def asarray_chkfinite(
 
 @override("numpy.asanyarray")
 def asanyarray(
-    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, **options: object
+    a: ArrayLike, dtype: DTypeLike | None = None, order: Order | None = None, **options: object
 ) -> AnyArray | OverArray:
     options.pop("like", None)
     x: AnyArray | OverArray = _asanyarray(a, dtype, order, **options)
@@ -212,11 +213,10 @@ def asanyarray(
 
 @override("numpy.asarray")
 def asarray(
-    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, **options: object
+    a: ArrayLike, dtype: DTypeLike | None = None, order: Order | None = None, **options: object
 ) -> AnyArray:
     options.pop("like", None)
-    x: AnyArray = _asarray(a, dtype, order, **options)
-    return x
+    return _asarray(a, dtype, order, **options)
 
 
 @override("numpy.ascontiguousarray")
@@ -224,7 +224,7 @@ def ascontiguousarray(
     a: ArrayLike, dtype: DTypeLike | None = None, *, like: object = None
 ) -> AnyArray:
     del like
-    x: AnyArray = _asarray(a, dtype, "C")
+    x = _asarray(a, dtype, "C")
     return x.reshape(1) if x.ndim == 0 else x
 
 
@@ -233,7 +233,7 @@ def asfortranarray(
     a: ArrayLike, dtype: DTypeLike | None = None, *, like: object = None
 ) -> AnyArray:
     del like
-    x: AnyArray = _asarray(a, dtype, "F")
+    x = _asarray(a, dtype, "F")
     return x.reshape(1) if x.ndim == 0 else x
 
 
@@ -247,12 +247,12 @@ def require(
 ) -> AnyArray:
     del like
     wanted = {str(r).upper() for r in requirements or ()}
-    order = None
+    order: Order | None = None
     if wanted & {"C", "C_CONTIGUOUS", "CONTIGUOUS"}:
         order = "C"
     elif wanted & {"F", "F_CONTIGUOUS", "FORTRAN"}:
         order = "F"
-    x: AnyArray = _asarray(a, dtype, order)
+    x = _asarray(a, dtype, order)
     return x.copy() if wanted & {"O", "OWNDATA"} and not x.flags.owndata else x
 
 
@@ -292,7 +292,7 @@ def arange(*args: Any, dtype: DTypeLike | None = None, **options: Any) -> AnyArr
 
 
 @override("numpy.ndenumerate")
-def ndenumerate(arr: ArrayLike) -> Iterator[tuple[Shape, Scalar]]:
+def ndenumerate(arr: ArrayLike) -> Iterator[tuple[Shape, AnyArray | np.generic]]:
     x = _asarray(arr)
     return ((index, x[index]) for index in np.ndindex(*x.shape))
 

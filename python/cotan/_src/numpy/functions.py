@@ -90,7 +90,7 @@ def round(a: ArrayLike, decimals: int = 0, out: AnyArray | None = None) -> AnyAr
 
 @override(np.angle)
 def angle(z: ArrayLike, deg: bool = False) -> AnyArray:
-    x: AnyArray = host_asarray(z)
+    x = host_asarray(z)
     # Of real numbers it is 0 or pi, with no slope at 0 either.
     turn: Callable[..., AnyArray] = rebound(np.angle)
     return turn(x if x.dtype.kind == "c" else _core.dropgrad(x), deg)
@@ -429,7 +429,8 @@ def isclose(
             to_numpy(a), to_numpy(b), to_numpy(rtol), to_numpy(atol), equal_nan
         )
         return known
-    x, y = host_asarray(a), host_asarray(b)
+    x = host_asarray(a)
+    y: Any = host_asarray(b)
     near = np.less_equal(np.abs(x - y), atol + rtol * np.abs(y))
     close: AnyArray = np.logical_or(np.logical_and(near, np.isfinite(y)), np.equal(x, y))
     if equal_nan:
@@ -444,7 +445,8 @@ def searchsorted(
     if not _is_recorded(a, v, sorter):
         known: NDArray = np.searchsorted(to_numpy(a), to_numpy(v), side, to_numpy(sorter))
         return known
-    row, x = host_asarray(a), host_asarray(v)
+    row: Any = host_asarray(a)
+    x = host_asarray(v)
     if row.ndim != 1:
         raise ValueError("object too deep for desired array")
     if side not in {"left", "right"}:
@@ -465,7 +467,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> AnyArray:
     if not _is_recorded(x, bins):
         known: NDArray = np.digitize(to_numpy(x), to_numpy(bins), right)
         return known
-    edges: AnyArray = host_asarray(bins)
+    edges = host_asarray(bins)
     np.digitize(0.0, peek(edges))  # says what is wrong with the edges
     side: _Side = "left" if right else "right"
     if edges.size > 1 and bool(edges[0] > edges[-1]):

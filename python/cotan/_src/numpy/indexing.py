@@ -243,7 +243,7 @@ def as_strided(
     **options: object,
 ) -> Array:
     """Show the elements at places in memory, as NumPy would have laid them out."""
-    a: Array = host_asarray(x)
+    a: Any = host_asarray(x)
     lengths: Shape = a.shape if shape is None else tuple(np.atleast_1d(to_numpy(shape)).tolist())
     steps: Sequence[int] = (
         a.strides if strides is None else tuple(np.atleast_1d(to_numpy(strides)).tolist())

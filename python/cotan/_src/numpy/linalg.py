@@ -71,7 +71,7 @@ def inv(a: ArrayLike) -> Array:
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
-    x: AnyArray = host_asarray(a)
+    x = host_asarray(a)
     shape = x.shape[ind:] + x.shape[:ind]
     inverse: Array = inv(_core.reshape(x, (math.prod(x.shape[ind:]), -1))).reshape(shape)
     return inverse
@@ -316,7 +316,7 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Array:
 
 @override(np.linalg.matrix_power)
 def matrix_power(a: ArrayLike, n: SupportsIndex) -> AnyArray:
-    x: AnyArray = host_asarray(a)
+    x = host_asarray(a)
     if x.dtype.kind not in "biu" and x.dtype != np.float16:
         x = dec.matrix("matrix_power", x, square=True)
     elif x.ndim < 2 or x.shape[-1] != x.shape[-2]:

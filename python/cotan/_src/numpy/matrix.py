@@ -169,7 +169,7 @@ def joined_matrices(join: Callable[[_Key], AnyArray], key: _Key) -> _Result:
 
 
 def _two_axes(data: _Operand) -> AnyArray:
-    x: AnyArray = asarray(_plain(data))
+    x = asarray(_plain(data))
     if x.ndim > 2:
         raise ValueError("matrix must be 2-dimensional")
     row: AnyArray = x.reshape(1, -1) if x.ndim < 2 else x

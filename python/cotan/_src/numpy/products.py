@@ -348,7 +348,7 @@ def _contracted(a: _Term, b: _Term, needed: set[str]) -> _Term:
 
 @override(np.linalg.norm)
 def norm(x: ArrayLike, ord: _Order = None, axis: Axes = None, keepdims: bool = False) -> AnyArray:
-    a: AnyArray = host_asarray(x)
+    a = host_asarray(x)
     keepdims = bool(keepdims)
     a = a.astype(np.float64) if a.dtype.kind in "biu" else a
     if axis is not None:
@@ -423,7 +423,7 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: _Order = "fro")
 def vector_norm(
     x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: _Order = 2
 ) -> AnyArray:
-    a: AnyArray = host_asarray(x)
+    a = host_asarray(x)
     a = a.astype(np.float64) if a.dtype.kind in "biu" else a
     axes = tuple(range(a.ndim)) if axis is None else normalize_axis_tuple(axis, a.ndim)
     return _vector_norm(a, or_default(ord, 2), axes, bool(keepdims))

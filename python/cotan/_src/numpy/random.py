@@ -193,7 +193,7 @@ def shuffle(draws: _Draws, x: Any, axis: int = 0) -> None:
 
 @_rule
 def permutation(draws: _Draws, x: ArrayLike, axis: int = 0) -> AnyArray:
-    array: AnyArray = asarray(x)
+    array = asarray(x)
     return np.take(array, draws.permutation(np.arange(array.shape[axis])), axis)
 
 

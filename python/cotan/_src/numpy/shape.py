@@ -31,6 +31,7 @@ from cotan._src.typing import (
     DTypeLike,
     Function,
     NDArray,
+    Order,
     Shape,
 )
 
@@ -113,9 +114,8 @@ def reshape(
 
 
 @override(np.ravel)
-def ravel(a: ArrayLike, order: str = "C") -> AnyArray:
-    result: AnyArray = host_asarray(a).ravel(order)
-    return result
+def ravel(a: ArrayLike, order: Order = "C") -> AnyArray:
+    return host_asarray(a).ravel(order)
 
 
 @override(np.resize)
@@ -180,7 +180,7 @@ def broadcast_to(array: ArrayLike, shape: int | Sequence[int], subok: bool = Fal
     del subok
     lengths = to_numpy(shape)
     wanted: Shape = tuple(lengths) if np.iterable(lengths) else (lengths,)
-    x: AnyArray = host_asarray(array)
+    x = host_asarray(array)
     if any(n < 0 for n in wanted):
         raise ValueError("all elements of broadcast shape must be non-negative")
     if isinstance(x, Array):

@@ -18,12 +18,12 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.runtime.libraries import Trait, libraries_with
 from cotan._src.runtime.method_patching import original_of
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
@@ -42,18 +42,21 @@ from cotan._src.runtime.registry import (
     rows_of,
 )
 from cotan._src.runtime.values import DISPATCHER, OverArray, assign, contains_active, to_numpy
+from cotan._src.typing import Args, Function, Kwargs
 
 # Objects of NumPy's by identity, and their substitutes.
-SUBSTITUTES: dict[int, Any] = {}
+SUBSTITUTES: dict[int, object] = {}
 # The same for names that no other module has.
-INTERNAL: dict[str, Any] = {}
+INTERNAL: dict[str, object] = {}
 # Substitutes for names in the code of one module alone, by that module and name.
-ONLY_IN: dict[str, dict[str, Any]] = {}
+ONLY_IN: dict[str, dict[str, object]] = {}
 # Packages, and single modules of others.
 _LIBRARIES = libraries_with(Trait.REBOUND)
 
 
-def contains_unmasked_array(items: Any, kinds: Any = (_core.Array, OverArray)) -> bool:
+def contains_unmasked_array(
+    items: Iterable[object], kinds: type | tuple[type, ...] = (Array, OverArray)
+) -> bool:
     """Say whether an `Array` is among items, or in lists or tuples among them.
 
     Raises `TypeError` for a masked array of NumPy's that comes before it and has no class twin:
@@ -82,9 +85,9 @@ class _Table:
 
     def __init__(self) -> None:
         self._known: tuple[int, ...] = ()
-        self._found: dict[int, tuple[Any, Any]] = {}
+        self._found: dict[int, tuple[object, Any]] = {}
 
-    def get(self, value: Any) -> Any:
+    def get(self, value: object) -> Any:
         loaded = {name for name in owners(*_IN_MODULES) if name in sys.modules}
         known = (len(loaded), *(len(rows_of(n, kind)) for kind in _IN_MODULES for n in loaded))
         if known != self._known:
@@ -116,14 +119,14 @@ class _Table:
 _TABLE = _Table()
 
 
-def _dispatched(function: Any, row: Override) -> Rule:
+def _dispatched(function: Function, row: Override) -> Rule:
     """Choose between a function and its rule, as dispatchers do while recording."""
     rule: Any = row.rule
     if row.when is When.ALWAYS:
         return rule  # type: ignore[no-any-return]
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         if contains_unmasked_array(args) or contains_unmasked_array(kwargs.values()):
             return rule(*args, **kwargs)
         return function(*args, **kwargs)
@@ -131,7 +134,7 @@ def _dispatched(function: Any, row: Override) -> Rule:
     return call
 
 
-def substitute_for(value: Any) -> Any:
+def substitute_for(value: object) -> Any:
     """Give the substitute for an object in rebound code, and any other object as it is."""
     found = SUBSTITUTES.get(id(value))
     if found is not None:
@@ -160,12 +163,12 @@ def _designs(function: FunctionType) -> bool:
     return (function.__module__ or "").startswith(_DESIGNS) and function.__name__[0] != "_"
 
 
-def _of_constants(function: FunctionType) -> Callable[..., Any]:
+def _of_constants(function: FunctionType) -> Function:
     """Let a function of constants alone be the library's: it may know functions by identity."""
     ours_of = rebind_function(function)
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         active = contains_unmasked_array(args) or contains_unmasked_array(kwargs.values())
         return (ours_of if active else function)(*args, **kwargs)
 
@@ -176,15 +179,13 @@ def _is_library(name: str) -> bool:
     return name.partition(".")[0] in _LIBRARIES or name in _LIBRARIES
 
 
-def ask_inside_lists(function: Any) -> Callable[..., Any]:
+def ask_inside_lists(function: Function) -> Function:
     """Ask arrays inside of lists too what to do; NumPy asks only those that it gets themselves."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         lists = [a for a in args if isinstance(a, (list, tuple))]
         # What stands over an array is asked by NumPy itself, in lists, too.
-        if contains_unmasked_array(lists, _core.Array) and not contains_unmasked_array(
-            lists, OverArray
-        ):
+        if contains_unmasked_array(lists, Array) and not contains_unmasked_array(lists, OverArray):
             return FUNCTIONS.get(function, function)(*args, **kwargs)
         return function(*args, **kwargs)
 
@@ -216,15 +217,15 @@ def namespace(module: ModuleType) -> Namespace:
     return _NAMESPACES.setdefault(module.__name__, Namespace(module))
 
 
-class _Globals(dict[str, Any]):
+class _Globals(dict[str, object]):
     """The names of a library's module, as that code sees them; filled as they are used."""
 
-    def __init__(self, names: dict[str, Any]) -> None:
+    def __init__(self, names: dict[str, object]) -> None:
         super().__init__(__builtins__=BUILTINS, __name__=names.get("__name__", ""))
         self._names = names
 
-    def __missing__(self, name: str) -> Any:
-        module = self["__name__"]
+    def __missing__(self, name: str) -> object:
+        module: Any = self["__name__"]
         alone = ONLY_IN.get(module, {})
         if name in alone:
             value = alone[name]
@@ -236,8 +237,9 @@ class _Globals(dict[str, Any]):
         return value
 
 
-def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (),
-            level: int = 0) -> Any:  # fmt: skip
+def _import(name: str, globals: dict[str, object] | None = None,
+            locals: dict[str, object] | None = None, fromlist: Sequence[str] = (),
+            level: int = 0) -> Namespace | ModuleType:  # fmt: skip
     """Import for a function that does so when it runs."""
     names = getattr(globals, "_names", globals)
     module = builtins.__import__(name, names, locals, fromlist, level)
@@ -250,11 +252,11 @@ BUILTINS = {**vars(builtins), "__import__": _import}
 # Functions and classes with substituted globals
 
 _GLOBALS: dict[int, _Globals] = {}
-_REBOUND: dict[int, tuple[Any, Any]] = {}
+_REBOUND: dict[int, tuple[object, Any]] = {}
 _REBOUND_CLASSES: set[type] = set()
 
 
-def rebind_function(function: FunctionType) -> Callable[..., Any]:
+def rebind_function(function: FunctionType) -> Function:
     """Give a function of a library with substituted globals."""
     function = original_of(function)
     if id(function) not in _REBOUND:
@@ -281,11 +283,11 @@ def rebind_function(function: FunctionType) -> Callable[..., Any]:
                 continue  # a name that was never bound
             # `super()` goes on after the class that the method was written in.
             cell.cell_contents = value if name == "__class__" else substitute_for(value)
-    result: Callable[..., Any] = _REBOUND[id(function)][1]
+    result: Function = _REBOUND[id(function)][1]
     return result
 
 
-def rebound(function: Any) -> Callable[..., Any]:
+def rebound(function: Function) -> Function:
     """Give a public function of NumPy's, rebound."""
     return rebind_function(inspect.unwrap(function))
 
@@ -301,7 +303,7 @@ def rebound_class(cls: type) -> type:
     if id(cls) in _REBOUND:
         return _REBOUND[id(cls)][1]  # type: ignore[no-any-return]
     bases = [rebound_class(b) for b in cls.__bases__ if _is_python_class(b)]
-    members: dict[str, Any] = {"__slots__": (), "__module__": cls.__module__}
+    members: dict[str, object] = {"__slots__": (), "__module__": cls.__module__}
     for name, value in vars(cls).items():
         instead = _member_of(cls, name)
         member = instead or _member(original_of(value))
@@ -335,7 +337,7 @@ def class_twin(cls: type, name: str, bases: tuple[type, ...], left_out: set[str]
     return copy
 
 
-def _functions(members: Iterable[Any]) -> Iterator[FunctionType]:
+def _functions(members: Iterable[object]) -> Iterator[FunctionType]:
     for x in members:
         if isinstance(x, FunctionType):
             yield x
@@ -349,7 +351,7 @@ def _is_python_class(cls: type) -> bool:
     return cls is not object and _is_library(cls.__module__) and not issubclass(cls, BaseException)
 
 
-def _member(value: Any) -> Any:
+def _member(value: object) -> Any:
     """Give a member of a class with our names; None for one that can be inherited."""
     if isinstance(value, FunctionType):
         return rebind_function(value)
@@ -357,7 +359,7 @@ def _member(value: Any) -> Any:
         inner = _member(value.__func__)
         return None if inner is None else type(value)(inner)
     if isinstance(value, property):
-        accessors: list[Any] = [value.fget, value.fset, value.fdel]
+        accessors: list[Function | None] = [value.fget, value.fset, value.fdel]
         get, put, delete = (f and (_member(f) or f) for f in accessors)
         return property(get, put, delete, value.__doc__)
     return None
@@ -373,7 +375,7 @@ def locate(name: str) -> Any:
     return _attribute(importlib.import_module(module), attribute)
 
 
-def rebound_by_name(name: str) -> Callable[..., Any]:
+def rebound_by_name(name: str) -> Function:
     """Give a function of a library, by its dotted name, rebound."""
     return rebind_function(locate(name))
 
@@ -384,7 +386,7 @@ class ReboundInstance:
     `instead` has methods, with the instance first, that take the place of its own.
     """
 
-    def __init__(self, instance: Any, **instead: Callable[..., Any]) -> None:
+    def __init__(self, instance: object, **instead: Function) -> None:
         self.__dict__["_instance"] = instance
         self.__dict__["_instead"] = instead
 
@@ -407,7 +409,7 @@ class ReboundInstance:
         # Some keep the namespace of their arrays.
         return substitute_for(value) if isinstance(value, ModuleType) else value
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if not contains_unmasked_array((value,)):
             # What it remembers of constants.
             setattr(self._instance, name, value)
@@ -417,7 +419,7 @@ class ReboundInstance:
         )
 
 
-def _member_of(cls: type, name: str) -> Any:
+def _member_of(cls: type, name: str) -> Function | None:
     """Give the substitute for a member of a class, None without one."""
     row = rows_of(f"{cls.__module__}.{cls.__qualname__}", Kind.SUBSTITUTE_MEMBER).get(name)
     return None if row is None else row.rule
@@ -430,7 +432,7 @@ def rebinds_instances(*classes: str) -> None:
         override(name, kind=REBOUND_CLASS)(None)
 
 
-def init_rebound(self: Any, *args: Any, **kwargs: Any) -> None:
+def init_rebound(self: object, *args: object, **kwargs: object) -> None:
     """Make of a new instance a rebound one, and initialize it as the library does."""
     self.__class__ = rebound_class(type(self))
     owner = next(c for c in type(self).__mro__ if "__init__" in vars(c))
@@ -450,7 +452,7 @@ def _library_code(undecorated: bool, target: str) -> Rule:
             return functools.partial(rebind_function(inner), *function.args, **function.keywords)
         return rebind_function(inspect.unwrap(function) if undecorated else function)
 
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> object:
         return rebind()(*args, **kwargs)
 
     return run
@@ -465,7 +467,7 @@ REBOUND_UNDECORATED = RuleMaker(functools.partial(_library_code, True), Way.REBO
 def _library_method(target: str) -> Rule:
     cls, _, name = target.rpartition(".")
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: object, *args: object, **kwargs: object) -> object:
         if isinstance(self, ReboundInstance):
             # A method of a derived class goes on to that of its base.
             original = original_of(vars(locate(cls))[name])
@@ -483,7 +485,7 @@ def refused(instead: str) -> RuleMaker:
     """Refuse functions by name when their arguments are active, and say what to write."""
 
     def refusal(target: str) -> Rule:
-        def refuse(*args: Any, **kwargs: Any) -> Any:
+        def refuse(*args: object, **kwargs: object) -> object:
             if contains_active(args) or contains_active(kwargs):
                 raise NotDifferentiableError(
                     f"{target} has no derivative rule in cotan; {instead}, or hold its arguments "
@@ -497,7 +499,7 @@ def refused(instead: str) -> RuleMaker:
 
 
 def _on_values(target: str) -> Rule:
-    def constant(*args: Any, **kwargs: Any) -> Any:
+    def constant(*args: object, **kwargs: object) -> object:
         return call_original(target, args, kwargs)
 
     return constant
@@ -511,12 +513,12 @@ ON_VALUES = RuleMaker(_on_values, Way.VALUES)
 _TARGETS = ("output", "out", "distances", "indices")
 
 
-def call_original(name: str, args: Any, kwargs: Any) -> Any:
+def call_original(name: str, args: Args, kwargs: Kwargs) -> Any:
     """Run a function on values, and write back what it has written to an `Array`."""
     function = locate(name)
     given = inspect.signature(function).bind(*args, **kwargs)
     names = given.arguments
-    targets = {n: names[n] for n in _TARGETS if isinstance(names.get(n), _core.Array)}
+    targets = {n: names[n] for n in _TARGETS if isinstance(names.get(n), Array)}
     written = {n: _core.value(x).copy() for n, x in targets.items()}
     given.arguments.update(written)
     values = {key: detached(v) for key, v in given.kwargs.items()}
@@ -524,14 +526,14 @@ def call_original(name: str, args: Any, kwargs: Any) -> Any:
     for n, x in targets.items():
         assign(name, x, written[n])
 
-    def handed(x: Any) -> Any:
+    def handed(x: object) -> object:
         return next((targets[n] for n in targets if x is written[n]), x)
 
     return tuple(map(handed, result)) if type(result) is tuple else handed(result)
 
 
-def detached(x: Any) -> Any:
+def detached(x: object) -> Any:
     """Give the values of an `Array`, or of those in a list, even of active ones."""
     if isinstance(x, (list, tuple)) and contains_unmasked_array(x):
         return type(x)(map(detached, x))
-    return to_numpy(_core.dropgrad(x)) if isinstance(x, _core.Array) else x
+    return to_numpy(_core.dropgrad(x)) if isinstance(x, Array) else x

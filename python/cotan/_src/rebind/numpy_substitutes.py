@@ -7,12 +7,13 @@ functions that convert to ndarray (`asarray`, `empty`, ...); these are substitut
 import functools
 import inspect
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self, TypeAlias, overload
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.rebind.engine import (
     INTERNAL,
     SUBSTITUTES,
@@ -31,6 +32,19 @@ from cotan._src.runtime.values import (
     to_numpy,
     unwidened,
 )
+from cotan._src.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Axes,
+    Dtype,
+    DTypeLike,
+    Function,
+    Kwargs,
+    NDArray,
+    Order,
+    Shape,
+)
 
 
 class Flat:
@@ -38,7 +52,7 @@ class Flat:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Array) -> None:
         self.base = array
         # Of the element that comes next, when it is used as an iterator.
         self.index = 0
@@ -52,13 +66,14 @@ class Flat:
             place.append(at)
         return (left, *place[::-1]) if self.base.shape else ()
 
-    def _positions(self, key: Any) -> Any:
-        return np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
+    def _positions(self, key: Any) -> NDArray:
+        positions: NDArray = np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
+        return positions
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Array:
         return copy_if_array(self.base.reshape(-1)[key])
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: ArrayLike) -> None:
         values = _core.asarray(value)
         if values.size == 0:
             return  # as in NumPy, before the key is looked at
@@ -79,46 +94,53 @@ class Flat:
     def __len__(self) -> int:
         return int(self.base.size)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Array:
         if self.index >= self.base.size:
             raise StopIteration
         self.index += 1
         return self[self.index - 1]
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **options: object
+    ) -> Any:
         """Let elements be computed with, as an array of their own."""
         return getattr(ufunc, method)(*map(_not_flat, inputs), **options)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, func: Function, types: object, args: Args, kwargs: Kwargs) -> Any:
         """Let elements be computed with, as an array of their own."""
         del types
         return func(*map(_not_flat, args), **kwargs)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
         return np.asarray(self.copy(), dtype)
 
-    def copy(self) -> Any:
+    def copy(self) -> Array:
         """Give the elements as an array of their own."""
-        return self.base.flatten()
+        elements: Array = self.base.flatten()
+        return elements
 
 
-def _not_flat(x: Any) -> Any:
+def _not_flat(x: object) -> Any:
     if isinstance(x, (list, tuple)):
         return type(x)(map(_not_flat, x))
     return x.copy() if isinstance(x, Flat) else x
+
+
+# What may be made an array, besides what NumPy takes.
+_Given: TypeAlias = ArrayLike | Sequence[object] | Flat | OverArray | None
 
 
 def _operator(name: str) -> None:
     """Let an operator, with all elements on either side, work on an array of them."""
     compute = getattr(operator, name)
 
-    def on_the_left(self: Any, other: Any) -> Any:
+    def on_the_left(self: Flat, other: object) -> object:
         return compute(self.copy(), _not_flat(other))
 
-    def on_the_right(self: Any, other: Any) -> Any:
+    def on_the_right(self: Flat, other: object) -> object:
         return compute(other, self.copy())
 
     setattr(Flat, f"__{name}__", on_the_left)
@@ -130,7 +152,20 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv"
     _operator(_name)
 
 
-def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+@overload
+def asarray(
+    a: Array, dtype: DTypeLike | None = None, order: Order | None = None, **options: Any
+) -> Array: ...
+@overload
+def asarray(
+    a: _Given, dtype: DTypeLike | None = None, order: Order | None = None, **options: Any
+) -> AnyArray: ...
+def asarray(
+    a: _Given,
+    dtype: DTypeLike | None = None,
+    order: Order | None = None,
+    **options: Any,
+) -> AnyArray:
     """Give an array as it is, a scalar as an array, and anything else as NumPy does."""
     if isinstance(a, Flat):
         a = a.copy()
@@ -149,16 +184,22 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any
         return result.copy() if copy and result is a else result
     if isinstance(a, (list, tuple)) and contains_unmasked_array(a):
         return _core.array(a, dtype) if dtype is None or np.dtype(dtype) != object else _objects(a)
-    return np.asarray(a, dtype, order, **options)
+    host: NDArray = np.asarray(a, dtype, order, **options)
+    return host
 
 
-def asanyarray(a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+def asanyarray(
+    a: _Given,
+    dtype: DTypeLike | None = None,
+    order: Order | None = None,
+    **options: Any,
+) -> Any:
     """Give an array, or an object of a subclass, as it is, and anything else as an array."""
     options.setdefault("copy", None)
     return array(a, dtype, order="K" if order is None else order, subok=True, **options)
 
 
-def _objects(items: Any) -> Any:
+def _objects(items: Any) -> NDArray:
     """Give an ndarray of objects, in which `Array`s are numbers like others.
 
     How deep NumPy looks into it goes by the shapes: of arrays that do not fit together it keeps
@@ -181,14 +222,14 @@ def _objects(items: Any) -> Any:
 
 
 def array(
-    object: Any,
-    dtype: Any = None,
+    object: _Given,
+    dtype: DTypeLike | None = None,
     *,
-    copy: bool | None = True,
-    order: Any = "K",
+    copy: bool | np._CopyMode | None = True,
+    order: Order | None = "K",
     subok: bool = False,
     ndmin: int = 0,
-    like: Any = None,
+    like: ArrayLike | None = None,
 ) -> Any:
     """Give an array of its own, as `numpy.array`."""
     del like
@@ -208,17 +249,23 @@ def array(
     return result
 
 
-def _makes_array(make: Callable[..., Any]) -> Callable[..., Any]:
+def _makes_array(make: Function) -> Callable[..., AnyArray]:
     """Let a function that creates arrays give `Array`s, for traced values; except for indices."""
 
-    def made(*args: Any, like: Any = None, **kwargs: Any) -> Any:
-        result = make(*args, **kwargs)
+    def made(*args: object, like: object = None, **kwargs: object) -> AnyArray:
+        result: NDArray = make(*args, **kwargs)
         return _core.array(result) if result.dtype.kind in "bfc" else result
 
     return made
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **options: Any) -> Any:
+def full(
+    shape: int | Iterable[int],
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str = "C",
+    **options: object,
+) -> AnyArray:
     """Give an array with one value everywhere, or with one that broadcasts."""
     del options
     if not is_array(fill_value):
@@ -231,19 +278,19 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **opt
 class Converter:
     """What NumPy's code uses to turn arguments into arrays and to find their common dtype."""
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: ArrayLike) -> None:
         self._given = arguments
-        self._arrays = tuple(asanyarray(a) for a in arguments)
+        self._arrays: tuple[AnyArray, ...] = tuple(asanyarray(a) for a in arguments)
         self.scalar_input = tuple(
             np.ndim(a) == 0 and not isinstance(a, np.ndarray) for a in arguments
         )
 
-    def __getitem__(self, at: int) -> Any:
+    def __getitem__(self, at: int) -> AnyArray:
         return self._arrays[at]
 
     def as_arrays(
         self, /, subok: bool = True, pyscalars: str = "convert_if_no_array"
-    ) -> tuple[Any, ...]:
+    ) -> tuple[ArrayLike, ...]:
         del subok
         keep = pyscalars == "preserve" or (
             pyscalars == "convert_if_no_array" and not all(map(self._is_number, self._given))
@@ -252,10 +299,12 @@ class Converter:
         return tuple(g if keep and self._is_number(g) else a for g, a in pairs)
 
     @staticmethod
-    def _is_number(x: Any) -> bool:
+    def _is_number(x: object) -> bool:
         return type(x) in {int, float, complex} or (is_array(x) and x._rank == "number")
 
-    def result_type(self, extra_dtype: Any = None, ensure_inexact: bool = False) -> Any:
+    def result_type(
+        self, extra_dtype: DTypeLike | None = None, ensure_inexact: bool = False
+    ) -> Dtype:
         parts: list[Any] = [
             g if self._is_number(g) else a for g, a in zip(self._given, self._arrays, strict=True)
         ]
@@ -265,32 +314,32 @@ class Converter:
             parts.append(0.0)
         return np.result_type(*parts)
 
-    def wrap(self, value: Any, /, to_scalar: bool | None = None) -> Any:
+    def wrap(self, value: AnyArray, /, to_scalar: bool | None = None) -> AnyArray | np.generic:
         scalar = all(self.scalar_input) if to_scalar is None else to_scalar
         return value[()] if scalar else value
 
 
-def _scalar_type(known: type) -> Any:
+def _scalar_type(known: type[np.generic]) -> type:
     """Give a scalar type of NumPy's that returns an `Array` as it is when called with one."""
 
     class Same(type):
-        def __instancecheck__(cls, x: Any) -> bool:
+        def __instancecheck__(cls, x: object) -> bool:
             return isinstance(x, known)
 
         def __subclasscheck__(cls, other: type) -> bool:
             return issubclass(other, known)
 
-    def new(cls: type, *args: Any) -> Any:
+    def new(cls: type, *args: Any) -> AnyArray | np.generic:
         return asarray(args[0], known)[()] if args and is_array(args[0]) else known(*args)
 
     return Same(known.__name__, (known,), {"__new__": new})
 
 
-def _names(text: str) -> list[Any]:
+def _names(text: str) -> list[Function]:
     return list(map(in_numpy, text.split()))
 
 
-def _sign(x: Any) -> Any:
+def _sign(x: ArrayLike) -> AnyArray:
     """Give the sign, of complex numbers as a quotient, which has a derivative."""
     x = asarray(x)
     if x.dtype.kind != "c":
@@ -298,7 +347,9 @@ def _sign(x: Any) -> Any:
     return x / _core.where(_core.eq(x, 0), 1, _core.abs(x))
 
 
-def _windows(x: Any, window_shape: Any, axis: Any = None, **options: Any) -> Any:
+def _windows(
+    x: AnyArray, window_shape: int | Shape, axis: int | Shape | None = None, **options: object
+) -> AnyArray:
     """Give windows that can be written to: copies, since overlapping views of an `Array` cannot."""
     del options
     return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis).copy()
@@ -322,7 +373,7 @@ SUBSTITUTES |= {
 }
 
 
-def _lerp(a: Any, b: Any, t: Any, out: Any = None) -> Any:
+def _lerp(a: AnyArray, b: AnyArray, t: AnyArray, out: AnyArray | None = None) -> AnyArray:
     """Interpolate from the nearer end, so that both ends are met exactly."""
     width = b - a
     result = _core.where(_core.ge(t, 0.5), b - width * (1 - t), a + width * t)
@@ -332,7 +383,7 @@ def _lerp(a: Any, b: Any, t: Any, out: Any = None) -> Any:
     return out
 
 
-def _divide_by_count(a: Any, b: Any, out: Any = None) -> Any:
+def _divide_by_count(a: AnyArray, b: AnyArray, out: AnyArray | None = None) -> AnyArray:
     """Give means, also of a number, as an `Array` or a scalar."""
     result = _core.cast(_core.div(a, b if is_array(b) else to_numpy(b)), a.dtype)
     if out is None and (not is_array(a) or a._rank != "array"):
@@ -343,7 +394,7 @@ def _divide_by_count(a: Any, b: Any, out: Any = None) -> Any:
     return target
 
 
-def _unsigned_subtract(a: Any, b: Any) -> Any:
+def _unsigned_subtract(a: AnyArray, b: AnyArray) -> AnyArray | np.float64:
     """Give the width of a range; integers, which may be far apart, as a float."""
     if is_array(a) or is_array(b):
         return a - b
@@ -351,7 +402,7 @@ def _unsigned_subtract(a: Any, b: Any) -> Any:
     return np.float64(width) if np.ndim(width) == 0 and width.dtype.kind == "u" else width
 
 
-def _median_nancheck(data: Any, result: Any, axis: int) -> Any:
+def _median_nancheck(data: AnyArray, result: AnyArray, axis: int) -> AnyArray:
     """Give NaN as the median of what holds NaN, which sorting has put last."""
     if data.size == 0:
         return result
@@ -366,32 +417,35 @@ def _median_nancheck(data: Any, result: Any, axis: int) -> Any:
     return result
 
 
-def _get_indexes(arr: Any, virtual_indexes: Any, valid_values_count: int) -> tuple[Any, Any]:
+def _get_indexes(
+    arr: object, virtual_indexes: ArrayLike, valid_values_count: int
+) -> tuple[AnyArray, AnyArray]:
     """Give the neighbours of places between elements, or of one place; the ends beyond them."""
     places = asarray(virtual_indexes)
     low = np.floor(places)
     last = (places >= valid_values_count - 1) | np.isnan(places)
     below = places < 0
 
-    def chosen(index: Any) -> Any:
+    def chosen(index: ArrayLike) -> AnyArray:
         found = _core.where(last, -1.0, _core.where(below, 0.0, index))
-        return asarray(found).astype(np.intp)
+        whole: AnyArray = asarray(found).astype(np.intp)
+        return whole
 
     del arr
     return chosen(low), chosen(low + 1)
 
 
-def _unique_hash(*args: Any, **options: Any) -> Any:
+def _unique_hash(*args: object, **options: object) -> Any:
     """Leave it to sorting."""
     del args, options
     return NotImplemented
 
 
-def _unless_over(original: Any, module: str) -> Any:
+def _unless_over(original: Function, module: str) -> Function:
     """Let instances of class twins take NumPy's code of a function."""
 
     @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         if any(isinstance(x, OverArray) for x in args):
             return rebind_function(in_numpy(f"{module}.{original.__name__}"))(*args, **kwargs)
         return original(*args, **kwargs)
@@ -436,10 +490,10 @@ _WRITTEN = {"numpy.polyfit": 2, "numpy.unwrap": 1}
 def _of_numpy(target: str) -> Rule:
     function, count = in_numpy(target.removeprefix("numpy.")), _WRITTEN.get(target, 0)
 
-    def first(*args: Any, **kwargs: Any) -> Any:
+    def first(*args: object, **kwargs: object) -> object:
         run = rebound(function)
 
-        def on_ours(*args: Any, **kwargs: Any) -> Any:
+        def on_ours(*args: ArrayLike, **kwargs: object) -> object:
             return run(*(_core.asarray(asarray(a)) for a in args[:count]), *args[count:], **kwargs)
 
         FUNCTIONS[function] = on_ours if count else run
@@ -454,19 +508,26 @@ override("numpy.trapz", kind=DISPATCHED, versions="numpy<2.4")(_REBOUND)
 
 
 @override(np.select)
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    result = rebound(np.select)(condlist, choicelist, default)
+def select(
+    condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
+) -> AnyArray:
+    result: AnyArray = rebound(np.select)(condlist, choicelist, default)
     return unwidened(result, [*choicelist, default])
 
 
-def _of_number(function: Any) -> None:
+def _of_number(function: Function) -> None:
     """Let a quantile that is a plain number not widen the result, which NumPy knows by its type."""
 
     @override(function)
     def quantile(
-        a: Any, q: Any, axis: Any = None, out: Any = None, *args: Any, **kwargs: Any
-    ) -> Any:
-        result = rebound(function)(a, q, axis, out, *args, **kwargs)
+        a: ArrayLike,
+        q: ArrayLike,
+        axis: Axes = None,
+        out: AnyArray | None = None,
+        *args: object,
+        **kwargs: object,
+    ) -> AnyArray:
+        result: AnyArray = rebound(function)(a, q, axis, out, *args, **kwargs)
         a = _core.asarray(a)
         narrow = is_array(q) and q._rank == "number" and a.dtype.kind == "f" and out is None
         return result.astype(a.dtype) if narrow else result

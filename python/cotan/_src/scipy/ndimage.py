@@ -124,7 +124,7 @@ def _put(output: AnyArray, result: AnyArray) -> None:
 
 
 def _floating(x: ArrayLike) -> Array:
-    array: AnyArray = asarray(x)
+    array = asarray(x)
     return _core.asarray(array, array.dtype if array.dtype.kind == "f" else np.float64)
 
 

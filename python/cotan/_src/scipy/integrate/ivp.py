@@ -179,7 +179,7 @@ class _Step:
         )
 
     def __call__(self, t: Time) -> AnyArray:
-        at: AnyArray = asarray(t)
+        at = asarray(t)
         x = (at - self.t_old) / (self.t - self.t_old)
         if at.ndim == 0:
             return self._terms(x, self.y_old)
@@ -509,8 +509,8 @@ def _filled(result: _Solution, steps: list[_Step], t_span: Sequence[Time],
             sign = 1 if to_numpy(steps[0].t) >= to_numpy(steps[0].t_old) else -1
             end, state = max(all_of, key=lambda pair: sign * float(to_numpy(pair[0])))
     if t_eval is None and exact:
-        times = [t_span[0], *(s.t for s in steps[:-1]), end]
-        result.t = _core.array(times) if contains_active(times) else result.t
+        ends = [t_span[0], *(s.t for s in steps[:-1]), end]
+        result.t = _core.array(ends) if contains_active(ends) else result.t
         y: AnyArray | None = np.stack([y0, *(s.y for s in steps[:-1]), state], axis=1)
     else:
         times = asarray(result.t if t_eval is None else t_eval)[: result.t.shape[0]]
@@ -587,7 +587,7 @@ def odeint(func: Function, y0: ArrayLike, t: ArrayLike, args: object = (),
             "rtol": usual if rtol is None else float(np.min(to_numpy(rtol))),
             "atol": usual if atol is None else to_numpy(atol),
         }
-        times: AnyArray = asarray(t)
+        times = asarray(t)
         start = _core.asarray(np.atleast_1d(asarray(y0)), np.float64)
         slope = _slope(ordered, more, np.dtype(np.float64))
         span = (times[0], times[-1])

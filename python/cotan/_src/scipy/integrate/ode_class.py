@@ -72,8 +72,11 @@ def integrate(self: _Solver, t: Time, step: bool = False, relax: bool = False) -
     if not hasattr(self, "_integrator"):
         self.set_integrator("")
     given = _Given(self)
-    integrator, jac = given.integrator, self.jac
-    arguments = getattr(integrator, "call_args", ())
+    integrator, jac, arguments = (
+        given.integrator,
+        self.jac,
+        getattr(given.integrator, "call_args", ()),
+    )
     # Compiled solvers change the array in place, and some give it back.
     memory = np.array(to_numpy(given.y)) if is_array(given.y) else given.y
     try:
@@ -155,23 +158,24 @@ class _Given:
         return answer
 
 
-def _traced(solver: _Solver, given: _Given, t: Time) -> tuple[AnyArray, AnyArray]:
+def _traced(solver: _Solver, given: _Given, t: Time) -> tuple[AnyArray, AnyArray | float]:
     """Give what a solver has found with its derivatives, and the time at which that is."""
     y0: AnyArray = given.start
     value = np.array(solver._y)
     if given.is_complex:
         y0, value = y0[::2] + 1j * y0[1::2], value[::2] + 1j * value[1::2]
     # A single step ends where the solver likes.
-    end = asarray(t if to_numpy(solver.t) == to_numpy(t) else solver.t)
+    wanted = asarray(t if to_numpy(solver.t) == to_numpy(t) else solver.t)
+    end: AnyArray | float = wanted
     begin = asarray(given.t)
     slope = _slope(given.right_side, given.params, value.dtype)
     y0 = _core.cast(y0, value.dtype)
     given.function.expect_again("ode.integrate")
     has_changed = given.snapshot.restore()
     if to_numpy(begin) == to_numpy(end):
-        y = y0 + slope(begin, y0) * (end - begin)
+        y: AnyArray = y0 + slope(begin, y0) * (end - begin)
     else:
-        steps = _steps_of(given, slope, (begin, end), y0)
+        steps = _steps_of(given, slope, (begin, wanted), y0)
         y = steps[-1].y
         if has_changed:
             call_again(given.snapshot, given.function.history, given.params, steps)

@@ -439,7 +439,7 @@ class _Tensor:
         self, xi: ArrayLike, *, nu: Sequence[int] | None = None, extrapolate: bool | None = None
     ) -> Array:
         count = len(self.t)
-        points: AnyArray = asarray(xi, np.float64)
+        points = asarray(xi, np.float64)
         if points.shape[-1] != count:
             raise ValueError(f"Shapes: xi.shape={points.shape} and ndim={count}")
         columns = _core.reshape(points, (-1, count))
@@ -474,7 +474,7 @@ def _make_tensor(
     for axis, (x, degree) in enumerate(zip(points, degrees, strict=True)):
         spline = make_interp_spline(x, values, degree, axis=axis)
         # A spline keeps its coefficients with the axis in front.
-        values = np.moveaxis(asarray(spline.c), 0, axis)
+        values = np.moveaxis(asarray(spline.c), 0, axis)  # type: ignore[type-var]
         knots.append(spline.t)
     return _Tensor(knots, values, degrees)
 
@@ -603,8 +603,7 @@ def splev(x: ArrayLike, tck: Spline | _Tck, der: int = 0, ext: int = 0) -> AnyAr
             raise ValueError("Calling splev() with BSpline objects with c.ndim > 1 is not "
                              "allowed. Use BSpline.__call__(x) instead.")  # fmt: skip
         extrapolate = {0: True}.get(ext, tck.extrapolate)
-        values: AnyArray = asarray(tck(x, nu=der, extrapolate=extrapolate))
-        return values
+        return asarray(tck(x, nu=der, extrapolate=extrapolate))
     t, c, k = tck
     if isinstance(c, (list, tuple)) and np.ndim(to_numpy(c[0])) > 0:
         return [splev(x, (t, one, k), der, ext) for one in c]
@@ -612,7 +611,7 @@ def splev(x: ArrayLike, tck: Spline | _Tck, der: int = 0, ext: int = 0) -> AnyAr
         raise ValueError(f"0<=der={der}<=k={k} must hold")
     if ext not in {0, 1, 2, 3}:
         raise ValueError(f"ext = {ext} not in (0, 1, 2, 3) ")
-    points: AnyArray = asarray(x)
+    points = asarray(x)
     t = asarray(t)
     flat = _core.asarray(_core.reshape(points, -1), np.float64)
     first, last = t[k], t[-k - 1]
@@ -638,7 +637,7 @@ def _find_indices(grid: Sequence[AnyArray], xi: Sequence[AnyArray]) -> tuple[Any
     indices: list[NDArray] = []
     distances: list[AnyArray] = []
     for known, x in zip(grid, xi, strict=True):
-        points: AnyArray = asarray(known)
+        points = asarray(known)
         if points.shape[0] == 1:
             indices.append(np.full(x.shape, -1))
             distances.append(0.0 * x)

@@ -71,7 +71,7 @@ class _Fitted:
 
     def __call__(self, x: ArrayLike, nu: int = 0, ext: int | str | None = None) -> AnyArray:
         mode = self.ext if ext is None else _EXTENSIONS[ext]
-        points: AnyArray = asarray(x)
+        points = asarray(x)
         low, high = self._ends()
         outside = (to_numpy(points) < to_numpy(low)) | (to_numpy(points) > to_numpy(high))
         if mode == 0 or not np.any(outside):
@@ -147,8 +147,8 @@ def design_matrix(
     cls: Any, x: ArrayLike, t: ArrayLike, k: int, extrapolate: bool | str = False
 ) -> Any:
     """Give SciPy's result, with the values of the basis as functions of points and knots."""
-    points: AnyArray = asarray(x, np.float64)
-    knots: AnyArray = asarray(t, np.float64)
+    points = asarray(x, np.float64)
+    knots = asarray(t, np.float64)
     matrix = cls.design_matrix(to_numpy(points), to_numpy(knots), k, extrapolate)
     if not contains_active((points, knots)):
         return matrix

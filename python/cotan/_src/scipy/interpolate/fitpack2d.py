@@ -56,9 +56,9 @@ def RectBivariateSpline(
             "RectBivariateSpline: smoothing and bbox= have no derivative rule in cotan; "
             "interpolate (s=0)"
         )
-    xs: AnyArray = asarray(x).reshape(-1)
-    ys: AnyArray = asarray(y).reshape(-1)
-    heights: AnyArray = asarray(z)
+    xs = asarray(x).reshape(-1)
+    ys = asarray(y).reshape(-1)
+    heights = asarray(z)
     for axis, (name, places) in enumerate((("x", xs), ("y", ys))):
         if not np.all(np.diff(to_numpy(places)) > 0.0):
             raise ValueError(f"{name} must be strictly increasing")
@@ -81,8 +81,8 @@ def call(
     if not contains_unmasked_array((x, y, *self.tck)):
         values = original_of(type(self).__call__)(self, x, y, dx, dy, grid)
         return values
-    xs: AnyArray = asarray(x)
-    ys: AnyArray = asarray(y)
+    xs = asarray(x)
+    ys = asarray(y)
     tck = *self.tck, *self.degrees
     if grid:
         for name, places in (("x", xs), ("y", ys)):

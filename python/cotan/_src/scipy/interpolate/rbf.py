@@ -90,8 +90,8 @@ def RBFInterpolator(
         raise NotDifferentiableError(
             "RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out"
         )
-    places: AnyArray = asarray(y)
-    values: AnyArray = asarray(d)
+    places = asarray(y)
+    values = asarray(d)
     places = places.astype(np.float64)
     values = values.astype(made.d_dtype).reshape(values.shape[0], -1)
     epsilon = made.epsilon if epsilon is None else epsilon
@@ -128,7 +128,7 @@ def call(self: _Interpolator, x: ArrayLike) -> AnyArray:
         raise NotDifferentiableError(
             "RBFInterpolator: neighbors= has no derivative rule in cotan; leave it out"
         )
-    points: AnyArray = asarray(x).astype(np.float64)
+    points = asarray(x).astype(np.float64)
     if points.ndim != 2 or points.shape[1] != self.y.shape[1]:
         raise ValueError(
             f"RBFInterpolator: points must have shape (n, {self.y.shape[1]}), not {points.shape}"

@@ -16,7 +16,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.values import assign, is_array, to_numpy
 from cotan._src.scipy.linalg.banded import solve_banded
 from cotan._src.scipy.linalg.solve import solve, solve_triangular
-from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 
 # What a routine does to an `Array`, by its name without the letter of its dtype.
 ROUTINES: dict[str, Function] = {}
@@ -73,7 +73,7 @@ def gtsv(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, overwrite_dl:
 @_solver
 def ptsv(d: ArrayLike, e: ArrayLike, b: ArrayLike, overwrite_d: int = 0, overwrite_e: int = 0,
          overwrite_b: int = 0) -> tuple[AnyArray, ArrayLike | None]:  # fmt: skip
-    below: AnyArray = asarray(e)
+    below = asarray(e)
     return gtsv(below, d, below.conj(), b)[0], _given(overwrite_b, b)
 
 
@@ -102,11 +102,11 @@ def posv(
 
 
 def trsm(
-    original: Function, alpha: ArrayLike, a: ArrayLike, b: AnyArray, side: int = 0, lower: int = 0,
+    original: Function, alpha: Scalar, a: ArrayLike, b: AnyArray, side: int = 0, lower: int = 0,
     trans_a: int = 0, diag: int = 0, overwrite_b: int = 0,
 ) -> AnyArray:  # fmt: skip
     """Solve with a triangular matrix on either side, as BLAS does."""
-    matrix: AnyArray = asarray(a)
+    matrix = asarray(a)
     scaled: AnyArray = alpha * asarray(b)
     if side == 0:
         x = solve_triangular(matrix, scaled, trans_a, bool(lower), bool(diag))

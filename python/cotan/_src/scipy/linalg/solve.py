@@ -31,7 +31,7 @@ def scipy_linalg() -> ModuleType:
 
 def checked(x: ArrayLike, check_finite: bool = True) -> AnyArray:
     """Give an argument as an array of floats; infinities and NaN are refused as SciPy does."""
-    array: AnyArray = host_asarray(x)
+    array = host_asarray(x)
     if array.dtype == np.float16:
         array = _core.asarray(array, np.float32)
     # A traced program has no values of which to warn.

@@ -240,10 +240,10 @@ def _samples(
     x: Any, y: ArrayLike, sigma: ArrayLike | None, omit: bool
 ) -> tuple[Any, AnyArray, AnyArray]:
     """Give samples and errors as `curve_fit` reads them: floats, with `omit` no NaN."""
-    heights: AnyArray = asarray(y, np.float64)
+    heights = asarray(y, np.float64)
     if isinstance(x, (list, tuple, np.ndarray)):
         x = asarray(x, np.float64)
-    weight: AnyArray = asarray(1.0 if sigma is None else sigma)
+    weight = asarray(1.0 if sigma is None else sigma)
     if weight.size == 1:
         weight = weight.reshape(())
     if omit:

@@ -46,8 +46,8 @@ def _dense(a: Any) -> AnyArray:
 def nnls(A: ArrayLike, b: ArrayLike, *args: object,  # noqa: N803
          **options: object) -> tuple[Array, Scalar]:  # fmt: skip
     x, _ = locate(f"{_HERE}.nnls")(to_numpy_items(A), to_numpy_items(b), *args, **options)
-    a: AnyArray = asarray(A)
-    right: AnyArray = asarray(b).reshape(-1)
+    a = asarray(A)
+    right = asarray(b).reshape(-1)
     x = _of_free(a, right, x, x > 0)
     return x, np.linalg.norm(a @ x - right)
 

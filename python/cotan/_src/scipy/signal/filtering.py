@@ -286,7 +286,7 @@ def lfilter(
         filtered: AnyArray = np.moveaxis(y, -1, axis)
         return filtered
     order = max(bottom.shape[0], top.shape[0]) - 1
-    start = np.moveaxis(asarray(zi, kind), axis, -1)
+    start = np.moveaxis(asarray(zi, kind), axis, -1)  # type: ignore[type-var]
     if start.shape[-1] != order or start.ndim != signal.ndim:
         raise ValueError(f"lfilter: zi has shape {asarray(start).shape}; for a signal of shape "
                          f"{signal.shape} it needs {order} along axis {axis}")  # fmt: skip
@@ -329,10 +329,11 @@ def sosfilt(
     states = []
     for s in range(rows.shape[0]):
         state = None if zi is None else zi[s]
-        signal = lfilter(rows[s, :3], rows[s, 3:], signal, axis, state)
+        filtered: Any = lfilter(rows[s, :3], rows[s, 3:], signal, axis, state)
         if state is not None:
-            signal, state = signal
+            filtered, state = filtered
             states.append(state)
+        signal = filtered
     return signal if zi is None else (signal, np.stack(states))
 
 
@@ -378,7 +379,7 @@ def savgol_filter(x: ArrayLike, window_length: int, polyorder: int, deriv: int =
         return smooth
     is_float = given.dtype in {np.dtype(np.float32), np.dtype(np.float64)}
     kind = given.dtype if is_float else np.float64
-    signal = np.moveaxis(asarray(given, kind), axis, -1)
+    signal = np.moveaxis(asarray(given, kind), axis, -1)  # type: ignore[type-var]
     if window_length > signal.shape[-1]:
         raise ValueError("If mode is 'interp', window_length must be less than or equal to "
                          f"the size of x: {window_length} > {signal.shape[-1]}")  # fmt: skip

@@ -211,7 +211,7 @@ def _written(result: AnyArray, out: AnyArray | None) -> AnyArray:
 
 
 def _rows(name: str, x: ArrayLike) -> Array:
-    rows: AnyArray = asarray(x)
+    rows = asarray(x)
     if rows.ndim != 2:
         raise ValueError(f"{name} must be a 2-dimensional array.")
     return _core.asarray(_real(rows), np.float64)
@@ -269,7 +269,7 @@ def _refuse(function: str, name: str, args: tuple[object, ...]) -> None:
 
 @override(f"{_HERE}.squareform")
 def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> AnyArray:  # noqa: N803
-    x: AnyArray = asarray(X)
+    x = asarray(X)
     shape = np.shape(locate(f"{_HERE}.squareform")(to_numpy(x), force, checks))
     if x.ndim == len(shape):
         return x
@@ -298,7 +298,7 @@ def _points(tree: _Tree) -> AnyArray:
 @override("scipy.spatial.KDTree.__init__", kind=METHOD)
 def make_tree(self: _Tree, data: ArrayLike, *args: Any, **options: Any) -> None:
     """Build a tree of values: who is near whom is constant."""
-    points: AnyArray = asarray(data)
+    points = asarray(data)
     make = original_of(vars(locate("scipy.spatial.KDTree"))["__init__"])
     make(self, to_numpy(points), *map(to_numpy, args), **options)
     self._traced = points
@@ -323,7 +323,7 @@ def query(
     # Which points are near is constant; how near is active.
     missing = ~np.isfinite(distances)
     neighbours = _points(self)[np.where(missing, 0, index)]
-    own: AnyArray = asarray(x)
+    own = asarray(x)
     points = own if np.ndim(index) == own.ndim - 1 else own[..., None, :]
     if self.boxsize is not None:
         # The nearest of the images that a box is repeated in.

@@ -9,7 +9,7 @@ from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import attach_derivative, refuse, to_numpy
-from cotan._src.typing import AnyArray, ArrayLike, Axis
+from cotan._src.typing import AnyArray, ArrayLike, Axis, Kwargs
 
 
 class _Correlation(Protocol):
@@ -43,7 +43,7 @@ def pearsonr(
     known = original(to_numpy(a), to_numpy(b), alternative=alternative, axis=axis)
     kind = np.result_type(a.dtype, b.dtype)
     kind = kind if kind.kind == "f" else np.dtype(np.float64)
-    rest = {"alternative": alternative, "x": a, "y": b, "axis": axis}
+    rest: Kwargs = {"alternative": alternative, "x": a, "y": b, "axis": axis}
     a, b = (_core.asarray(v, np.float64) for v in (a, b))
     if axis is None:
         a, b, rest["axis"] = np.ravel(a), np.ravel(b), -1
