@@ -72,11 +72,8 @@ def integrate(self: _Solver, t: Time, step: bool = False, relax: bool = False) -
     if not hasattr(self, "_integrator"):
         self.set_integrator("")
     given = _Given(self)
-    integrator, jac, arguments = (
-        given.integrator,
-        self.jac,
-        getattr(given.integrator, "call_args", ()),
-    )
+    integrator, jac = given.integrator, self.jac
+    arguments = getattr(integrator, "call_args", ())
     # Compiled solvers change the array in place, and some give it back.
     memory = np.array(to_numpy(given.y)) if is_array(given.y) else given.y
     try:
