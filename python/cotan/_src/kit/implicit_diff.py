@@ -161,7 +161,7 @@ def _in_parts(
 def newton_moved(
     root: AnyArray, function: Callable[[AnyArray], AnyArray], slope: ArrayLike
 ) -> AnyArray:
-    """Give roots the derivatives that a function implies, by steps of length zero, one per order."""
+    """Give roots the derivatives that a function implies, by a step of length zero per order."""
     for _ in range(2):
         rest = function(root)
         root = root - (rest - _core.dropgrad(rest)) / slope
