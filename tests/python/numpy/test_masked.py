@@ -276,7 +276,7 @@ def test_pickles_of_constants_keep_their_masks():
 
 
 @pytest.mark.filterwarnings("ignore:Warning. converting a masked")
-def test_programs_that_do_not_know_of_us_make_numbers_of_masked_arrays():
+def test_code_without_cotan_makes_numbers_of_masked_arrays():
     program = types.ModuleType("averages")
     exec(
         "import numpy as np\n"
@@ -457,7 +457,7 @@ class Scaled(np.ma.MaskedArray):
         lambda x: (Scaled(np.ones(3), mask=[0, 1, 0]) * np.ma.array(x)).sum(),
     ],
 )
-def test_classes_of_programs_are_refused(f):
+def test_user_subclasses_are_refused(f):
     with pytest.raises(TypeError, match=r"Scaled.* cannot hold traced values; use np\.ma\.Masked"):
         ct.gradient(f, np.ones(3))
 
