@@ -6,7 +6,6 @@ equal: it would have the derivatives of those. So an active array gets a new dig
 
 import hashlib
 import itertools
-from typing import Any
 
 from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import is_active, is_array, to_numpy
@@ -18,7 +17,7 @@ def _digests(name: str, at: int = 0) -> None:
     original = getattr(hashlib, name)
 
     @override(f"hashlib.{name}")
-    def digest(*args: Any, **kwargs: Any) -> Any:
+    def digest(*args: object, **kwargs: object) -> object:
         # `hashlib.new` takes the name of an algorithm first.
         given = [*args]
         x = given[at] if len(given) > at and is_array(given[at]) else None

@@ -2,35 +2,33 @@
 
 import functools
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.typing import Decorator, Function
 
-_Entry = Callable[..., Any]
 
-
-def of_items(name: str) -> Callable[[_Entry], _Entry]:
+def of_items(name: str) -> Decorator:
     """Enter a function, by its dotted name, for iterables that yield `Array`s.
 
     It is always asked. Its rule gets lists in the place of iterables that are no lists, and is
     called where there is an `Array` among their items.
     """
     module, _, function = name.rpartition(".")
-    original: Any = getattr(importlib.import_module(module), function, None)
+    original: Function | None = getattr(importlib.import_module(module), function, None)
 
-    def listed(given: Any) -> Any:
+    def listed(given: Any) -> object:
         return given if isinstance(given, (list, tuple)) or not np.iterable(given) else list(given)
 
-    def enter(compute: _Entry) -> _Entry:
+    def enter(compute: Function) -> Function:
         if original is None:
             return compute
 
         @functools.wraps(original)
-        def declining(*args: Any, **kwargs: Any) -> Any:
+        def declining(*args: object, **kwargs: object) -> object:
             given = [listed(a) for a in args]
             named = {key: listed(value) for key, value in kwargs.items()}
             if _core.contains_array(tuple(given), named):
@@ -40,7 +38,7 @@ def of_items(name: str) -> Callable[[_Entry], _Entry]:
             return NotImplemented if is_as_it_was else original(*given, **named)
 
         @functools.wraps(original)
-        def rule(*args: Any, **kwargs: Any) -> Any:
+        def rule(*args: object, **kwargs: object) -> object:
             found = declining(*args, **kwargs)
             return original(*args, **kwargs) if found is NotImplemented else found
 

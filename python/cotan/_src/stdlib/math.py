@@ -10,19 +10,24 @@ import importlib.util
 import math
 import operator
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import as_number, contains_active, is_array, refuse
 from cotan._src.stdlib.iterables import of_items
+from cotan._src.typing import ArrayLike, DTypeLike, Function, Scalar
+
+# A number without an imaginary part.
+_Real: TypeAlias = Array | float
 
 
-def _number(x: Any, dtype: Any, name: str) -> Any:
+def _number(x: object, dtype: DTypeLike, name: str) -> Any:
     """Give an argument as a scalar."""
     x = as_number(x)
     if not is_array(x):
@@ -37,13 +42,13 @@ def _number(x: Any, dtype: Any, name: str) -> Any:
     return _core.number(x, dtype)
 
 
-def _value(x: Any) -> Any:
+def _value(x: object) -> Any:
     """Give the value of a scalar as a Python number."""
     x = as_number(x)
     return _core.value(x).item() if is_array(x) else x
 
 
-def _seen(x: Any) -> Any:
+def _seen(x: object) -> Any:
     """Give the value of a scalar for the errors that it leads to, and for nothing else."""
     return _core.peek(x).item() if is_array(x) else x
 
@@ -52,7 +57,7 @@ def _seen(x: Any) -> Any:
 _TWOFOLD = {"pow", "gamma", "lgamma", "ldexp"}
 
 
-def _ask(original: Any, compute: Callable[..., Any], *numbers: Any) -> None:
+def _ask(original: Function, compute: Function, *numbers: object) -> None:
     """Let the original refuse values; a prepared function watches whether it would again."""
     try:
         original(*map(_seen, numbers))
@@ -64,7 +69,7 @@ def _ask(original: Any, compute: Callable[..., Any], *numbers: Any) -> None:
         raise
 
 
-def _is_told(name: str, result: Any, numbers: Sequence[Any]) -> bool:
+def _is_told(name: str, result: ArrayLike, numbers: Sequence[Array]) -> bool:
     """Say whether an error can be told by a result that is not finite, of numbers that are."""
     if not all(bool(_core.isfinite(x)) for x in numbers):
         return False
@@ -73,14 +78,14 @@ def _is_told(name: str, result: Any, numbers: Sequence[Any]) -> bool:
     return name not in _TWOFOLD and not bool(_core.isfinite(result))
 
 
-def _checked(result: Any) -> Any:
+def _checked(result: Array) -> Array:
     """Let a prepared function notice when its values lead to an error that they did not lead to."""
     if _core.is_preparing() and not _core.isfinite(result):
         _value(result)  # what is not finite could have come about in many ways
     return result
 
 
-def _function(module: Any, name: str, compute: Callable[..., Any]) -> None:
+def _function(module: ModuleType, name: str, compute: Function) -> None:
     """Enter a function of numbers; the original has a look at the values, and may refuse them."""
     original = getattr(module, name, None)
     if original is None:
@@ -89,7 +94,7 @@ def _function(module: Any, name: str, compute: Callable[..., Any]) -> None:
     dtype = np.float64 if module is math else np.complex128
 
     @functools.wraps(original)
-    def rule(*args: Any) -> Any:
+    def rule(*args: object) -> Array:
         numbers = [_number(x, dtype, full) for x in args]
         _ask(original, compute, *numbers)
         return _checked(_core.number(compute(*numbers), None))
@@ -97,17 +102,18 @@ def _function(module: Any, name: str, compute: Callable[..., Any]) -> None:
     override(full)(rule)
 
 
-def _log(x: Any, base: Any = math.e) -> Any:
+def _log(x: ArrayLike, base: Any = math.e) -> Array:
     return _core.log(x) if base is math.e else _core.log(x) / _core.log(base)
 
 
-def _remainder(x: Any, y: Any) -> Any:
+def _remainder(x: Array, y: Array) -> Array:
     rest, n = _core.fmod(x, y), abs(y)
     size = abs(rest)
     other = n - size
     # Halfway between two multiples the even one counts.
     if size > other or (size == other and _core.fmod((abs(x) - size) / 2, n) != 0):
-        return rest - np.copysign(n, rest)
+        nearer: Array = rest - np.copysign(n, rest)
+        return nearer
     return rest
 
 
@@ -118,14 +124,14 @@ _COMMON = (
 _REAL = ("exp2", "expm1", "cbrt", "log2", "log1p", "erf", "erfc")
 
 
-def _hypot(*xs: Any) -> Any:
-    total: Any = 0.0
+def _hypot(*xs: _Real) -> _Real:
+    total: _Real = 0.0
     for x in xs:
         total = _core.hypot(total, x)
     return total
 
 
-_MATH: dict[str, Callable[..., Any]] = {
+_MATH: dict[str, Function] = {
     **{n: getattr(_core, n) for n in (*_COMMON, *_REAL)},
     "atan2": _core.atan2,
     "log": _log,
@@ -153,23 +159,23 @@ for _name, _compute in _CMATH.items():
 
 
 @override("cmath.phase")
-def phase(z: Any) -> Any:
+def phase(z: Scalar) -> Array:
     return _core.number(np.angle(_number(z, np.complex128, "cmath.phase")), None)
 
 
 @override("cmath.polar")
-def polar(z: Any) -> Any:
+def polar(z: Array) -> tuple[Array, Array]:
     return abs(z), phase(z)
 
 
 @override("cmath.rect")
-def rect(r: Any, phi: Any) -> Any:
+def rect(r: Scalar, phi: Scalar) -> Array:
     r, phi = (_number(x, np.float64, "cmath.rect") for x in (r, phi))
     return _core.number(_core.apply("complex", r * _core.cos(phi), r * _core.sin(phi)), None)
 
 
 @override("math.modf")
-def modf(x: Any) -> Any:
+def modf(x: Scalar) -> tuple[Scalar, float]:
     x = _number(x, np.float64, "math.modf")
     whole = math.modf(_value(x))[1]
     return x - whole, whole
@@ -181,7 +187,7 @@ class _Digits:
     They are refused where they are used: mpmath takes any error of `frexp` for a sign of NaN.
     """
 
-    def __mul__(self, _other: Any) -> Any:
+    def __mul__(self, _other: object) -> NoReturn:
         raise NotDifferentiableError(
             "a number of mpmath or SymPy made from x would drop the gradient; compute with x "
             "itself, as lambdify's functions do, or use ct.dropgrad(x) to drop it on purpose"
@@ -189,7 +195,7 @@ class _Digits:
 
 
 @override("math.frexp")
-def frexp(x: Any) -> Any:
+def frexp(x: Scalar) -> tuple[Scalar | _Digits, int]:
     caller = sys._getframe(1).f_globals.get("__name__", "")
     if str(caller).partition(".")[0] == "mpmath" and contains_active((x,)):
         return _Digits(), math.frexp(_value(_number(x, np.float64, "math.frexp")))[1]
@@ -199,7 +205,7 @@ def frexp(x: Any) -> Any:
 
 
 @of_items("math.fsum")
-def fsum(seq: Any, /) -> Any:
+def fsum(seq: Sequence[ArrayLike], /) -> Array:
     if nested := [x for x in seq if isinstance(x, (list, tuple))]:
         raise TypeError(f"must be real number, not {type(nested[0]).__name__}")
     items = [_number(x, np.float64, "math.fsum") for x in seq]
@@ -208,33 +214,33 @@ def fsum(seq: Any, /) -> Any:
 
 
 @of_items("math.prod")
-def prod(iterable: Any, /, *, start: Any = 1) -> Any:
+def prod(iterable: Sequence[Scalar], /, *, start: Scalar = 1) -> Scalar:
     return functools.reduce(lambda x, y: x * y, iterable, start)
 
 
 @of_items("math.sumprod")
-def sumprod(p: Any, q: Any, /) -> Any:
+def sumprod(p: Sequence[Scalar], q: Sequence[Scalar], /) -> Scalar:
     if len(p) != len(q):
         raise ValueError("Inputs are not the same length")
     return sum(x * y for x, y in zip(p, q, strict=True))
 
 
 @of_items("math.dist")
-def dist(p: Any, q: Any, /) -> Any:
+def dist(p: Sequence[Scalar], q: Sequence[Scalar], /) -> Array:
     if len(p) != len(q):
         raise ValueError("both points must have the same number of dimensions")
     p, q = ([_number(x, np.float64, "math.dist") for x in point] for point in (p, q))
     return _core.number(_hypot(*(x - y for x, y in zip(p, q, strict=True))), None)
 
 
-def _of_values(module: Any, names: str) -> None:
+def _of_values(module: ModuleType, names: str) -> None:
     """Enter functions whose results have no derivative: booleans and integers."""
     for name in names.split():
         original = getattr(module, name, None)
         if original is None:
             continue
 
-        def constant(*args: Any, _original: Any = original, **kwargs: Any) -> Any:
+        def constant(*args: object, _original: Function = original, **kwargs: object) -> object:
             return _original(*map(_value, args), **{k: _value(v) for k, v in kwargs.items()})
 
         override(f"{module.__name__}.{name}")(constant)
@@ -243,32 +249,34 @@ def _of_values(module: Any, names: str) -> None:
 _of_values(math, "ulp gcd lcm comb perm factorial isqrt")
 
 
-def _isclose(original: Any, a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> bool:
+def _isclose(
+    original: Function, a: Scalar, b: Scalar, *, rel_tol: _Real = 1e-09, abs_tol: _Real = 0.0
+) -> bool:
     """Compare numbers; a prepared function watches the answer."""
-    numbers = [as_number(x) for x in (a, b, rel_tol, abs_tol)]
-    a, b, rel_tol, abs_tol = numbers
+    numbers: list[Any] = [as_number(x) for x in (a, b, rel_tol, abs_tol)]
+    x, y, relative, absolute = numbers
     if not (_core.is_preparing() and contains_active(numbers)):
         return bool(
-            original(_value(a), _value(b), rel_tol=_value(rel_tol), abs_tol=_value(abs_tol))
+            original(_value(x), _value(y), rel_tol=_value(relative), abs_tol=_value(absolute))
         )
-    if rel_tol < 0 or abs_tol < 0:
+    if relative < 0 or absolute < 0:
         raise ValueError("tolerances must be non-negative")
-    if a == b:
+    if x == y:
         return True
-    size = np.maximum(abs(a), abs(b))
-    return bool(np.isfinite(size)) and bool(abs(a - b) <= np.maximum(rel_tol * size, abs_tol))
+    size = np.maximum(abs(x), abs(y))
+    return bool(np.isfinite(size)) and bool(abs(x - y) <= np.maximum(relative * size, absolute))
 
 
 override("math.isclose")(functools.partial(_isclose, math.isclose))
 override("cmath.isclose")(functools.partial(_isclose, cmath.isclose))
 
 
-def _of_decisions(module: Any, names: str) -> None:
+def _of_decisions(module: ModuleType, names: str) -> None:
     """Enter functions whose results are booleans, or numbers that are rounded."""
     for name in names.split():
         original = getattr(module, name)
 
-        def constant(x: Any, *, _original: Any = original, _name: str = name) -> Any:
+        def constant(x: object, *, _original: Function = original, _name: str = name) -> object:
             x = as_number(x)
             if not is_array(x):
                 return _original(x)
@@ -285,7 +293,7 @@ _of_decisions(math, "isnan isinf isfinite floor ceil trunc")
 _of_decisions(cmath, "isnan isinf isfinite")
 
 
-def _special(name: str, x: Any) -> Any:
+def _special(name: str, x: Scalar) -> Array:
     """Apply a function of `scipy.special`, which knows its derivative."""
     full = f"math.{name}"
     x = _number(x, np.float64, full)

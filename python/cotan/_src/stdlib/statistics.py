@@ -4,15 +4,21 @@ The others, such as `median` and `fmean`, are Python code that computes with the
 """
 
 import statistics
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.stdlib.iterables import of_items
+from cotan._src.typing import ArrayLike, Scalar
+
+# What the functions are given, after iterables became lists.
+_Data: TypeAlias = Sequence[Scalar]
 
 
-def _numbers(data: Any, least: int, name: str) -> Any:
+def _numbers(data: _Data, least: int, name: str) -> Array:
     items = [_core.asarray(x) for x in data]
     if len(items) < least:
         what = "at least one data point" if least == 1 else "at least two data points"
@@ -24,17 +30,17 @@ def _numbers(data: Any, least: int, name: str) -> Any:
     return _core.stack(items)
 
 
-def _number(x: Any) -> Any:
+def _number(x: ArrayLike) -> Array:
     return _core.number(x, np.float64)
 
 
 @of_items("statistics.mean")
-def _mean(data: Any) -> Any:
+def _mean(data: _Data) -> Array:
     return _number(np.mean(_numbers(data, 1, "mean")))
 
 
 @of_items("statistics.harmonic_mean")
-def _harmonic_mean(data: Any, weights: Any = None) -> Any:
+def _harmonic_mean(data: _Data, weights: _Data | None = None) -> Array:
     x = _numbers(data, 1, "harmonic_mean")
     w = np.ones(len(x)) if weights is None else _numbers(weights, 1, "harmonic_mean")
     if len(w) != len(x):
@@ -44,29 +50,30 @@ def _harmonic_mean(data: Any, weights: Any = None) -> Any:
     return _number(np.sum(w) / np.sum(w / x))
 
 
-def _spread(x: Any, centre: Any, count: int) -> Any:
-    return np.sum((x - (np.mean(x) if centre is None else centre)) ** 2) / count
+def _spread(x: Array, centre: Scalar | None, count: int) -> Array:
+    squares: Array = np.sum((x - (np.mean(x) if centre is None else centre)) ** 2)
+    return squares / count
 
 
 @of_items("statistics.variance")
-def _variance(data: Any, xbar: Any = None) -> Any:
+def _variance(data: _Data, xbar: Scalar | None = None) -> Array:
     x = _numbers(data, 2, "variance")
     return _number(_spread(x, xbar, len(x) - 1))
 
 
 @of_items("statistics.stdev")
-def _stdev(data: Any, xbar: Any = None) -> Any:
+def _stdev(data: _Data, xbar: Scalar | None = None) -> Array:
     x = _numbers(data, 2, "stdev")
     return _number(np.sqrt(_spread(x, xbar, len(x) - 1)))
 
 
 @of_items("statistics.pvariance")
-def _pvariance(data: Any, mu: Any = None) -> Any:
+def _pvariance(data: _Data, mu: Scalar | None = None) -> Array:
     x = _numbers(data, 1, "pvariance")
     return _number(_spread(x, mu, len(x)))
 
 
 @of_items("statistics.pstdev")
-def _pstdev(data: Any, mu: Any = None) -> Any:
+def _pstdev(data: _Data, mu: Scalar | None = None) -> Array:
     x = _numbers(data, 1, "pstdev")
     return _number(np.sqrt(_spread(x, mu, len(x))))

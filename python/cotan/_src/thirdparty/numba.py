@@ -5,8 +5,9 @@ Numba compiles with interposition off, since it knows NumPy's functions by ident
 """
 
 import inspect
+from collections.abc import Callable
 from types import CellType, FunctionType
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -15,9 +16,31 @@ from cotan._core import NotDifferentiableError
 from cotan._src.runtime.constant_fallback import call_on_constants, kinds_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import is_active, is_array
+from cotan._src.typing import Args, ArrayLike, Function, Kwargs, NDArray, T
 
 
-def _unlifted(function: Any, *args: Any, **kwargs: Any) -> Any:
+class _Dispatcher(Protocol):
+    """A function that `numba.njit` has compiled, or `numba.guvectorize`."""
+
+    __name__: str
+    py_func: FunctionType
+    compile: Function
+
+
+class _Vectorized(Protocol):
+    """A function that `numba.vectorize` has compiled."""
+
+    __name__: str
+    _dispatcher: _Dispatcher
+
+
+class _Type(Protocol):
+    """A type of numba's."""
+
+    name: str
+
+
+def _unlifted(function: Callable[..., T], *args: object, **kwargs: object) -> T:
     before = _core.switch_lifting(False)
     try:
         return function(*args, **kwargs)
@@ -25,14 +48,14 @@ def _unlifted(function: Any, *args: Any, **kwargs: Any) -> Any:
         _core.switch_lifting(before)
 
 
-def _compiled(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _compiled(self: object, args: Args, kwargs: Kwargs) -> object:
     call = inspect.unwrap(type(self).__call__)
     if not _core.contains_array(args, kwargs):
         return _unlifted(call, self, *args, **kwargs)
     return call_on_constants(lambda *a, **k: _unlifted(call, self, *a, **k), args, kwargs)
 
 
-def _are_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _are_apart(args: Args, kwargs: Kwargs) -> bool:
     """Say whether no two arguments can share memory, which compiled code may write to."""
     items = [*args, *kwargs.values()]
     arrays = [x for x in items if is_array(x) and x.ndim]
@@ -41,18 +64,18 @@ def _are_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return not nested and (len(arrays) < 2 or distinct)
 
 
-def _are_constant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _are_constant(args: Args, kwargs: Kwargs) -> bool:
     if not _core.contains_array(args, kwargs):
         return True
     return kinds_of((args, kwargs)) is not None and _are_apart(args, kwargs)
 
 
-def _is_of_numba(function: Any) -> bool:
+def _is_of_numba(function: FunctionType) -> bool:
     """Say whether Python code is made by numba, of its own containers: it calls what called it."""
     return str(function.__globals__.get("__name__", "")).partition(".")[0] in {"", "numba"}
 
 
-def _closes_over_arrays(function: Any) -> bool:
+def _closes_over_arrays(function: FunctionType) -> bool:
     """Say whether an `Array` is among what numba would keep as a constant."""
     waiting = [function]
     seen: set[int] = set()
@@ -67,7 +90,7 @@ def _closes_over_arrays(function: Any) -> bool:
     return False
 
 
-def _expect_whole_words(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _expect_whole_words(name: str, args: Args, kwargs: Kwargs) -> None:
     """Refuse short integers: numba widens them, and the Python code would let them wrap around."""
     for i, x in (*enumerate(args), *kwargs.items()):
         dtype = getattr(x, "dtype", None)
@@ -79,7 +102,7 @@ def _expect_whole_words(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 @override("numba.core.registry.CPUDispatcher.__call__", kind=METHOD, when=ALWAYS)
-def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
+def dispatched(self: _Dispatcher, *args: object, **kwargs: object) -> object:
     if _are_constant(args, kwargs) and not _closes_over_arrays(self.py_func):
         return _compiled(self, args, kwargs)
     if not _is_of_numba(self.py_func):
@@ -94,20 +117,20 @@ def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @override("numba.core.registry.CPUDispatcher.compile", kind=METHOD, when=ALWAYS)
-def compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
+def compiled(self: _Dispatcher, *args: object, **kwargs: object) -> object:
     return _unlifted(inspect.unwrap(type(self).compile), self, *args, **kwargs)
 
 
 @override("numba.core.types.scalars.Complex.cast_python_value", kind=METHOD)
 @override("numba.core.types.scalars.Float.cast_python_value", kind=METHOD)
 @override("numba.core.types.scalars.Integer.cast_python_value", kind=METHOD)
-def cast(self: Any, args: Any) -> Any:
+def cast(self: _Type, args: ArrayLike) -> NDArray | np.generic:
     """Give a number as another type: `numba.float32(x)`."""
     return np.asarray(args).astype(self.name)[()]
 
 
 @override("numba.np.ufunc.dufunc.DUFunc.__call__", kind=METHOD, when=ALWAYS)
-def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
+def vectorized(self: _Vectorized, *args: object, **kwargs: object) -> object:
     if _are_constant(args, kwargs):
         return _compiled(self, args, kwargs)
     if kwargs:
@@ -120,14 +143,14 @@ def vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @override("numba.np.ufunc.gufunc.GUFunc.__call__", kind=METHOD, when=ALWAYS)
-def generalized(self: Any, *args: Any, **kwargs: Any) -> Any:
+def generalized(self: _Dispatcher, *args: object, **kwargs: object) -> object:
     if _are_constant(args, kwargs):
         return _compiled(self, args, kwargs)
     raise _written(f"{self.__name__}: a function that numba.guvectorize")
 
 
 @override("numba.stencils.stencil.StencilFunc.__call__", kind=METHOD, when=ALWAYS)
-def stencil(self: Any, *args: Any, **kwargs: Any) -> Any:
+def stencil(self: object, *args: object, **kwargs: object) -> object:
     if _are_constant(args, kwargs):
         return _compiled(self, args, kwargs)
     raise _written("numba: a kernel that numba.stencil")
