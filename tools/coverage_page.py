@@ -186,8 +186,9 @@ def numpy_ufuncs() -> Iterator[tuple[str, Any]]:
 
 def entry(ufunc: Any) -> str:
     name = ufunc.__name__
-    if name in ufunc_rules.COMPOSITES:
-        return COMPOSITE
+    if name in registry.UFUNCS:
+        is_primitive = isinstance(registry.UFUNCS[name], types.BuiltinFunctionType)
+        return RULE if is_primitive else COMPOSITE
     return RULE if ufunc_rules.rule(ufunc) is not None else COMPOSITE
 
 

@@ -44,7 +44,7 @@ def row_of(module: Any, name: str, value: Any) -> Override | None:
 
 
 def way_of_ufunc(ufunc: np.ufunc) -> Way:
-    """Give the way of a ufunc, which needs no row: NumPy asks the `Array`."""
+    """Give the way of a ufunc; those with partial derivatives have no row."""
     if ufunc_rules.rule(ufunc) is None:
         return Way.REFUSED
     partials = PARTIALS.get(ufunc.__name__, (None,))

@@ -21,8 +21,9 @@ from numpy_cases import (
 
 import cotan as ct
 from cotan._src.numpy import ufunc_protocol
-from cotan._src.numpy.ufunc_composites import SCIPY
+from cotan._src.runtime.registry import UFUNC, rules_of
 
+SCIPY = rules_of("scipy.special", UFUNC)
 UFUNCS = {
     f.__name__: f
     for f in [*vars(np).values(), *(getattr(scipy.special, name, None) for name in SCIPY)]

@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 import scipy.special as sp
 from scipy import stats
-from special_cases import ARGUMENTS, NAMES, ufunc
+from special_cases import ARGUMENTS, NAMES, SCIPY, ufunc
 
 import cotan as ct
 import cotan._src.special.functions  # enters its functions
-from cotan._src.numpy.ufunc_composites import SCIPY
 
 
 @pytest.mark.parametrize(

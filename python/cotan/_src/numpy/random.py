@@ -17,7 +17,14 @@ from cotan._core import NotDifferentiableError
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import package_of
 from cotan._src.runtime.libraries import NATIVE_LIBRARIES
-from cotan._src.runtime.registry import ALWAYS, CREATOR, override
+from cotan._src.runtime.registry import (
+    ALWAYS,
+    CREATOR,
+    DERIVED_METHOD,
+    Way,
+    override,
+    rules_of,
+)
 from cotan._src.runtime.values import contains_active, is_array, refuse, to_numpy
 from cotan._src.typing import (
     AnyArray,
@@ -40,7 +47,25 @@ _Size: TypeAlias = int | Shape | None
 # The generator behind the functions of `numpy.random`.
 _shared: np.random.RandomState = mtrand._rand
 
-_RULES: dict[str, Function] = {}
+
+def _enter(name: str, rule: Function, way: Way = Way.RULE) -> None:
+    """Enter a rule of what draws, for generators of both kinds and for the function of the name."""
+    for cls in (np.random.Generator, np.random.RandomState):
+        if hasattr(cls, name):
+            override(f"numpy.random.{cls.__name__}.{name}", kind=DERIVED_METHOD, way=way)(rule)
+    if not hasattr(np.random, name):
+        return
+
+    def of_shared(*args: object, **kwargs: object) -> AnyArray:
+        result: AnyArray = rule(_shared, *args, **kwargs)
+        return result
+
+    override(f"numpy.random.{name}", way=way)(of_shared)
+
+
+def _rule(rule: Function) -> Function:
+    _enter(rule.__name__, rule)
+    return rule
 
 
 def _shape(size: _Size, *parameters: _Parameter) -> _Size:
@@ -80,18 +105,13 @@ def _scaled(name: str, first: float, second: float, of: str = "") -> None:
         result = loc + scale * _standard(draws, of or name, _shape(size, loc, scale))
         return np.exp(result) if name == "lognormal" else result
 
-    _RULES[name] = rule
+    _enter(name, rule)
 
 
 _scaled("normal", 0.0, 1.0)
 _scaled("lognormal", 0.0, 1.0, "normal")
 for _name in ("laplace", "logistic", "gumbel"):
     _scaled(_name, 0.0, 1.0)
-
-
-def _rule(rule: Function) -> Function:
-    _RULES[rule.__name__.removeprefix("_")] = rule
-    return rule
 
 
 @_rule
@@ -222,7 +242,7 @@ def _of_values(name: str) -> None:
         result: NDArray = getattr(draws, name)(*map(to_numpy, args), **values)
         return result
 
-    _RULES[name] = rule
+    _enter(name, rule, Way.VALUES)
 
 
 for _name in (
@@ -244,7 +264,7 @@ def _filled(name: str) -> None:
         out[...] = getattr(draws, name)(np.shape(out), dtype=out.dtype)
         return out
 
-    _RULES[name] = rule
+    _enter(name, rule)
 
 
 for _name in ("random", "standard_normal", "standard_exponential"):
@@ -269,7 +289,7 @@ def _refused(name: str) -> None:
         out[...] = drawn
         return out
 
-    _RULES[name] = rule
+    _enter(name, rule, Way.REFUSED)
 
 
 for _name in (
@@ -287,14 +307,6 @@ _CREATORS = (
 override(*(f"numpy.random.{name}" for name in _CREATORS), kind=CREATOR)(None)
 
 
-def _bound(name: str, rule: Function) -> None:
-    def of_shared(*args: object, **kwargs: object) -> AnyArray:
-        result: AnyArray = rule(_shared, *args, **kwargs)
-        return result
-
-    override(f"numpy.random.{name}")(of_shared)
-
-
 class _DerivedGenerator(Protocol):
     """A generator of a derived class: it draws from the stream of a plain one."""
 
@@ -303,9 +315,10 @@ class _DerivedGenerator(Protocol):
 
 def _derived(base: type[_Draws]) -> Function:
     """Derive a class of generators whose methods accept `Array`s."""
+    rules = rules_of(f"numpy.random.{base.__name__}", DERIVED_METHOD)
 
     def method(name: str) -> Function:
-        original, rule = getattr(base, name), _RULES.get(name)
+        original, rule = getattr(base, name), rules.get(name)
         makes = name in _CREATORS
 
         def draw(self: _DerivedGenerator, *args: Any, **kwargs: Any) -> AnyArray:
@@ -326,15 +339,11 @@ def _derived(base: type[_Draws]) -> Function:
         draw.__name__, draw.__doc__ = name, original.__doc__
         return draw
 
-    names = {name for name in {*_RULES, *_CREATORS} if hasattr(base, name)}
+    names = {*rules, *(name for name in _CREATORS if hasattr(base, name))}
     members: dict[str, object] = {name: method(name) for name in names}
     members.update(__module__=base.__module__, __doc__=base.__doc__, __slots__=("_plain",))
     return type(base.__name__, (base,), members)
 
-
-for _name, _entry in _RULES.items():
-    if hasattr(np.random, _name):
-        _bound(_name, _entry)
 
 _Generator = _derived(np.random.Generator)
 _RandomState = _derived(np.random.RandomState)

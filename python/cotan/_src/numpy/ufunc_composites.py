@@ -1,4 +1,4 @@
-"""Ufuncs of NumPy and `scipy.special` that are compositions of primitives, by name.
+"""Overrides of ufuncs of NumPy and `scipy.special` by primitives and compositions of them.
 
 Where the textbook formula divides by zero or overflows on one side, `where` chooses another one,
 and the branch that is not used gets a harmless argument.
@@ -11,7 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.runtime.registry import FUNCTIONS
+from cotan._src.runtime.registry import FUNCTIONS, UFUNC, override
 from cotan._src.runtime.values import to_numpy
 from cotan._src.special.ufuncs import PARTIALS, call
 from cotan._src.typing import AnyArray, ArrayLike, Function
@@ -165,7 +165,12 @@ def _vecmat(x: ArrayLike, y: ArrayLike) -> Array:
     return _core.matmul(_row(_core.asarray(x).conj()), y)[..., 0, :]
 
 
-_NUMPY: dict[str, Function] = {
+def _enter(module: str, rules: dict[str, Function]) -> None:
+    for name, rule in rules.items():
+        override(f"{module}.{name}", kind=UFUNC)(rule)
+
+
+_enter("numpy", {
     "fabs": _fabs,
     "positive": _positive,
     "rint": _rint,
@@ -187,9 +192,26 @@ _NUMPY: dict[str, Function] = {
     "signbit": lambda x: _core.lt(_core.copysign(1.0, x), 0),
     "matmul": _core.matmul,
     "vecdot": _vecdot,
-    "matvec": _matvec,
-    "vecmat": _vecmat,
-}
+})  # fmt: skip
+override("numpy.matvec", kind=UFUNC, versions="numpy>=2.2")(_matvec)
+override("numpy.vecmat", kind=UFUNC, versions="numpy>=2.2")(_vecmat)
+
+
+@override("numpy._core.umath.clip", kind=UFUNC)
+def _clip(x: ArrayLike, low: ArrayLike | None, high: ArrayLike | None) -> Array:
+    """Compute the ufunc that the method of a plain array calls."""
+    clipped: Array = FUNCTIONS[np.clip](x, low, high)
+    return clipped
+
+
+# The primitives that name a ufunc in their entries, but for those that are computed as above.
+_enter("numpy", {
+    ufunc: getattr(_core, name)
+    for ufunc, name in _core.ufuncs("np").items()
+    if hasattr(_core, name)
+    and isinstance(vars(np).get(ufunc), np.ufunc)
+    and ufunc not in {"exp2", "rint"}
+})  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------
 # Those of scipy.special
@@ -327,7 +349,7 @@ def _of_real(name: str, compute: Callable[[ArrayLike], Array]) -> Callable[[Arra
     return function
 
 
-SCIPY: dict[str, Function] = {
+_enter("scipy.special", {
     # The primitives that say so in their entries.
     **{
         name: _of_real(name, getattr(_core, primitive))
@@ -348,13 +370,4 @@ SCIPY: dict[str, Function] = {
     "kl_div": _kl_div,
     "huber": _huber,
     "pseudo_huber": _pseudo_huber,
-}
-
-
-def _clip(x: ArrayLike, low: ArrayLike | None, high: ArrayLike | None) -> Array:
-    """Compute the ufunc that the method of a plain array calls."""
-    clipped: Array = FUNCTIONS[np.clip](x, low, high)
-    return clipped
-
-
-COMPOSITES: dict[str, Function] = {**_NUMPY, **SCIPY, "clip": _clip}
+})  # fmt: skip

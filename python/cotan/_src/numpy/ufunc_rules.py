@@ -4,8 +4,8 @@ import functools
 
 import numpy as np
 
-from cotan import _core
-from cotan._src.numpy.ufunc_composites import COMPOSITES
+from cotan._src.numpy import ufunc_composites as _overrides  # noqa: F401
+from cotan._src.runtime.registry import UFUNCS
 from cotan._src.runtime.ufunc_dtypes import name_of_ufunc
 from cotan._src.runtime.values import refuse
 from cotan._src.special import partials as _table  # noqa: F401
@@ -15,17 +15,11 @@ from cotan._src.special import partials_waves as _waves  # noqa: F401
 from cotan._src.special.ufuncs import PARTIALS, call
 from cotan._src.typing import Function
 
-_PRIMITIVES: dict[str, Function] = {
-    ufunc: getattr(_core, name)
-    for ufunc, name in _core.ufuncs("np").items()
-    if hasattr(_core, name)
-}
-
 
 def rule(ufunc: np.ufunc) -> Function | None:
     """Give what computes a ufunc on arrays, if anything does."""
     name = ufunc.__name__
-    found = COMPOSITES.get(name) or _PRIMITIVES.get(name)
+    found = UFUNCS.get(name)
     return functools.partial(call, name) if found is None and name in PARTIALS else found
 
 

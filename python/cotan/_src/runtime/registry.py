@@ -22,10 +22,15 @@ class Kind(enum.Enum):
 
     #: A function that NumPy dispatches by `__array_function__`.
     DISPATCHED = "dispatched function"
+    #: A ufunc. NumPy asks the `Array` for it, by its name.
+    UFUNC = "ufunc"
     #: Any other function of a module.
     FUNCTION = "function"
     #: A method of a class.
     METHOD = "method"
+    #: A method of a class that is compiled, so that no method of it can be exchanged. It is a
+    #: method of the class that cotan derives, and gets an object of the original class.
+    DERIVED_METHOD = "method of a derived class"
     #: A function that makes a new array, into which traced values may be written later.
     CREATOR = "creator"
     #: A class that makes numbers: `numpy.float64`.
@@ -61,6 +66,7 @@ class Way(enum.Enum):
 
 
 DISPATCHED, FUNCTION, METHOD, CREATOR = Kind.DISPATCHED, Kind.FUNCTION, Kind.METHOD, Kind.CREATOR
+UFUNC, DERIVED_METHOD = Kind.UFUNC, Kind.DERIVED_METHOD
 NUMBER_CLASS, REPLACEMENT, SUBSTITUTE = Kind.NUMBER_CLASS, Kind.REPLACEMENT, Kind.SUBSTITUTE
 SUBSTITUTE_MEMBER, REBOUND_CLASS = Kind.SUBSTITUTE_MEMBER, Kind.REBOUND_CLASS
 ARRAY, ALWAYS = When.ARRAY, When.ALWAYS
@@ -104,6 +110,9 @@ _ROWS: dict[Kind, dict[str, dict[str, Override]]] = {kind: {} for kind in Kind}
 
 #: The rules of functions that NumPy dispatches, by the function.
 FUNCTIONS: dict[Any, Rule] = {}
+
+#: The rules of ufuncs, by the name of the ufunc: `numpy.exp` and what others call `exp`.
+UFUNCS: dict[str, Rule] = {}
 
 
 # Rows that user code has entered: cotan's rows, which may be entered later, do not replace them.
@@ -171,6 +180,8 @@ def override(
             enter(Override(name, made, of, when, its_way, versions), replace=False)
             if function is not None:
                 FUNCTIONS[function] = made
+            if of is Kind.UFUNC:
+                UFUNCS[name.rpartition(".")[2]] = made
         return rule
 
     return enter_all

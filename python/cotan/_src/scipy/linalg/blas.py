@@ -15,7 +15,7 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.interpose.install import OverrideFunction
 from cotan._src.rebind.engine import locate
-from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.runtime.registry import ALWAYS, Way, override
 from cotan._src.runtime.values import assign, contains_active, is_array
 from cotan._src.scipy.linalg.lapack_solvers import ROUTINES
 from cotan._src.typing import Function, NDArray
@@ -87,7 +87,8 @@ def _rule(routine: Function) -> Function:
 for _module in _MODULES:
     for _name, _value in list(vars(importlib.import_module(_module)).items()):
         if _is_routine(_value):
-            override(f"{_module}.{_name}")(_rule(_value))
+            _way = Way.RULE if _name[1:] in ROUTINES else Way.REFUSED
+            override(f"{_module}.{_name}", way=_way)(_rule(_value))
 
 
 @functools.cache
