@@ -20,7 +20,6 @@ from cotan._core import Array
 from cotan._src.numpy.matrix import is_operator
 from cotan._src.numpy.user_subclasses import KINDS, SubclassTwin, array_of, each, new_twin
 from cotan._src.rebind.engine import (
-    ONLY_IN,
     SUBSTITUTES,
     Namespace,
     class_twin,
@@ -32,7 +31,7 @@ from cotan._src.rebind.engine import (
 from cotan._src.rebind.numpy_substitutes import array, asanyarray, asarray
 from cotan._src.runtime.ndarray_subclasses import TWINS
 from cotan._src.runtime.plotting_context import is_read_for_display
-from cotan._src.runtime.registry import REBOUND_CLASS, override
+from cotan._src.runtime.registry import LOCAL_SUBSTITUTE, REBOUND_CLASS, override
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.typing import (
     AnyArray,
@@ -487,11 +486,11 @@ SUBSTITUTES |= {
     **{id(x): instance_of(x) for x in vars(_ma).values() if type(x).__name__ in OPERATIONS},
 }
 for _module in ("numpy.ma.core", "numpy.ma.extras"):
-    ONLY_IN[_module] = {
-        "ndarray": Memory,
-        "get_masked_subclass": _get_masked_subclass,
-        "np": _NUMPY,
-        **dict.fromkeys(("narray", "nxarray"), _NUMPY.array),
-        "ufunc_domain": {f: d if d is None else instance_of(d) for f, d in _DOMAINS.items()},
-    }
+    override(f"{_module}.ndarray", kind=LOCAL_SUBSTITUTE)(Memory)
+    override(f"{_module}.get_masked_subclass", kind=LOCAL_SUBSTITUTE)(_get_masked_subclass)
+    override(f"{_module}.np", kind=LOCAL_SUBSTITUTE)(_NUMPY)
+override("numpy.ma.core.narray", "numpy.ma.extras.nxarray", kind=LOCAL_SUBSTITUTE)(_NUMPY.array)
+override("numpy.ma.core.ufunc_domain", kind=LOCAL_SUBSTITUTE)(
+    {f: d if d is None else instance_of(d) for f, d in _DOMAINS.items()}
+)
 override("numpy.ma.core.MaskedIterator", kind=REBOUND_CLASS)(None)

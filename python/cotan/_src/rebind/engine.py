@@ -44,12 +44,9 @@ from cotan._src.runtime.registry import (
 from cotan._src.runtime.values import DISPATCHER, OverArray, assign, contains_active, to_numpy
 from cotan._src.typing import Args, Function, Kwargs
 
-# Objects of NumPy's by identity, and their substitutes.
+# Objects of NumPy's by identity, and their substitutes. These are no rows of the registry: some
+# have no dotted name (`np.concatenate.__wrapped__`), and others are not callable (`np.r_`).
 SUBSTITUTES: dict[int, object] = {}
-# The same for names that no other module has.
-INTERNAL: dict[str, object] = {}
-# Substitutes for names in the code of one module alone, by that module and name.
-ONLY_IN: dict[str, dict[str, object]] = {}
 # Packages, and single modules of others.
 _LIBRARIES = libraries_with(Trait.REBOUND)
 
@@ -204,7 +201,7 @@ class Namespace:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        value = INTERNAL.get(name) or substitute_for(_attribute(self._module, name))
+        value = substitute_for(_attribute(self._module, name))
         setattr(self, name, value)
         return value
 
@@ -217,6 +214,10 @@ def namespace(module: ModuleType) -> Namespace:
     return _NAMESPACES.setdefault(module.__name__, Namespace(module))
 
 
+# Rows that are asked by the name in a module, the first one first.
+_BY_NAME = (Kind.LOCAL_SUBSTITUTE, Kind.SUBSTITUTE)
+
+
 class _Globals(dict[str, object]):
     """The names of a library's module, as that code sees them; filled as they are used."""
 
@@ -226,13 +227,9 @@ class _Globals(dict[str, object]):
 
     def __missing__(self, name: str) -> object:
         module: Any = self["__name__"]
-        alone = ONLY_IN.get(module, {})
-        if name in alone:
-            value = alone[name]
-        else:
-            row = rows_of(module, Kind.SUBSTITUTE).get(name)
-            rule = row.rule if row is not None else INTERNAL.get(name)
-            value = rule or substitute_for(self._names[name])
+        found = (rows_of(module, kind).get(name) for kind in _BY_NAME)
+        row = next((row for row in found if row is not None and row.rule is not None), None)
+        value = row.rule if row is not None else substitute_for(self._names[name])
         self[name] = value
         return value
 

@@ -15,13 +15,21 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.rebind.engine import (
-    INTERNAL,
     SUBSTITUTES,
     contains_unmasked_array,
     rebind_function,
     rebound,
 )
-from cotan._src.runtime.registry import DISPATCHED, FUNCTIONS, Rule, RuleMaker, Way, named, override
+from cotan._src.runtime.registry import (
+    DISPATCHED,
+    FUNCTIONS,
+    SUBSTITUTE,
+    Rule,
+    RuleMaker,
+    Way,
+    named,
+    override,
+)
 from cotan._src.runtime.values import (
     OverArray,
     copy_if_array,
@@ -455,15 +463,21 @@ def _unless_over(original: Function, module: str) -> Function:
 
 # What is written in C, asks for values that a traced program does not have, or takes for granted
 # that a result is an ndarray.
-INTERNAL |= {
-    "_array_converter": Converter,
-    "_divide_by_count": _unless_over(_divide_by_count, "lib._nanfunctions_impl"),
-    "_get_indexes": _get_indexes,
-    "_unique_hash": _unique_hash,
-    "_lerp": _unless_over(_lerp, "lib._function_base_impl"),
-    "_median_nancheck": _unless_over(_median_nancheck, "lib._utils_impl"),
-    "_unsigned_subtract": _unsigned_subtract,
-}
+override("numpy._core._multiarray_umath._array_converter", kind=SUBSTITUTE)(Converter)
+override("numpy._core._multiarray_umath._unique_hash", kind=SUBSTITUTE, versions="numpy>=2.3")(
+    _unique_hash
+)
+override("numpy.lib._nanfunctions_impl._divide_by_count", kind=SUBSTITUTE)(
+    _unless_over(_divide_by_count, "lib._nanfunctions_impl")
+)
+override("numpy.lib._function_base_impl._get_indexes", kind=SUBSTITUTE)(_get_indexes)
+override("numpy.lib._function_base_impl._lerp", kind=SUBSTITUTE)(
+    _unless_over(_lerp, "lib._function_base_impl")
+)
+override("numpy.lib._utils_impl._median_nancheck", kind=SUBSTITUTE)(
+    _unless_over(_median_nancheck, "lib._utils_impl")
+)
+override("numpy.lib._histograms_impl._unsigned_subtract", kind=SUBSTITUTE)(_unsigned_subtract)
 
 
 # The functions that are rebound. Where a rule written by hand gives fewer equations, or is right at

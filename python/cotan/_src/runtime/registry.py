@@ -38,8 +38,10 @@ class Kind(enum.Enum):
     #: An object that is exchanged altogether. The rule makes the other one, from the original and
     #: a function that says whether overrides are on.
     REPLACEMENT = "object"
-    #: What a name means in rebound library code, and only there.
+    #: What an object is in rebound library code, by whichever name it is known there.
     SUBSTITUTE = "name in library code"
+    #: What a name means in the rebound code of its module alone, which may name NumPy itself.
+    LOCAL_SUBSTITUTE = "name in the code of one module"
     #: A member that a class has in rebound library code, and only there.
     SUBSTITUTE_MEMBER = "member in library code"
     #: A class that is rebound where rebound library code names it. It has no rule of its own.
@@ -68,7 +70,8 @@ class Way(enum.Enum):
 DISPATCHED, FUNCTION, METHOD, CREATOR = Kind.DISPATCHED, Kind.FUNCTION, Kind.METHOD, Kind.CREATOR
 UFUNC, DERIVED_METHOD = Kind.UFUNC, Kind.DERIVED_METHOD
 NUMBER_CLASS, REPLACEMENT, SUBSTITUTE = Kind.NUMBER_CLASS, Kind.REPLACEMENT, Kind.SUBSTITUTE
-SUBSTITUTE_MEMBER, REBOUND_CLASS = Kind.SUBSTITUTE_MEMBER, Kind.REBOUND_CLASS
+LOCAL_SUBSTITUTE, SUBSTITUTE_MEMBER = Kind.LOCAL_SUBSTITUTE, Kind.SUBSTITUTE_MEMBER
+REBOUND_CLASS = Kind.REBOUND_CLASS
 ARRAY, ALWAYS = When.ARRAY, When.ALWAYS
 
 
