@@ -239,7 +239,7 @@ def _frequencies(name: str) -> Function:
         _expect_cpu(name, device)
         if dtype is not None and np.dtype(dtype).kind != "f":
             raise TypeError(
-                f"{name}: frequencies must be of a real floating dtype, not  {np.dtype(dtype)}"
+                f"{name}: frequencies must be of a real floating dtype, not {np.dtype(dtype)}"
             )
         return _core.array(function(n, d), dtype)
 

@@ -308,13 +308,13 @@ def _in_place(name: str, operator: Callable[[Array, Any], Any]) -> Callable[[Arr
             return result
         if result.shape != self.shape:
             raise ValueError(
-                f"{name}: cannot write a result of shape {result.shape} in place into an array of "
-                f"shape {self.shape}; write x = x {sign} y"
+                f"{name}: an array of shape {self.shape} cannot take a result of shape "
+                f"{result.shape} in place; write x = x {sign} y"
             )
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise TypeError(
-                f"{name}: cannot write a result of dtype {result.dtype} in place into an array of "
-                f"dtype {self.dtype}; write x = x {sign} y"
+                f"{name}: an array of dtype {self.dtype} cannot take a result of dtype "
+                f"{result.dtype} in place; write x = x {sign} y"
             )
         self._assign(result, True)
         return self

@@ -180,7 +180,7 @@ def _sum(a: Any, b: Any) -> Any:
 
 def _alike(same: bool, a: object, b: object) -> None:
     if not same:
-        raise ValueError(f"only tangents of the same structure can be added, not  {a!r} and {b!r}")
+        raise ValueError(f"only tangents of the same structure can be added, not {a!r} and {b!r}")
 
 
 class Gradients(Mapping[_core.Array, Any]):
