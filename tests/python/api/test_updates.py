@@ -70,7 +70,7 @@ def test_arithmetic_of_tangents():
     assert g / 2 == 0.5 * g
     assert -g == -1 * g
     assert h - g == h + -1.0 * g
-    with pytest.raises(ValueError, match="one structure"):
+    with pytest.raises(ValueError, match="the same structure"):
         g + ct.Tangent(Base, {"w": W})
     for wrong in (lambda: g * "a", lambda: g + 3.0, lambda: g * W, lambda: W * g):
         with pytest.raises(TypeError):

@@ -327,7 +327,7 @@ def test_where_there_is_no_derivative_the_rule_says_so():
     error = caught(rotated, np.eye(3), how=ct.gradient)
     assert (error.direction, error.rule) == ("backward", "eigh_vectors")
     assert str(error).splitlines()[0] == (
-        "NaN in the gradient of a: the rule of eigh_vectors for its argument 0 says so, in the "
+        "NaN in the gradient of a: set by the rule of eigh_vectors for its argument 0, in the "
         "reverse pass, where there is no derivative"
     )
     assert "literal" not in str(error)

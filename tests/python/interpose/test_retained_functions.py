@@ -217,7 +217,7 @@ def test_plain_numbers_are_computed_as_ever():
         (lambda x: math.sin([x]), "real number, not list"),
         (lambda x: math.log(x, "a"), "real number, not str"),
         (lambda x: math.sin(x, x), r"sin.* takes exactly one argument \(2 given\)"),
-        (lambda x: math.sin(x * np.ones(2)), r"takes numbers, not an array of shape \(2,\)"),
+        (lambda x: math.sin(x * np.ones(2)), r"must be a number, not an array of shape \(2,\)"),
         (lambda x: math.fsum([x], [x]), "fsum.* argument"),
         (lambda x: math.fsum(x), "iter"),
     ],

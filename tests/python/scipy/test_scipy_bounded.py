@@ -33,7 +33,7 @@ def test_lsq_linear():
 
     check(f, A, B, value_rtol=1e-6)
     check(lambda b: optimize.lsq_linear(A, b).x, B, value_rtol=1e-6)
-    with pytest.raises(TypeError, match="lsq_linear: bounds"):
+    with pytest.raises(TypeError, match="lsq_linear: active bounds"):
         ct.gradient(lambda v: np.sum(optimize.lsq_linear(A, B, (v, 1.0)).x), 0.1)
 
 

@@ -65,7 +65,7 @@ def test_constants_and_what_is_refused():
         pytest.approx(linalg.eigsh(h, 1)[0][0]),
     )
     large = linalg.LinearOperator((1200, 1200), matvec=lambda y: X[0] * y)
-    with pytest.raises(TypeError, match="LinearOperator of 1200 columns.*give its matrix"):
+    with pytest.raises(TypeError, match="LinearOperator of 1200 columns.*pass its matrix"):
         ct.gradient(lambda x: linalg.eigsh(x[0] * large, 1)[0][0], X)
     with pytest.raises(TypeError, match="cannot be recorded"):
         ct.prepare(lambda x: linalg.eigsh(hamiltonian(x), 1)[0][0], X)

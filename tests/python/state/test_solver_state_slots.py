@@ -468,5 +468,5 @@ def test_generators_that_go_on_in_others_are_refused(make):
 
         return optimize.brentq(f, -3, 5, xtol=1e-14) * next(kept)
 
-    with pytest.raises(TypeError, match="keeps in an iterator or a generator"):
+    with pytest.raises(TypeError, match="keeps state in an iterator or a generator"):
         ct.gradient(run, 0.7)
