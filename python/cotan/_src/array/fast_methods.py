@@ -1,9 +1,9 @@
 """Methods of `Array` that are called so often that they go straight to primitives."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import MethodType
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -13,20 +13,21 @@ from cotan._src.array.docstrings import DOCSTRINGS
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.ndarray_subclasses import to_twin
 from cotan._src.runtime.values import OverArray, is_array, laid_out, peek
-from cotan._src.typing import Args, Function
+from cotan._src.typing import AnyArray, Args, ArrayLike, Axes, Axis, Casting, DTypeLike, Function
 
 
 def _reduction(name: str) -> Function:
-    reduce, function = getattr(_core, name), getattr(np, name)
+    reduce: Callable[..., Array] = getattr(_core, name)
+    function: Callable[..., Array] = getattr(np, name)
 
     def method(
         self: Array,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        out: AnyArray | None = None,
         keepdims: bool = False,
-        **options: Any,
-    ) -> Any:
+        **options: object,
+    ) -> Array:
         if dtype is None and out is None and not options:
             return reduce(self, axis, bool(keepdims))
         return function(self, axis=axis, dtype=dtype, out=out, keepdims=keepdims, **options)
@@ -37,11 +38,16 @@ def _reduction(name: str) -> Function:
 
 
 def _extremum(name: str) -> Function:
-    reduce, function = getattr(_core, name), getattr(np, name)
+    reduce: Callable[..., Array] = getattr(_core, name)
+    function: Callable[..., Array] = getattr(np, name)
 
     def method(
-        self: Array, axis: Any = None, out: Any = None, keepdims: bool = False, **options: Any
-    ) -> Any:
+        self: Array,
+        axis: Axes = None,
+        out: AnyArray | None = None,
+        keepdims: bool = False,
+        **options: object,
+    ) -> Array:
         if out is None and not options:
             return reduce(self, axis, bool(keepdims))
         return function(self, axis=axis, out=out, keepdims=keepdims, **options)
@@ -51,7 +57,9 @@ def _extremum(name: str) -> Function:
     return method
 
 
-def cumsum(self: Array, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(
+    self: Array, axis: Axis = None, dtype: DTypeLike | None = None, out: AnyArray | None = None
+) -> Array:
     """Give the sums of all elements up to each one.
 
     Of the shape of the array, flattened where `axis` is None; of its dtype or `dtype`, bools and
@@ -63,14 +71,21 @@ def cumsum(self: Array, axis: Any = None, dtype: Any = None, out: Any = None) ->
     """
     if dtype is None and out is None:
         return _core.cumsum(self, axis)
-    return np.cumsum(self, axis, dtype, out)
+    function: Function = np.cumsum
+    sums: Array = function(self, axis, dtype, out)
+    return sums
 
 
 def _sequence(arguments: Args) -> Any:
     return arguments[0] if len(arguments) == 1 else arguments
 
 
-def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+def reshape(
+    self: Array,
+    *shape: SupportsIndex | Sequence[SupportsIndex],
+    order: str = "C",
+    copy: bool | None = None,
+) -> Array:
     """Give the same elements in another shape: a view where NumPy gives one.
 
     The lengths are one argument or several; one may be -1. Raises `ValueError` for a shape of
@@ -112,7 +127,7 @@ def _order(name: str, x: Array, order: object) -> str:
     return "C"
 
 
-def transpose(self: Array, *axes: Any) -> Any:
+def transpose(self: Array, *axes: SupportsIndex | Sequence[SupportsIndex] | None) -> Array:
     """Give a view with the axes in another order, reversed by default.
 
     Raises `ValueError` for what is no order of the axes.
@@ -124,7 +139,7 @@ def transpose(self: Array, *axes: Any) -> Any:
     return _core.transpose(self, _sequence(axes) if axes else None)
 
 
-def swapaxes(self: Array, axis1: int, axis2: int) -> Any:
+def swapaxes(self: Array, axis1: int, axis2: int) -> Array:
     """Give a view with two axes exchanged.
 
     Raises `AxisError` for an axis that is not there.
@@ -139,7 +154,7 @@ def swapaxes(self: Array, axis1: int, axis2: int) -> Any:
     return _core.transpose(self, order)
 
 
-def ravel(self: Array, order: str = "C") -> Any:
+def ravel(self: Array, order: str = "C") -> Array:
     """Give all elements along one axis: a view of an array without gaps, a copy of others.
 
     Raises `ValueError` for an unknown order, `TypeError` for the order in memory ("A", "K") of an
@@ -156,7 +171,7 @@ def ravel(self: Array, order: str = "C") -> Any:
     return result if direct else result.copy()
 
 
-def flatten(self: Array, order: str = "C") -> Any:
+def flatten(self: Array, order: str = "C") -> Array:
     """Give all elements along one axis, as a new array.
 
     Raises `ValueError` for an unknown order, `TypeError` for the order in memory ("A", "K") of an
@@ -169,7 +184,7 @@ def flatten(self: Array, order: str = "C") -> Any:
     return reshape(self, -1, order=_order("flatten", self, order)).copy()
 
 
-def squeeze(self: Array, axis: Any = None) -> Any:
+def squeeze(self: Array, axis: int | tuple[int, ...] | None = None) -> Array:
     """Give a view without axes of length 1; the array itself when there are none.
 
     Raises `ValueError` for an axis of another length.
@@ -196,12 +211,12 @@ def squeeze(self: Array, axis: Any = None) -> Any:
 
 def astype(
     self: Array,
-    dtype: Any,
+    dtype: DTypeLike,
     order: str = "K",
-    casting: str = "unsafe",
+    casting: Casting = "unsafe",
     subok: bool = True,
     copy: bool = True,
-) -> Any:
+) -> Array:
     """Give the same numbers in another dtype.
 
     Integers and bools carry no gradient. For a dtype that an `Array` does not have (text, objects)
@@ -213,7 +228,7 @@ def astype(
     """
     del subok
     target = np.dtype(dtype)
-    if not np.can_cast(self.dtype, target, casting):  # type: ignore[arg-type]
+    if not np.can_cast(self.dtype, target, casting):
         raise TypeError(
             f"astype: cannot cast from {self.dtype} to {target} according to the rule {casting!r}"
         )
@@ -221,14 +236,15 @@ def astype(
         return self.copy() if copy else laid_out(self, order)
     if target.name not in DTYPES and (target.kind in "biuSU" or not _core.is_active(self)):
         # No `Array` has such a dtype, and values of it carry no gradient.
-        return _core.value(self).astype(target)
+        values: Any = _core.value(self).astype(target)
+        return values  # type: ignore[no-any-return]
     if target.kind not in "fc" and self.dtype.kind in "fc":
         # Integers have no derivative.
         return _core.cast(_core.dropgrad(self), target)
     return _core.cast(self, target)
 
 
-def conjugate(self: Array, out: Any = None) -> Any:
+def conjugate(self: Array, out: AnyArray | None = None) -> Array:
     """Give the complex conjugate; of real numbers the array itself.
 
     >>> import cotan as ct
@@ -236,11 +252,13 @@ def conjugate(self: Array, out: Any = None) -> Any:
     Array([1.-2.j])
     """
     if out is not None:
-        return np.conjugate(self, out)
+        function: Function = np.conjugate
+        conjugates: Array = function(self, out)
+        return conjugates
     return _core.apply("conj", self) if self.dtype.kind == "c" else self
 
 
-def dot(self: Array, b: Any, out: Any = None) -> Any:
+def dot(self: Array, b: ArrayLike, out: AnyArray | None = None) -> Array:
     """Give the product of this array with another, as `numpy.dot`.
 
     Raises `ValueError` for shapes that do not fit.
@@ -249,7 +267,9 @@ def dot(self: Array, b: Any, out: Any = None) -> Any:
     >>> ct.array([1.0, 2.0]).dot([3.0, 4.0])
     Array(11.)
     """
-    return np.dot(self, b, out)
+    function: Function = np.dot
+    product: Array = function(self, b, out)
+    return product
 
 
 def elements(self: Array) -> Iterator[Array]:
@@ -277,7 +297,7 @@ class _OfArrays:
         return MethodType(self._method, array)
 
 
-def _contains(self: Array, item: Any) -> bool:
+def _contains(self: Array, item: object) -> bool:
     return bool(np.any(peek(self) == peek(item)))
 
 
@@ -293,10 +313,10 @@ def _beneath(x: object) -> object:
     return x.__held_array__ if isinstance(x, OverArray) else x
 
 
-def _in_place(name: str, operator: Callable[[Array, Any], Any]) -> Callable[[Array, Any], Any]:
+def _in_place(name: str, operator: Callable[[Array, Any], Array]) -> Callable[[Array, Any], Array]:
     sign = _SYMBOLS[name]
 
-    def method(self: Array, other: Any) -> Any:
+    def method(self: Array, other: Any) -> Array:
         if self._rank == "array" and not is_array(other):
             other = _beneath(other)
         result = operator(self, other)

@@ -1,8 +1,8 @@
 """The remaining ndarray methods of `Array`: each calls the NumPy function of the same name."""
 
 import builtins
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,17 @@ from cotan._src.numpy.user_subclasses import view_as
 from cotan._src.rebind.numpy_substitutes import Flat
 from cotan._src.runtime.registry import FUNCTIONS
 from cotan._src.runtime.values import OverArray, is_active
-from cotan._src.typing import AnyArray, Args, ArrayLike, Dtype, Function, NDArray, Shape
+from cotan._src.typing import (
+    AnyArray,
+    Args,
+    ArrayLike,
+    Axis,
+    Dtype,
+    DTypeLike,
+    Function,
+    NDArray,
+    Shape,
+)
 
 # An array, or lists of lists of them.
 _Nested: TypeAlias = "Array | list[_Nested]"
@@ -38,7 +48,7 @@ _REFUSED = {
 def _delegate(name: str) -> Function:
     function = getattr(np, name)
 
-    def method(self: Array, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Array, *args: object, **kwargs: object) -> object:
         return FUNCTIONS[function](self, *args, **kwargs)
 
     method.__name__ = name
@@ -47,7 +57,7 @@ def _delegate(name: str) -> Function:
 
 
 def _refuse(name: str, instead: str) -> Function:
-    def method(self: Array, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Array, *args: object, **kwargs: object) -> NoReturn:
         raise TypeError(f"{name}: {instead}")
 
     method.__name__ = name
@@ -88,7 +98,7 @@ def as_objects(self: Array) -> NDArray:
 def _memory(name: str) -> Function:
     """Let a method read the values, unless they are active: no gradient reaches memory."""
 
-    def method(self: Array, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Array, *args: object, **kwargs: object) -> object:
         if is_active(self):
             raise NotDifferentiableError(
                 f"x.{name} would drop the gradient; compute with x itself, or use "
@@ -101,7 +111,9 @@ def _memory(name: str) -> Function:
     return method
 
 
-def choose(self: Array, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
+def choose(
+    self: Array, *choices: ArrayLike, out: AnyArray | None = None, mode: str = "raise"
+) -> Array:
     """Give elements of several arrays, which are one argument or several.
 
     The array holds which of them each element is taken from. Raises `ValueError` for a number that
@@ -113,10 +125,17 @@ def choose(self: Array, *choices: Any, out: Any = None, mode: str = "raise") -> 
     Array([10., 40.])
     """
     given = choices[0] if len(choices) == 1 else choices
-    return FUNCTIONS[np.choose](self, given, out, mode)
+    chosen: Array = FUNCTIONS[np.choose](self, given, out, mode)
+    return chosen
 
 
-def clip(self: Array, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+def clip(
+    self: Array,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    out: AnyArray | None = None,
+    **kwargs: Any,
+) -> Array:
     """Give the array with what lies outside of two bounds replaced by them.
 
     Of the shape that array and bounds broadcast to, and of their common dtype. Derivatives go to
@@ -126,10 +145,13 @@ def clip(self: Array, min: Any = None, max: Any = None, out: Any = None, **kwarg
     >>> ct.array([-1.0, 0.5, 2.0]).clip(0.0, 1.0)
     Array([0. , 0.5, 1. ])
     """
-    return FUNCTIONS[np.clip](self, min, max, out, **kwargs)
+    clipped: Array = FUNCTIONS[np.clip](self, min, max, out, **kwargs)
+    return clipped
 
 
-def compress(self: Array, condition: Any, axis: Any = None, out: Any = None) -> Any:
+def compress(
+    self: Array, condition: ArrayLike, axis: Axis = None, out: AnyArray | None = None
+) -> Array:
     """Give the slices along an axis where a condition holds.
 
     Without an axis those are elements of the flattened array.
@@ -140,10 +162,11 @@ def compress(self: Array, condition: Any, axis: Any = None, out: Any = None) -> 
     >>> ct.array([1.0, 2.0, 3.0]).compress([True, False, True])
     Array([1., 3.])
     """
-    return FUNCTIONS[np.compress](condition, self, axis, out)
+    slices: Array = FUNCTIONS[np.compress](condition, self, axis, out)
+    return slices
 
 
-def fill(self: Array, value: Any) -> None:
+def fill(self: Array, value: ArrayLike) -> None:
     """Write one value everywhere.
 
     Raises `ValueError` for what does not fit into an element.
@@ -157,7 +180,9 @@ def fill(self: Array, value: Any) -> None:
     self[...] = value
 
 
-def partition(self: Array, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+def partition(
+    self: Array, kth: ArrayLike, axis: int = -1, kind: str | None = None, order: None = None
+) -> None:
     """Partition in place along an axis: what is smaller than element `kth` before it.
 
     Raises `ValueError` for a `kth` out of range.
@@ -171,7 +196,9 @@ def partition(self: Array, kth: Any, axis: int = -1, kind: Any = None, order: An
     self._assign(FUNCTIONS[np.partition](self, kth, axis, kind, order))
 
 
-def resize(self: Array, *new_shape: Any, refcheck: bool = True) -> None:
+def resize(
+    self: Array, *new_shape: SupportsIndex | Sequence[SupportsIndex] | None, refcheck: bool = True
+) -> None:
     """Give the array another shape in place, of as many elements; others are refused.
 
     Raises `TypeError` for another number of elements, `ValueError` for negative lengths.
@@ -185,7 +212,7 @@ def resize(self: Array, *new_shape: Any, refcheck: bool = True) -> None:
     del refcheck
     if not new_shape or new_shape == (None,):
         return
-    wanted = new_shape[0] if len(new_shape) == 1 else new_shape
+    wanted: Any = new_shape[0] if len(new_shape) == 1 else new_shape
     wanted = (wanted,) if isinstance(wanted, (int, np.integer)) else tuple(wanted)
     if any(n < 0 for n in wanted):
         raise ValueError("negative dimensions not allowed")
@@ -197,7 +224,9 @@ def resize(self: Array, *new_shape: Any, refcheck: bool = True) -> None:
     self.shape = wanted
 
 
-def setflags(self: Array, write: Any = None, align: Any = None, uic: Any = None) -> None:
+def setflags(
+    self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None
+) -> None:
     """Leave the array as it is: what does not write to it need not be kept from it.
 
     Raises `ValueError` for flags that it cannot have.
@@ -213,7 +242,12 @@ def setflags(self: Array, write: Any = None, align: Any = None, uic: Any = None)
 
 
 def sort(
-    self: Array, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+    self: Array,
+    axis: int = -1,
+    kind: str | None = None,
+    order: None = None,
+    *,
+    stable: bool | None = None,
 ) -> None:
     """Sort in place along an axis: NaN last, elements that are equal in their order.
 
@@ -228,7 +262,7 @@ def sort(
     self._assign(FUNCTIONS[np.sort](self, axis, kind, order, stable=stable))
 
 
-def to_device(self: Array, device: str, /, *, stream: Any = None) -> Any:
+def to_device(self: Array, device: str, /, *, stream: object = None) -> Array:
     """Give the array itself: all arrays are on the CPU.
 
     Raises `ValueError` for another device than `"cpu"`, and for a stream.
@@ -244,7 +278,7 @@ def to_device(self: Array, device: str, /, *, stream: Any = None) -> Any:
     return self
 
 
-def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
+def view(self: Array, dtype: DTypeLike | None = None, type: DTypeLike | None = None) -> Any:
     """Give a view of the whole array; as another dtype or class there is none.
 
     What is not active can be read as another dtype: an ndarray that cannot be written to. Of an
@@ -364,6 +398,10 @@ def _strides(x: Array) -> tuple[int, ...]:
     return tuple(int(x.itemsize) * s for s in x._strides)
 
 
+def _device(_: Array) -> str:
+    return "cpu"
+
+
 def _set_flat(self: Array, values: ArrayLike) -> None:
     Flat(self)[:] = values
 
@@ -389,7 +427,7 @@ _UNWRITABLE = {
 
 
 _PROPERTIES: dict[str, Callable[[Array], object]] = {
-    "device": lambda _: "cpu",
+    "device": _device,
     "flags": Flags,
     "mT": FUNCTIONS[np.matrix_transpose],
     "strides": _strides,
@@ -399,7 +437,7 @@ _PROPERTIES: dict[str, Callable[[Array], object]] = {
 def _of_scalars(name: str, drops: bool) -> property:
     """Give what Python's and NumPy's scalars have, and arrays have not."""
 
-    def get(self: Array) -> object:
+    def get(self: Array) -> Any:
         value = self if self._rank == "array" else _core.value(self).item()
         if self._rank == "array" or not hasattr(value, name):
             raise AttributeError(f"an Array of rank {self._rank!r} has no attribute {name!r}")
