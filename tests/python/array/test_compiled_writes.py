@@ -239,7 +239,7 @@ def test_iterators_refuse_what_numpy_does():
             np.nditer(x).multi_index  # noqa: B018
         with pytest.raises(ValueError, match="zero-sized"):
             np.nditer(x[:0])
-        with pytest.raises(ValueError, match="is written to"):
+        with pytest.raises(ValueError, match="to write to has shape"):
             np.nditer([x, np.ones((2, 4))], op_flags=[["readwrite"], ["readonly"]])
         with pytest.raises(TypeError, match="op_dtypes="):
             np.nditer(x, op_dtypes=["float32"])
