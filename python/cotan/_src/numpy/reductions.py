@@ -477,7 +477,7 @@ _cumulative("cumulative_prod", np.multiply)
 
 
 def _checked(name: str, kth: ArrayLike, x: AnyArray, at: int) -> None:
-    """Refuse positions that an axis has not got; of nothing, as NumPy, any will do."""
+    """Refuse positions outside an axis; like NumPy, accept any if there are no elements."""
     n = x.shape[at]
     for k in np.ravel(to_numpy(kth)):
         if x.size and not -n <= k < n:
