@@ -167,7 +167,9 @@ def by_name(x):
     ],
 )
 def test_what_others_see_is_refused(f):
-    with pytest.raises(TypeError, match=r"(make that by|create it in the function with) np\.array\(c\)"):
+    with pytest.raises(
+        TypeError, match=r"(make that by|create it in the function with) np\.array\(c\)"
+    ):
         ct.gradient(f, X)
 
 
