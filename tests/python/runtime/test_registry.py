@@ -8,14 +8,16 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 import cotan as ct
 from cotan._src.interpose import install
+from cotan._src.rebind import engine
 from cotan._src.runtime import registry
-from cotan._src.runtime.registry import Kind, Override, override, rows
+from cotan._src.runtime.registry import Kind, Override, Way, override, rows
 
 SRC = Path(ct.__file__).parent / "_src"
 
@@ -102,6 +104,33 @@ def test_a_function_that_numpy_does_not_have_is_an_error():
 def test_a_row_says_where_its_target_is():
     row = Override("scipy.stats.rv_continuous.pdf", lambda x: x, Kind.METHOD)
     assert (row.owner, row.name) == ("scipy.stats.rv_continuous", "pdf")
+
+
+def test_a_ufunc_is_found_by_its_name():
+    for row in rows(Kind.UFUNC):
+        assert registry.UFUNCS[row.name] is row.rule
+    assert registry.rule_of("numpy.exp", Kind.UFUNC) is registry.UFUNCS["exp"]
+
+
+def test_a_generator_has_the_rule_of_the_function():
+    owners = {row.owner for row in rows(Kind.DERIVED_METHOD)}
+    assert owners == {"numpy.random.Generator", "numpy.random.RandomState"}
+    for row in rows(Kind.DERIVED_METHOD):
+        function = registry.rows_of("numpy.random").get(row.name)
+        assert function is None or function.way is row.way
+    assert registry.rows_of("numpy.random")["beta"].way is Way.REFUSED
+
+
+def test_what_a_name_means_in_one_module_is_so_there_alone():
+    substitutes = {row.target: row.rule for row in rows(Kind.LOCAL_SUBSTITUTE)}
+    assert "numpy.ma.core.np" in substitutes
+    assert engine.substitute_for(np) is not substitutes["numpy.ma.core.np"]
+
+
+def test_a_rule_says_its_way(rules):
+    first, _ = rules
+    override("a_library.f", way=Way.REFUSED)(first)
+    assert registry.rows_of("a_library")["f"].way is Way.REFUSED
 
 
 # --------------------------------------------------------------------------------------------------
