@@ -117,7 +117,7 @@ def hermitian(a: AnyArray, lower: bool) -> AnyArray:
 
 
 def cholesky(a: AnyArray, lower: bool = True) -> Array:
-    """Give the lower factor from one of the triangles."""
+    """Give the lower factor `(..., n, n)` from one of the triangles; `LinAlgError` without one."""
     return known(_core.apply("cholesky", hermitian(a, lower)))
 
 
@@ -136,7 +136,7 @@ class Lu:
 
 
 def solve(a: AnyArray, b: AnyArray, transposed: bool = False) -> Array:
-    """Solve for matrices of right-hand sides."""
+    """Solve `a x = b`, or with the transposed matrix, for right-hand sides `(..., n, k)`."""
     return Lu(a).solve(b, transposed)
 
 
@@ -157,7 +157,7 @@ def solve_adjoint_triangular(a: AnyArray, b: AnyArray, lower: bool, unit: bool =
 
 
 def qr(a: AnyArray) -> tuple[Array, Array]:
-    """Give Q and R, with as many columns and rows as the shorter side of the matrix."""
+    """Give Q `(..., m, k)` and R `(..., k, n)`, where k is the shorter side of the matrix."""
     m, n = a.shape[-2:]
     square = a if m >= n else a[..., :m]
     both = packed("qr", square)
@@ -169,7 +169,7 @@ def qr(a: AnyArray) -> tuple[Array, Array]:
 
 
 def complete_qr(a: AnyArray) -> tuple[Array, Array]:
-    """Give a square Q, whose further columns have no derivative, and an R like the matrix."""
+    """Give Q `(..., m, m)`, whose further columns have no derivative, and R `(..., m, n)`."""
     m, n = a.shape[-2:]
     if m <= n:
         return qr(a)
@@ -212,7 +212,7 @@ def share_of_gelsd(share: AnyArray | float, dtype: Dtype) -> AnyArray | float:
 
 
 def svd(a: AnyArray) -> tuple[Array, Array, Array]:
-    """Give U, s and Vᴴ, with as many vectors as singular values."""
+    """Give U `(..., m, k)`, s `(..., k)`, real and descending, and Vᴴ `(..., k, n)`."""
     parts = packed("svd", a)
     return (
         part("svd_left", a, parts),
@@ -252,7 +252,7 @@ def _completed(rows: Array, others: Array) -> Array:
 
 
 def svdvals(a: AnyArray) -> Array:
-    """Give the singular values, descending."""
+    """Give the singular values `(..., min(m, n))`, real and descending."""
     if is_active(a):
         return part("svd_values", a, packed("svd", a))
     return _real(packed("svdvals", a))
@@ -263,27 +263,27 @@ def _real(x: Array) -> Array:
 
 
 def eigh(a: AnyArray, lower: bool = True) -> tuple[Array, Array]:
-    """Give eigenvalues, ascending, and eigenvectors of Hermitian matrices."""
+    """Give eigenvalues `(..., n)`, real and ascending, and eigenvectors of Hermitian matrices."""
     a = hermitian(a, lower)
     parts = packed("eigh", a)
     return part("eigh_values", a, parts), part("eigh_vectors", a, parts)
 
 
 def eigvalsh(a: AnyArray, lower: bool = True) -> Array:
-    """Give the eigenvalues of Hermitian matrices, ascending."""
+    """Give the eigenvalues `(..., n)` of Hermitian matrices, real and ascending."""
     if is_active(a):
         return eigh(a, lower)[0]
     return _real(packed("eigvalsh", hermitian(a, lower)))
 
 
 def eig(a: AnyArray) -> tuple[Array, Array]:
-    """Give eigenvalues and eigenvectors, complex."""
+    """Give eigenvalues `(..., n)` and eigenvectors `(..., n, n)`, both complex."""
     parts = packed("eig", a)
     return part("eig_values", a, parts), part("eig_vectors", a, parts)
 
 
 def eigvals(a: AnyArray) -> Array:
-    """Give eigenvalues, complex."""
+    """Give eigenvalues `(..., n)`, complex."""
     if is_active(a):
         return eig(a)[0]
     return packed("eigvals", a)
@@ -305,9 +305,10 @@ def real_part(x: AnyArray, w: AnyArray) -> AnyArray:
 
 
 def pinv(a: AnyArray, cutoff: AnyArray, share: AnyArray | float | None = None) -> Array:
-    """Give the pseudoinverse; singular values up to a cutoff for each matrix count as zero.
+    """Give the pseudoinverse `(..., n, m)`; singular values up to a cutoff count as zero.
 
-    `share` says what the cutoff is of the largest singular value, where that is a plain number.
+    There is one cutoff for each matrix, `(...,)`. `share` says what it is of the largest singular
+    value, where that is a plain number.
     """
     u, s, vh = (constant(x) for x in svd(constant(a)))
     small = _core.le(s, constant(cutoff)[..., None])
