@@ -7,10 +7,12 @@ The compiled module has to be built from the present sources: its table is what 
 """
 
 import argparse
+import ast
 import inspect
 import re
 import subprocess
 import sys
+import textwrap
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +29,8 @@ TEMPLATE = TOP / "tools" / "_core.pyi.template"
 COVERAGE = TOP / "docs" / "reference" / "coverage.md"
 SCIPY = TOP / "docs" / "reference" / "scipy.md"
 COMMAND = "make generate"
+
+METHODS = "    # generated: methods of Array"
 
 Entry = dict[str, Any]
 
@@ -85,29 +89,52 @@ def functions(table: list[Entry]) -> str:
     )
 
 
-def parameter(p: inspect.Parameter) -> inspect.Parameter:
-    """Give a parameter as a stub has it: annotations as written, `self` without one."""
-    if p.name == "self":
-        return p.replace(annotation=p.empty)
-    return p if p.annotation is not p.empty else p.replace(annotation=Any)
+def definition(function: object) -> ast.FunctionDef:
+    """Give a function as its source has it, where types are names and not what they stand for."""
+    if isinstance(function, types.MethodWrapperType) and isinstance(function.__self__, property):
+        function = function.__self__.fget  # of a property that lends its getter to another one
+    if not isinstance(function, types.FunctionType):
+        sys.exit(f"{function} has no source, from which to take its types")
+    node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    if not isinstance(node, ast.FunctionDef) or node.returns is None:
+        sys.exit(f"{function.__qualname__} does not say what it returns")
+    return node
 
 
-def methods() -> Iterator[str]:
-    """Give stubs of what the Python side adds to `Array`."""
+def unparsed(node: ast.AST | None) -> str:
+    """Give an annotation as written, `Any` where there is none."""
+    return "Any" if node is None else ast.unparse(node)
+
+
+def method(name: str, function: types.FunctionType) -> str:
+    """Give the stub of a method: types as written, `self` without one."""
+    node = definition(function)
+    [*node.args.posonlyargs, *node.args.args][0].annotation = None
+    # `__pow__` has a third argument that no operator gives.
+    ignored = "  # type: ignore[misc]" if name == "__ipow__" else ""
+    return f"    def {name}({unparsed(node.args)}) -> {unparsed(node.returns)}: ...{ignored}"
+
+
+def of_property(name: str, value: property) -> Iterator[str]:
+    """Give the stub of a property: of a class, or of what the function returns that gets it."""
+    get = value.fget
+    made = get.__name__ if isinstance(get, type) else unparsed(definition(get).returns)
+    yield f"    @property\n    def {name}(self) -> {made}: ..."
+    if value.fset is not None:
+        taken = unparsed(definition(value.fset).args.args[1].annotation)
+        yield f"    @{name}.setter\n    def {name}(self, value: {taken}) -> None: ..."
+
+
+def methods(template: str) -> Iterator[str]:
+    """Give stubs of what the Python side adds to `Array`, but for those that the template has."""
+    stated = template.partition("class Array:")[2].partition(METHODS)[0]
     for name, value in sorted(vars(_core.Array).items()):
+        if f"    def {name}(" in stated:
+            continue
         if isinstance(value, property):
-            yield f"    @property\n    def {name}(self) -> Any: ..."
-            if value.fset is not None:
-                yield f"    @{name}.setter\n    def {name}(self, value: Any) -> None: ..."
+            yield from of_property(name, value)
         elif isinstance(value, types.FunctionType):
-            signature = inspect.signature(value)
-            signature = signature.replace(
-                parameters=[parameter(p) for p in signature.parameters.values()]
-            )
-            text = str(signature).replace("typing.", "").replace("collections.abc.", "")
-            # `__pow__` has a third argument that no operator gives.
-            ignored = "  # type: ignore[misc]" if name == "__ipow__" else ""
-            yield f"    def {name}{text}: ...{ignored}"
+            yield method(name, value)
 
 
 def elementwise(table: list[Entry]) -> Iterator[str]:
@@ -125,9 +152,10 @@ def stub(table: list[Entry]) -> str:
         "# Written by tools/generate.py from tools/_core.pyi.template, the signatures in rust/py\n"
         "# and the primitive table.\n"
     )
-    text += TEMPLATE.read_text(encoding="utf-8")
+    template = TEMPLATE.read_text(encoding="utf-8")
+    text += template
     parts = {
-        "    # generated: methods of Array": "\n".join(methods()),
+        METHODS: "\n".join(methods(template)),
         "# generated: functions": "".join(rust_signatures.functions()).rstrip(),
         "# generated: elementwise primitives": "\n".join(elementwise(table)).rstrip(),
     }
@@ -149,6 +177,7 @@ def formatted(text: str, name: str) -> str:
 
 
 def cell(text: str) -> str:
+    """Give a text as a cell of a Markdown table."""
     return text.replace("|", "\\|")
 
 
@@ -236,6 +265,7 @@ def outputs() -> dict[Path, Callable[[list[Entry]], str]]:
 
 
 def main() -> None:
+    """Write the files, or name the first stale one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="compare only")
     check = parser.parse_args().check

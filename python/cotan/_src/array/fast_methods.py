@@ -307,7 +307,7 @@ _SYMBOLS = {
 }  # fmt: skip
 
 
-def _beneath(x: object) -> object:
+def _beneath(x: ArrayLike) -> ArrayLike:
     """Give the array beneath a mask, or of a subclass: what it is written into has neither."""
     x = to_twin(x) if _core.is_lifting() and isinstance(x, np.ndarray) else x
     return x.__held_array__ if isinstance(x, OverArray) else x

@@ -250,9 +250,9 @@ def mean(
 
 def _of_dtype(result: AnyArray, wanted: DTypeLike | None) -> AnyArray:
     """Give a sum in the dtype that was asked for; small integers are summed up in wider ones."""
-    same = wanted is None or result.dtype == wanted
-    cast: AnyArray = result if same else _core.asarray(result).astype(wanted)
-    return cast
+    if wanted is None or result.dtype == wanted:
+        return result
+    return _core.asarray(result).astype(wanted)
 
 
 def _per(total: AnyArray, count: NDArray | float) -> AnyArray:

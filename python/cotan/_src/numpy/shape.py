@@ -108,9 +108,8 @@ def reshape(
     newshape: _Lengths = None,
     copy: bool | None = None,
 ) -> AnyArray:
-    wanted = shape if newshape is None else newshape
-    result: Array = _core.asarray(a).reshape(wanted, order=order, copy=copy)
-    return result
+    wanted: Any = shape if newshape is None else newshape
+    return _core.asarray(a).reshape(wanted, order=order, copy=copy)
 
 
 @override(np.ravel)

@@ -465,7 +465,7 @@ def _geometric_transform(filtered: AnyArray, mapping: Function | None, coordinat
         points = np.ndindex(*output.shape)
         found = [mapping(p, *extra_arguments, **extra_keywords) for p in points]
         shape = (*output.shape, filtered.ndim)
-        at = list(np.moveaxis(_core.array([list(f) for f in found]).reshape(shape), -1, 0))
+        at = list(np.moveaxis(_core.array([list(f) for f in found]).reshape(shape), -1, 0))  # type: ignore[type-var]
     elif coordinates is not None:
         at = [coordinates[i] for i in range(filtered.ndim)]
     else:
