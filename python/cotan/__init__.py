@@ -10,6 +10,7 @@ import atexit as _atexit
 import os as _os
 
 from cotan import _core as _core
+from cotan import debug as debug
 from cotan._core import (
     Array,
     NotDifferentiableError,
@@ -55,7 +56,8 @@ from cotan._src.inspect.nonfinite import NonFiniteError, detect
 from cotan._src.inspect.report import Report, explain
 from cotan._src.inspect.svg import attach as _attach_pictures
 from cotan._src.interpose import install as _lift
-from cotan._src.interpose.install import lift, lift_module, lifting
+from cotan._src.interpose.install import lift
+from cotan._src.interpose.switches import lifted, lifting, strict
 from cotan._src.onnx.export import to_onnx
 from cotan._src.program.methods import attach as _attach_programs
 from cotan._src.program.serialization import load
@@ -64,6 +66,8 @@ from cotan._src.tree.tangent import Tangent
 from cotan._src.tree.update import trainable_leaves, tree_map, update
 
 _set_hooks()
+if _os.environ.get("COTAN_LIFTING", "1").strip().lower() in {"0", "false", "no", "off"}:
+    _core.disable_overrides()
 _attach_array(Array)
 _attach_methods(Array)
 _attach_programs(Program)
@@ -111,7 +115,7 @@ __all__ = [  # noqa: PLE0604
     "hvp",
     "isderiving",
     "lift",
-    "lift_module",
+    "lifted",
     "lifting",
     "load",
     "max_pool",
@@ -128,6 +132,7 @@ __all__ = [  # noqa: PLE0604
     "set_num_threads",
     "showgrad",
     "simd_level",
+    "strict",
     "to_onnx",
     "trace",
     "trainable_leaves",

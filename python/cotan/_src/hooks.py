@@ -12,7 +12,7 @@ from cotan._src.api import custom_rules, derivatives, prepare
 from cotan._src.array import fancy_indexing, fast_methods
 from cotan._src.array import methods as array_methods
 from cotan._src.inspect import nonfinite, report
-from cotan._src.interpose import install
+from cotan._src.interpose import caller, install, prologue
 from cotan._src.numpy import functions, indexing, matrix, products, ufunc_composites
 from cotan._src.onnx import export
 from cotan._src.program import methods as program_methods
@@ -83,11 +83,11 @@ def set_hooks() -> None:
         outline_to_json=serialization.portable,
         outline_from_json=serialization.outline,
         # Interposition.
-        install=install.prepare,
-        scan_namespaces=install.reach,
-        override_of=install.standing_in,
+        install=install.install,
         module_attribute=install.found,
-        classify_caller=install.who_asks,
+        calling_package=caller.calling_package,
+        is_call_of=caller.is_call_of,
+        add_prologue=prologue.add_prologue,
         array_ufunc=_lazy("cotan._src.numpy.ufunc_protocol", "array_ufunc"),
         array_function=functions.array_function,
         array_functions=functions.FUNCTIONS,

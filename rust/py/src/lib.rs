@@ -69,8 +69,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<program::equation::PyVariable>()?;
     module.add_class::<runtime::profile::PyProfile>()?;
     module.add_class::<ndarray::memory::Memory>()?;
-    module.add_class::<interpose::module_attribute::ModuleAttribute>()?;
-    module.add_class::<interpose::module_attribute::OverrideFunction>()?;
+    module.add_class::<interpose::override_function::OverrideFunction>()?;
+    module.add_class::<runtime::recording_state::Scope>()?;
     runtime::register(module)?;
     array::register(module)?;
     tree::register(module)?;

@@ -406,8 +406,15 @@ def _set_flat(self: Array, values: ArrayLike) -> None:
     Flat(self)[:] = values
 
 
-def _no_memory(self: Array) -> NoReturn:
-    raise AttributeError("an Array has no memory to point to; x.__array__() of a constant has")
+def _of_memory(name: str) -> Callable[[Array], object]:
+    """Give an attribute of the memory of a constant: of a copy, which it keeps alive."""
+
+    def get(self: Array) -> object:
+        if is_active(self):
+            raise AttributeError(f"{name}: an active Array has no memory; use ct.dropgrad(x).{name}")
+        return getattr(np.asarray(self), name)
+
+    return get
 
 
 def _unwritable(name: str, instead: str) -> Callable[[Array, object], NoReturn]:
@@ -476,7 +483,7 @@ def attach(cls: Any) -> None:
     cls.__array_namespace__ = array_api.namespace
     cls.flat = property(Flat, _set_flat, doc=DOCSTRINGS["flat"])
     for name in ("ctypes", "data"):
-        setattr(cls, name, property(_no_memory, doc="Refuse: an Array has no memory of its own."))
+        setattr(cls, name, property(_of_memory(name), doc="Of a copy of a constant's memory."))
     for name, instead in _UNWRITABLE.items():
         found = getattr(cls, name)
         refused = _unwritable(name, instead)

@@ -80,11 +80,11 @@ def _holds(items: Any) -> bool:
     return bool(_core.contains_array((items,), {}))
 
 
-_core.add_method(vars(np.ndarray)["dot"], _dot, "arrays")
-_core.add_method(vars(np.ndarray)["compress"], _compress, "arrays")
-_core.add_method(vars(np.ndarray)["choose"], _choose, "arrays")
+_core.add_rule(vars(np.ndarray)["dot"], _dot, "arrays")
+_core.add_rule(vars(np.ndarray)["compress"], _compress, "arrays")
+_core.add_rule(vars(np.ndarray)["choose"], _choose, "arrays")
 for _name in ("cumprod", "cumsum", "repeat", "round", "searchsorted", "take", "trace"):
-    _core.add_method(vars(np.ndarray)[_name], _by_function(_name), "arrays")
-_core.add_method(vars(np.ndarray)["copy"], _copy, "always")
+    _core.add_rule(vars(np.ndarray)[_name], _by_function(_name), "arrays")
+_core.add_rule(vars(np.ndarray)["copy"], _copy, "always")
 for _name in ("reduce", "accumulate", "reduceat", "outer"):
-    _core.add_method(vars(np.ufunc)[_name], _of_ufuncs(_name), "lists")
+    _core.add_rule(vars(np.ufunc)[_name], _of_ufuncs(_name), "lists")

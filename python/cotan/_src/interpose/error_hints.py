@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.interpose.install import home, is_original
 from cotan._src.interpose.number_classes import EXTENDED
 from cotan._src.runtime.call_site import NATIVE_LIBRARIES, callee_name, package_of
 from cotan._src.runtime.registry import Kind, rows_of
@@ -93,13 +92,6 @@ _REMEDIES = {
 }
 
 
-_COMPILED = (
-    "compiled code takes memory, which an Array has not got; if a function of a library was kept "
-    "before the recording began (an attribute, a default argument), ask its module for it inside "
-    "of the function"
-)
-
-
 # What asks for a plain number where no list and no array of NumPy's does.
 _PACKING = {"append", "array", "extend", "fromlist", "insert"}
 _PACKED = "an array.array cannot hold traced values: keep them in a list, or in np.zeros(n)"
@@ -138,64 +130,27 @@ def hint() -> str:
     if not _core.is_lifting():
         return ""
     frame: Any = sys._getframe()
-    passed, inner = "", None
+    passed = ""
     while frame is not None:
         package = package_of(frame)
         if package not in NATIVE_LIBRARIES:
-            said = _imported(frame) or _kept(frame)
-            return said or _entered_before(inner) or passed or _written(frame)
+            bound = _bound(frame)
+            return f"; {bound}" if bound is not None else passed or _written(frame)
         if package == "scipy":
             passed = _in_scipy(frame)
         elif str(frame.f_globals.get("__name__")).startswith(_OF_MASKS) and not passed:
             passed = f"; {_MASKED}"
-        inner, frame = frame, frame.f_back
+        frame = frame.f_back
     return ""
-
-
-def _imported(frame: Any) -> str:
-    """Name what a program's module has imported by name before, and its function uses."""
-    names = frame.f_globals
-    found = [n for n in frame.f_code.co_names if is_original(names.get(n))]
-    if not found:
-        return ""
-    return f"; {_by_name(found, names)}"
-
-
-def _by_name(found: list[str], names: dict[str, Any]) -> str:
-    """Say what to do about names that were imported into a module, or a namespace of no module."""
-    said = f"{', '.join(found)}: imported by name, so cotan does not see the call: "
-    if names.get("__name__") is not None:
-        return f"{said}ct.lift_module({names['__name__']}) mends that"
-    module, own = home(names[found[0]])
-    return (
-        f"{said}executed text has no module, so enter into its namespace what asks for the "
-        f"function when it is called, namespace[{found[0]!r}] = lambda *x: {module}.{own}(*x)"
-    )
-
-
-def _kept(frame: Any) -> str:
-    """Name what a program has kept from before."""
-    kept = _taken(frame) or _bound(frame)
-    return "" if kept is None else f"; {kept}"
-
-
-def _entered_before(frame: Any) -> str:
-    """Name what a program has called by no name of its own, from an attribute or a table."""
-    entered = None if frame is None else _entered(frame)
-    return "" if entered is None else f"; {entered}"
 
 
 def _written(frame: Any) -> str:
     """Say what helps where a program itself makes a number, or writes into memory."""
-    names = frame.f_globals
     made = callee_name(frame, {"float", "complex", *rows_of("numpy", Kind.NUMBER_CLASS)})
     if made in EXTENDED:
         return f"; {made}(x): extended precision has no derivatives here, use np.float64"
-    if made is not None and names.get("__name__") is not None:
-        return (
-            f"; or ct.lift_module({names.get('__name__')}), with which {made}(x) gives x "
-            "itself in that module"
-        )
+    if made is not None and _core.is_strict():
+        return f"; outside of ct.strict(), {made}(x) stays active"
     if (kept := _kept_class(frame)) is not None:
         return (
             f"; {kept}(x) is a class of NumPy's numbers under another name, whose calls cotan does "
@@ -245,15 +200,13 @@ def _of_packages(message: str, packages: list[str]) -> str | None:
 
 
 def explain(error: BaseException, trace: TracebackType | None) -> None:
-    """Add to what a library complains of that its function was imported by name, if it was."""
+    """Add a remedy to what a library complains of."""
     own: TracebackType | None = None
-    inner: Any = None
     packages = []
     while trace is not None:
         package = package_of(trace.tb_frame)
         packages.append(package)
-        own, last = own if package in NATIVE_LIBRARIES else trace, own
-        inner = None if own is not last else inner or trace.tb_frame
+        own = own if package in NATIVE_LIBRARIES else trace
         trace = trace.tb_next
     if own is None or type(error) not in _COMPLAINTS or not error.args:
         return
@@ -267,19 +220,6 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
     if isinstance(message, str) and (more := _of_packages(message, packages)) is not None:
         error.args = (message if more in message else f"{message}; {more}", *rest)
         return
-    names = own.tb_frame.f_globals
-    found = {n for n in own.tb_frame.f_code.co_names if is_original(names.get(n))}
-    name = callee_name(own.tb_frame, found, own.tb_lasti)
-    if not isinstance(message, str) or "so cotan does not see the call" in message:
-        return
-    if name is None and (taken := _taken(own.tb_frame, own.tb_lasti)) is not None:
-        error.args = (f"{message}; {taken}", *rest)
-    elif name is not None and "lift_module" not in message:
-        error.args = (f"{message}; {_by_name([name], names)}", *rest)
-    elif name is None and inner is not None and (taken := _entered(inner)) is not None:
-        error.args = (f"{message}; {taken}", *rest)
-    elif name is None and "must be numpy.ndarray, not cotan.Array" in message:
-        error.args = (f"{message}; {_COMPILED}", *rest)
 
 
 def _bound(frame: Any) -> str | None:
@@ -299,36 +239,4 @@ def _bound(frame: Any) -> str | None:
     return (
         f"{name} is a method that was taken from its object before the recording began, so cotan "
         f"does not see the call: write {owner}.{own}(...) inside of the function"
-    )
-
-
-def _taken(frame: Any, at: int | None = None) -> str | None:
-    """Say what to write for a function that is handed on as a value and was taken before."""
-    found = {n: v for n, v in frame.f_locals.items() if is_original(v)}
-    name = callee_name(frame, set(found), at)
-    if name is None:
-        return None
-    return _before(name, found[name])
-
-
-def _entered(frame: Any) -> str | None:
-    """Say what to write for a function that was taken before, by the frame of its call."""
-    if package_of(frame) != "scipy":
-        return None  # ours, of a call that was seen
-    # A decorator's wrapper is one code for all that it wraps, which is among its free variables.
-    wrapped = [frame.f_locals.get(name) for name in frame.f_code.co_freevars]
-    places = [(getattr(f, "__module__", None), getattr(f, "__name__", None)) for f in wrapped]
-    for module, name in [(frame.f_globals.get("__name__"), frame.f_code.co_name), *places]:
-        function = vars(sys.modules[module]).get(name) if module in sys.modules else None
-        if is_original(function):
-            return _before("what was called", function)
-    return None
-
-
-def _before(name: str, function: Any) -> str:
-    module, own = home(function)
-    return (
-        f"{name} is {module}.{own}, taken from its module before the recording began, so cotan "
-        "does not see the call: ask the module for it inside of the function, "
-        f"{module}.{own}(...)"
     )

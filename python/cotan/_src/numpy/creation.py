@@ -9,7 +9,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from cotan._src.rebind.numpy_substitutes import array as _array
 from cotan._src.rebind.numpy_substitutes import asanyarray as _asanyarray
 from cotan._src.rebind.numpy_substitutes import asarray as _asarray
 from cotan._src.runtime.libraries import NATIVE_LIBRARIES
-from cotan._src.runtime.registry import ALWAYS, CREATOR, FUNCTIONS, METHOD, REPLACEMENT, override
+from cotan._src.runtime.registry import ALWAYS, CREATOR, FUNCTIONS, INDEXED, METHOD, override
 from cotan._src.runtime.values import OverArray, contains_active, is_array, to_numpy, unwidened
 from cotan._src.typing import (
     AnyArray,
@@ -297,93 +297,86 @@ def ndenumerate(arr: ArrayLike) -> Iterator[tuple[Shape, AnyArray | np.generic]]
     return ((index, x[index]) for index in np.ndindex(*x.shape))
 
 
-@override("numpy.fromiter", kind=REPLACEMENT)
-def fromiter(original: Callable[..., NDArray], is_on: Callable[[], bool]) -> Function:
+@override("numpy.fromiter", when=ALWAYS)
+def fromiter(
+    iter: Iterable[ArrayLike], dtype: DTypeLike, count: int = -1, **options: object
+) -> AnyArray:
     """Look at what an iterator gives, which cannot be seen from outside."""
-
-    @functools.wraps(original)
-    def stand_in(
-        iter: Iterable[ArrayLike], dtype: DTypeLike, count: int = -1, **options: object
-    ) -> AnyArray:
-        if not is_on():
-            return original(iter, dtype, count, **options)
-        items = list(iter) if count < 0 else [x for x, _ in zip(iter, range(count), strict=False)]
-        if len(items) < count:
-            raise ValueError(
-                f"iterator too short: Expected {count} but iterator had only {len(items)} items."
-            )
-        if _core.contains_array((items,), {}):
-            result: AnyArray = _array(items, dtype)
-        else:
-            result = _core.buffer(original(items, dtype, **options), ())
-        return result
-
-    return stand_in
+    items = list(iter) if count < 0 else [x for x, _ in zip(iter, range(count), strict=False)]
+    if len(items) < count:
+        raise ValueError(
+            f"iterator too short: Expected {count} but iterator had only {len(items)} items."
+        )
+    if _core.contains_array((items,), {}):
+        result: AnyArray = _array(items, dtype)
+    else:
+        original: Any = np.fromiter
+        result = _core.buffer(original(items, dtype, **options), ())
+    return result
 
 
-class _Joined:
-    """`np.r_` and `np.c_` for `Array`s: NumPy's Python code, rebound."""
+def _joined(original: _Brackets) -> Callable[[_Key], AnyArray | Matrix]:
+    """Give the brackets of `np.r_` and `np.c_` for `Array`s: NumPy's own code, rebound."""
+    method: Any = rebind_function(cast("Any", type(original)).__getitem__)
 
-    def __init__(self, original: _Brackets, is_on: Callable[[], bool]) -> None:
-        self._original, self._is_on = original, is_on
-        method: Any = type(original).__getitem__
-        self._method = rebind_function(method)
-
-    def __getitem__(self, key: _Key) -> AnyArray | Matrix:
-        if not self._is_on():
-            return self._original[key]
+    def join(key: _Key) -> AnyArray | Matrix:
         items = key if isinstance(key, tuple) else (key,)
         contains_array = _core.contains_array(items, {})
         if has_matrices(items, of_numpy=contains_array):
-            result: AnyArray | Matrix = joined_matrices(
-                lambda key: self._method(self._original, key), key
-            )
+            result: AnyArray | Matrix = joined_matrices(lambda key: method(original, key), key)
         elif not contains_array:
-            result = _core.buffer(self._original[key], ())
+            result = _core.buffer(original[key], ())
         else:
-            result = unwidened(self._method(self._original, key), items)
+            result = unwidened(method(original, key), items)
         return result
+
+    return join
+
+
+class _Joined:
+    """`np.r_` or `np.c_` in rebound code of libraries."""
+
+    def __init__(self, original: _Brackets) -> None:
+        self._original, self._join = original, _joined(original)
+
+    def __getitem__(self, key: _Key) -> AnyArray | Matrix:
+        return self._join(key)
 
     def __len__(self) -> int:
         return len(self._original)
 
 
-override("numpy.r_", "numpy.c_", kind=REPLACEMENT)(_Joined)
-# In rebound code of SciPy's, too.
-SUBSTITUTES |= {id(joined): _Joined(joined, lambda: True) for joined in (np.r_, np.c_)}
+override("numpy.r_", "numpy.c_", kind=INDEXED)(_joined)
+SUBSTITUTES |= {id(joined): _Joined(joined) for joined in (np.r_, np.c_)}
 
 
-class _Grid:
-    """`np.mgrid` and `np.ogrid` over slices whose ends are traced."""
+def _grid(original: _GridBrackets) -> Callable[[_Key], AnyArray | tuple[AnyArray, ...]]:
+    """Give the brackets of `np.mgrid` and `np.ogrid` over slices whose ends are active."""
 
-    def __init__(self, original: _GridBrackets, is_on: Callable[[], bool]) -> None:
-        self._original, self._is_on = original, is_on
-
-    def __getitem__(self, key: _Key) -> AnyArray | tuple[AnyArray, ...]:
+    def grid(key: _Key) -> AnyArray | tuple[AnyArray, ...]:
         slices = key if isinstance(key, tuple) else (key,)
         ends = tuple((s.start, s.stop, s.step) for s in slices if isinstance(s, slice))
-        if not self._is_on() or not _core.contains_array(ends, {}):
-            return self._original[key]
-        axes = [self._along(*three) for three in ends]
+        if not _core.contains_array(ends, {}):
+            return original[key]
+        axes = [_along(*three) for three in ends]
         if not isinstance(key, tuple):
             return axes[0]
         open_axes = np.meshgrid(*axes, indexing="ij", sparse=True)
-        if self._original.sparse:
+        if original.sparse:
             return tuple(open_axes)
         return np.stack(np.broadcast_arrays(*open_axes))
 
-    @staticmethod
-    def _along(start: _End, stop: Scalar, step: _End) -> AnyArray:
-        start, step = 0 if start is None else start, 1 if step is None else step
-        if isinstance(step, complex):
-            return np.linspace(start, stop, int(abs(step)))
-        return start + np.arange(math.ceil(to_numpy((stop - start) / step)), dtype=float) * step
-
-    def __len__(self) -> int:
-        return len(self._original)
+    return grid
 
 
-override("numpy.mgrid", "numpy.ogrid", kind=REPLACEMENT)(_Grid)
+def _along(start: _End, stop: Scalar, step: _End) -> AnyArray:
+    start, step = 0 if start is None else start, 1 if step is None else step
+    if isinstance(step, complex):
+        return np.linspace(start, stop, int(abs(step)))
+    return start + np.arange(math.ceil(to_numpy((stop - start) / step)), dtype=float) * step
+
+
+override("numpy.mgrid", "numpy.ogrid", kind=INDEXED)(_grid)
 
 
 def _elements(value: ArrayLike) -> AnyArray:

@@ -29,13 +29,13 @@ from cotan._src.rebind.engine import (
     rebind_function,
     rebound_class,
 )
-from cotan._src.runtime.method_patching import original_of
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.plotting_context import is_read_for_display
 from cotan._src.runtime.registry import (
     ALWAYS,
     CREATOR,
     METHOD,
-    REPLACEMENT,
+    INDEXED,
     override,
     rows_of,
 )
@@ -125,22 +125,15 @@ for _name in ma.__all__:
         _enter(_name)
 
 
-class _Joined:
-    """`np.ma.mr_` for `Array`s."""
+@override("numpy.ma.mr_", kind=INDEXED)
+def _joined(original: Any) -> Any:
+    """Give the brackets of `np.ma.mr_` for `Array`s."""
 
-    def __init__(self, original: Any, is_on: Callable[[], bool]) -> None:
-        self._original, self._is_on = original, is_on
+    def join(key: Any) -> Any:
+        met = contains_unmasked_array(key if isinstance(key, tuple) else (key,))
+        return (rebound_class(type(original))() if met else original)[key]
 
-    def __getitem__(self, key: Any) -> Any:
-        keys = key if isinstance(key, tuple) else (key,)
-        is_traced = self._is_on() and contains_unmasked_array(keys)
-        return (rebound_class(type(self._original))() if is_traced else self._original)[key]
-
-    def __len__(self) -> int:
-        return len(self._original)
-
-
-override("numpy.ma.mr_", kind=REPLACEMENT)(_Joined)
+    return join
 
 
 @override("numpy.ma.apply_along_axis", when=ALWAYS)

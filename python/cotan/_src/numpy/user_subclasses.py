@@ -291,8 +291,7 @@ KINDS |= {np.ndarray: _itself, vars(np)["matrix"]: _as_matrix}
 
 
 def _kind(cls: Any) -> Callable[[Array, object], _Made] | None:
-    """Say what makes an object of a class over an `Array`; None where nothing can."""
-    cls = vars(cls).get("__wrapped__", cls)
+    """Say what makes an object of a class over an array of ours; None where nothing can."""
     if cls in KINDS:
         return KINDS[cls]
     if issubclass(cls, SubclassTwin):
@@ -319,7 +318,7 @@ def _new(
     return kind(buffer.reshape(shape), None)
 
 
-_core.add_method(vars(np.ndarray)["__new__"], _new, "arrays")
+_core.add_rule(vars(np.ndarray)["__new__"], _new, "arrays")
 
 
 def view_as(array: Array, cls: type) -> _Made | None:

@@ -1,13 +1,16 @@
 """Looks at the caller: whose code is running, at which instruction, and what it calls."""
 
 import ast
+import builtins
+import contextlib
 import dis
 import functools
 import inspect
 import linecache
 import sys
 import warnings
-from types import CodeType, MemberDescriptorType
+from collections.abc import Iterator
+from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,15 +134,7 @@ def resolve_expression(node: ast.expr, frame: Any) -> Any:
     `UNRESOLVED` where it does more than that.
     """
     if isinstance(node, ast.Attribute):
-        owner = resolve_expression(node.value, frame)
-        if type(owner) is np.ndarray:
-            return getattr(owner, node.attr)
-        kept = inspect.getattr_static(owner, node.attr)
-        if isinstance(kept, MemberDescriptorType):
-            return kept.__get__(owner)
-        if hasattr(type(kept), "__get__"):
-            raise LookupError  # a property
-        return kept
+        return attribute_of(resolve_expression(node.value, frame), node.attr)
     if isinstance(node, ast.Subscript):
         owner = resolve_expression(node.value, frame)
         if type(owner) not in {dict, list, tuple, np.ndarray}:
@@ -150,12 +145,31 @@ def resolve_expression(node: ast.expr, frame: Any) -> Any:
         return owner[key]
     if isinstance(node, ast.Constant):
         return node.value
+    if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "getattr":
+        owner, name = (resolve_expression(argument, frame) for argument in node.args)
+        return attribute_of(owner, name)
     if isinstance(node, (ast.UnaryOp, ast.List, ast.Tuple)):
         return ast.literal_eval(node)  # -1
     if not isinstance(node, ast.Name):
         raise LookupError
     names = frame.f_locals if node.id in frame.f_locals else frame.f_globals
     return names[node.id]
+
+
+def attribute_of(owner: Any, name: str) -> Any:
+    """Give an attribute of an object without running code; `LookupError` for a property."""
+    if type(owner) is np.ndarray:
+        return getattr(owner, name)
+    kept = inspect.getattr_static(owner, name)
+    if isinstance(kept, MemberDescriptorType):
+        return kept.__get__(owner)
+    if isinstance(kept, (staticmethod, classmethod)):
+        return kept.__func__
+    if isinstance(kept, FunctionType):
+        return kept
+    if hasattr(type(kept), "__get__") and not callable(kept):
+        raise LookupError(name)
+    return kept
 
 
 def result_is_dropped(frame: Any) -> bool:
@@ -207,3 +221,87 @@ def is_formatting(frame: Any = None) -> bool:
         frame = frame.f_back
     here = current_instruction(frame)
     return here.opname == "BINARY_OP" and here.argrepr in {"%", "%="}
+
+
+_NAMES = {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF"}
+_UNSEEN = {"PUSH_NULL", "PRECALL", "CACHE", "EXTENDED_ARG", "NOP", "RESUME"}
+
+
+class Callee(NamedTuple):
+    """What the running instruction of a frame calls, as its code has it."""
+
+    #: The object, where looking names up gives one: no code of the program runs.
+    object: Any
+    #: Whether the same place calls the same object for ever, as far as names go.
+    is_global: bool
+
+
+@functools.lru_cache(maxsize=1024)
+def _callee_path(code: CodeType, at: int) -> tuple[str, ...] | None:
+    """Give the names by which a call looks its callee up: a variable, and attributes."""
+    steps = list(dis.get_instructions(code))
+    here = max(i for i, s in enumerate(steps) if s.offset <= at)
+    here += steps[here].opname == "PRECALL"
+    if not steps[here].opname.startswith(("CALL", "PRECALL")):
+        return None
+    where = steps[here].positions
+    start = None if where is None else (where[0], where[2])
+    path: list[str] = []
+    for step in steps[:here]:
+        place = step.positions
+        if place is None or (place[0], place[2]) != start or step.opname in _UNSEEN:
+            continue
+        if step.opname in _NAMES or step.opname.startswith("LOAD_FAST"):
+            path = [str(step.argval)]
+        elif path and step.opname in {"LOAD_ATTR", "LOAD_METHOD"}:
+            path.append(str(step.argval))
+        else:
+            return None  # a subscript, another call
+    return tuple(path) or None
+
+
+def callee(frame: Any) -> Callee:
+    """Give what the running instruction of a frame calls.
+
+    Raises one of `UNRESOLVED` where it is no call, or what it calls was computed.
+    """
+    path = _callee_path(frame.f_code, frame.f_lasti)
+    if path is None:
+        written = expression(frame)
+        if not isinstance(written, ast.Call):
+            raise LookupError("no call")
+        return Callee(resolve_expression(written.func, frame), False)
+    root, *attributes = path
+    code = frame.f_code
+    is_local = root in code.co_varnames or root in code.co_cellvars + code.co_freevars
+    if not is_local and root not in frame.f_globals and root not in frame.f_locals:
+        found = vars(builtins)[root]
+    else:
+        names = frame.f_locals if is_local or root in frame.f_locals else frame.f_globals
+        found = names[root]
+    is_global = not is_local and names_are_global(frame)
+    for name in attributes:
+        is_global = is_global and isinstance(found, ModuleType)
+        found = attribute_of(found, name)
+    return Callee(found, is_global)
+
+
+def names_are_global(frame: Any) -> bool:
+    """Say whether a frame's names are those of its module, and not those of `exec` or a class."""
+    return bool(frame.f_code.co_flags & inspect.CO_OPTIMIZED) or frame.f_locals is frame.f_globals
+
+
+def functions_handed_on(frame: Any) -> Iterator[Any]:
+    """Give what the running expression hands on without calling it: the `f` of `list(map(f, x))`.
+
+    What was computed is left out.
+    """
+    written = expression(frame)
+    if written is None:
+        return
+    called = {id(node.func) for node in ast.walk(written) if isinstance(node, ast.Call)}
+    inner = {id(n.value) for n in ast.walk(written) if isinstance(n, ast.Attribute)}
+    for node in ast.walk(written):
+        if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in called | inner:
+            with contextlib.suppress(*UNRESOLVED):
+                yield resolve_expression(node, frame)

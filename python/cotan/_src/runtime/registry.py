@@ -35,9 +35,9 @@ class Kind(enum.Enum):
     CREATOR = "creator"
     #: A class that makes numbers: `numpy.float64`.
     NUMBER_CLASS = "class of numbers"
-    #: An object that is exchanged altogether. The rule makes the other one, from the original and
-    #: a function that says whether overrides are on.
-    REPLACEMENT = "object"
+    #: An object that is indexed, such as `numpy.r_`. The rule gets the object, and gives the
+    #: function of a key that computes what its brackets give.
+    INDEXED = "object with brackets"
     #: What an object is in rebound library code, by whichever name it is known there.
     SUBSTITUTE = "name in library code"
     #: What a name means in the rebound code of its module alone, which may name NumPy itself.
@@ -69,7 +69,7 @@ class Way(enum.Enum):
 
 DISPATCHED, FUNCTION, METHOD, CREATOR = Kind.DISPATCHED, Kind.FUNCTION, Kind.METHOD, Kind.CREATOR
 UFUNC, DERIVED_METHOD = Kind.UFUNC, Kind.DERIVED_METHOD
-NUMBER_CLASS, REPLACEMENT, SUBSTITUTE = Kind.NUMBER_CLASS, Kind.REPLACEMENT, Kind.SUBSTITUTE
+NUMBER_CLASS, INDEXED, SUBSTITUTE = Kind.NUMBER_CLASS, Kind.INDEXED, Kind.SUBSTITUTE
 LOCAL_SUBSTITUTE, SUBSTITUTE_MEMBER = Kind.LOCAL_SUBSTITUTE, Kind.SUBSTITUTE_MEMBER
 REBOUND_CLASS = Kind.REBOUND_CLASS
 ARRAY, ALWAYS = When.ARRAY, When.ALWAYS
@@ -221,105 +221,3 @@ def rule_of(target: str, kind: Kind = Kind.FUNCTION) -> Any:
     """Give the rule of a target. Raises `KeyError` where it has none."""
     owner, _, name = target.rpartition(".")
     return _ROWS[kind][owner][name].rule
-
-
-# The modules of `cotan._src` that enter the functions of a module, imported when that module is.
-PROVIDERS = {
-    "numpy": [
-        *(
-            "numpy.creation",
-            "interpose.number_classes",
-            "numpy.matrix",
-            "interpose.c_methods",
-        ),
-        "numpy.user_subclasses",
-        "numpy.nditer",
-    ],
-    "numpy.fft": [],
-    "numpy.linalg": [],
-    "numpy.ma": ["numpy.masked_array", "numpy.masked_functions"],
-    "numpy.lib.stride_tricks": ["numpy.indexing"],
-    "numpy.random": ["numpy.random"],
-    "math": ["stdlib.math"],
-    "cmath": ["stdlib.math"],
-    "builtins": ["interpose.number_classes"],
-    "statistics": ["stdlib.statistics"],
-    "hashlib": ["stdlib.hashlib"],
-    "numpy.polynomial": ["numpy.polynomial"],
-    "matplotlib.mlab": ["thirdparty.matplotlib_mlab"],
-    "numba.core.registry": ["thirdparty.numba"],
-    "numba.core.types.scalars": ["thirdparty.numba"],
-    "numba.np.ufunc.dufunc": ["thirdparty.numba"],
-    "numba.np.ufunc.gufunc": ["thirdparty.numba"],
-    "numba.stencils.stencil": ["thirdparty.numba"],
-    "scipy.fft": ["scipy.fft"],
-    "scipy.fftpack": ["scipy.fft"],
-    "scipy.integrate": [
-        "scipy.integrate.quadrature",
-        "scipy.integrate.ivp",
-        "scipy.integrate.ode_class",
-    ],
-    "scipy.interpolate": [
-        *(
-            "scipy.interpolate.core",
-            "scipy.interpolate.fitpack",
-            "scipy.interpolate.fitpack2d",
-        ),
-        "scipy.interpolate.rbf",
-    ],
-    "scipy.linalg": [
-        *(
-            "scipy.linalg.solve",
-            "scipy.linalg.banded",
-            "scipy.linalg.decompositions",
-        ),
-        *(
-            "scipy.linalg.matrix_equations",
-            "scipy.linalg.structured_matrices",
-            "scipy.linalg.matrix_functions",
-        ),
-        *("scipy.linalg.composites", "scipy.linalg.blas"),
-    ],
-    "scipy.linalg.blas": ["scipy.linalg.blas"],
-    "scipy.linalg.lapack": ["scipy.linalg.blas"],
-    "scipy.ndimage": ["scipy.ndimage"],
-    "scipy.optimize": [
-        "scipy.optimize.minimize_root",
-        "scipy.optimize.least_squares",
-        "scipy.optimize.global_search",
-        "scipy.optimize.linear_least_squares",
-    ],
-    "scipy.optimize.elementwise": ["scipy.optimize.elementwise"],
-    "scipy.signal": [
-        *(
-            "scipy.signal.filtering",
-            "scipy.signal.filter_design",
-            "scipy.signal.lti",
-        ),
-        "scipy.signal.peaks",
-    ],
-    "scipy.sparse": [
-        *(
-            "scipy.sparse.products",
-            "scipy.sparse.traced",
-            "scipy.sparse.lil_dok",
-            "scipy.sparse.matmul",
-        ),
-    ],
-    "scipy.sparse.linalg": [
-        *("scipy.sparse.products", "scipy.sparse.traced"),
-        "scipy.sparse.eigen",
-    ],
-    "scipy.spatial": ["scipy.spatial.distance"],
-    "scipy.spatial.distance": ["scipy.spatial.distance"],
-    "scipy.spatial.transform": ["scipy.spatial.rotation"],
-    "scipy.special": ["special.functions"],
-    "scipy.stats": [
-        *(
-            "scipy.stats.distributions",
-            "scipy.stats.sample_statistics",
-            "scipy.stats.kde",
-        ),
-        *("scipy.stats.multivariate", "scipy.stats.correlation"),
-    ],
-}

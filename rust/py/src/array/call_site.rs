@@ -4,10 +4,10 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::runtime::frame::frame;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::runtime::recording_state::is_lifting;
-use crate::runtime::source_line::frame;
 
 /// Whether a function of this name runs, in a file whose path has such a part.
 pub fn is_asked_by(py: Python<'_>, name: &str, file: &str) -> PyResult<bool> {

@@ -11,6 +11,7 @@ pub mod view_op;
 // Operands and operators.
 pub mod axes;
 pub mod matmul;
+pub mod memory;
 pub mod operand;
 pub mod operators;
 

@@ -1,4 +1,6 @@
 //! Defines the methods of the Python class `Array`.
+// The buffer protocol hands over a pointer.
+#![allow(unsafe_code)]
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,6 +16,7 @@ use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::array::escapes;
 use crate::array::escapes::compute;
 use crate::array::escapes::refuse_active;
+use crate::array::memory;
 use crate::array::operand::Operand;
 use crate::array::operators::{binary, bits, foreign, positive, unary};
 use crate::array::repr;
@@ -436,6 +439,26 @@ impl PyArray {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         given_out(slf, dtype.as_ref(), copy)
+    }
+
+    /// A copy of the memory of a constant, as NumPy describes it to other libraries.
+    ///
+    /// Raises `AttributeError` for an active array.
+    #[getter]
+    fn __array_interface__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        memory::interface(slf)
+    }
+
+    /// # Safety
+    ///
+    /// The interpreter hands over a buffer to fill.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut pyo3::ffi::Py_buffer,
+        flags: std::ffi::c_int,
+    ) -> PyResult<()> {
+        // SAFETY: says the caller.
+        unsafe { memory::fill(&slf, view, flags) }
     }
 
     #[pyo3(signature = (ufunc, method, *inputs, **kwargs))]

@@ -25,6 +25,11 @@ pub fn contains_active(given: &Bound<'_, PyAny>) -> PyResult<bool> {
     in_items(std::iter::once(given.clone()), &test, 0)
 }
 
+/// Whether an `Array` is among some arguments, or in lists and tuples among them.
+pub fn any_in<'py>(given: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<bool> {
+    in_items(given, &|_| Ok(true), 0)
+}
+
 /// As many levels of lists as an array of NumPy can have axes.
 const MAX_AXES: usize = 64;
 

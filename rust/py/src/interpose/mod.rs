@@ -3,18 +3,18 @@
 // Protocols that NumPy asks.
 pub mod protocols;
 
-// Names of modules.
+// Callables: one entry each, and a file for each kind of field that leads to it.
 pub mod caller;
+pub mod entry;
 pub mod install;
-pub mod module_attribute;
-pub mod module_class;
-pub mod namespaces;
-
-// Entry points of compiled functions.
+pub mod override_function;
 pub mod slot;
+pub mod slot_class;
 pub mod slot_dispatcher;
 pub mod slot_function;
 pub mod slot_method;
+pub mod slot_object;
+pub mod slot_python;
 pub mod slot_ufunc;
 
 // Arguments.
@@ -24,8 +24,7 @@ use pyo3::prelude::*;
 
 /// Adds the functions of this folder to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    caller::register(module)?;
     contains_array::register(module)?;
-    install::register(module)?;
-    slot_dispatcher::register(module)
+    entry::register(module)?;
+    install::register(module)
 }

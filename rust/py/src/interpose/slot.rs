@@ -5,13 +5,14 @@
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{self, PyMethodDef, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
-use crate::interpose::contains_array::{contains_active, contains_array};
+use crate::interpose::contains_array::{any_in, contains_active, contains_array};
 use crate::runtime::error::panicked;
 
 /// `vectorcallfunc`, which the limited API of early versions lacks.
@@ -74,6 +75,17 @@ impl<'py> Arguments<'py> {
         self.positional
     }
 
+    /// The same without the first.
+    pub fn without_first(self) -> Arguments<'py> {
+        let rest = self.positional.saturating_sub(1);
+        let skipped = self.positional - rest;
+        Arguments {
+            first: self.first.wrapping_add(skipped),
+            positional: rest,
+            ..self
+        }
+    }
+
     pub fn has_keywords(self) -> bool {
         self.keywords > 0
     }
@@ -101,15 +113,6 @@ impl<'py> Arguments<'py> {
         }
         // SAFETY: the interpreter keeps that many there while the call goes on.
         unsafe { std::slice::from_raw_parts(self.first, count) }
-    }
-
-    /// Those that are lists or tuples.
-    pub fn lists(self) -> impl Iterator<Item = Bound<'py, PyAny>> {
-        // SAFETY: each is alive for the call.
-        let is_one = move |&i: &usize| unsafe { is_list(*self.first.add(i)) };
-        let all = (0..self.positional + self.keywords).filter(is_one);
-        // SAFETY: as above.
-        all.map(move |i| unsafe { self.get(i) })
     }
 
     /// # Safety
@@ -173,16 +176,37 @@ pub enum When {
     Followed,
     /// Where a gradient follows an argument itself.
     FollowedNumbers,
+    /// In user code, where an array of ours is an argument itself, or an object that may become one: classes of numbers.
+    UserNumbers,
+    /// Where an `Array` is an argument, in lists or over one, in any way that cotan knows.
+    Contained,
     /// Always.
     Always,
 }
 
 impl When {
+    /// By its name in Python.
+    pub fn from_name(name: &str) -> PyResult<When> {
+        Ok(match name {
+            "lists" => When::Lists,
+            "arrays" => When::Arrays,
+            "contained" => When::Contained,
+            "numbers" => When::Numbers,
+            "user numbers" => When::UserNumbers,
+            "followed" => When::Followed,
+            "always" => When::Always,
+            _ => return Err(PyValueError::new_err(format!("no such case: {name}"))),
+        })
+    }
+
     /// Whether the override applies to one of these arguments.
     #[inline]
     pub fn for_any<'py>(self, given: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<bool> {
         if self == When::Always {
             return Ok(true);
+        }
+        if self == When::Contained {
+            return any_in(given);
         }
         for argument in given {
             if self.for_argument(&argument)? {
@@ -198,13 +222,19 @@ impl When {
         }
         if given.is_instance_of::<PyArray>() {
             return match self {
-                When::Arrays | When::Numbers => Ok(true),
+                When::Arrays | When::Numbers | When::UserNumbers => Ok(true),
                 When::FollowedNumbers => contains_active(given),
                 _ => Ok(false),
             };
         }
         if matches!(self, When::Numbers | When::FollowedNumbers) {
             return Ok(false);
+        }
+        if self == When::UserNumbers {
+            let is_plain = given.is_exact_instance_of::<PyFloat>()
+                || given.is_exact_instance_of::<PyInt>()
+                || given.is_exact_instance_of::<PyString>();
+            return Ok(!is_plain);
         }
         if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
             return contains_array(

@@ -1,8 +1,8 @@
 //! Catches calls of methods of ndarrays and ufuncs with traced values: `table.dot(x)`, `np.add.reduce([x, y])`.
 //!
-//! Such methods are compiled, and NumPy asks nobody what to do with their arguments. So while something is
-//! recorded the entry by which the interpreter calls one leads here, in a thread that records: where an array
-//! of ours is met, a function of ours computes it; NumPy's own entry is called otherwise. That entry is in
+//! Such methods are compiled, and NumPy asks nobody what to do with their arguments. So the entry by which the interpreter
+//! calls one leads here: in a context that records, a rule computes it where an `Array` is met; NumPy's own entry is called
+//! otherwise. That entry is in
 //! the definition that the method's descriptor points to (`PyMethodDescrObject.d_method`), a field that
 //! has its place in all versions of `CPython`; it is looked at before it is relied on.
 #![allow(unsafe_code)]
@@ -10,8 +10,9 @@
 use std::iter;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{
     self, PyCFunctionFastWithKeywords as Fast, PyCFunctionWithKeywords as Slow, PyMethodDef,
     PyMethodDefPointer, PyObject,
@@ -20,7 +21,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
 
 use crate::interpose::slot::{Arguments, Override, definition_of, guarded};
-use crate::runtime::recording_state::is_lifting;
+use crate::runtime::recording_state::{is_anything_recorded, is_lifting};
 
 /// NumPy's own entry, by its calling convention.
 #[derive(Clone, Copy)]
@@ -47,108 +48,71 @@ struct Known {
     rule: Override,
 }
 
-const MOST: usize = 16;
+const MOST: usize = 32;
 static KNOWN: [OnceLock<Known>; MOST] = [const { OnceLock::new() }; MOST];
 
-/// A descriptor, kept alive, with NumPy's definition and ours; these are never freed, since bound methods
-/// refer to them.
-struct Method {
-    descriptor: Py<PyAny>,
-    own: *mut PyMethodDef,
-    ours: *mut PyMethodDef,
-}
-
-// SAFETY: the pointers are to memory that is never freed, and that nobody writes to.
-unsafe impl Send for Method {}
-
-/// The methods that are called here while something is recorded.
-pub struct Methods(Vec<Method>);
-
-impl Methods {
-    pub const fn new() -> Methods {
-        Methods(Vec::new())
+/// Lets a rule compute a method from now on.
+///
+/// Raises `TypeError` for a method of an unknown kind, and when there are too many.
+pub fn add(descriptor: &Bound<'_, PyAny>, rule: Override) -> PyResult<()> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let refused = |why: &str| {
+        let shown = descriptor
+            .repr()
+            .map_or_else(|_| "a method".into(), |r| r.to_string());
+        PyTypeError::new_err(format!("{shown} cannot be overridden: {why}"))
+    };
+    let name: Bound<'_, PyString> = descriptor.getattr("__name__")?.cast_into()?;
+    let name = name.to_string();
+    // SAFETY: it is a method descriptor, of at least this size, says the caller.
+    let own = unsafe { *field(descriptor.as_ptr()) };
+    // SAFETY: descriptors point to a definition.
+    let found = unsafe { definition_of(own, &name) };
+    let found = found.ok_or_else(|| refused("its definition is not where it is taken to be"))?;
+    let index = NEXT.fetch_add(1, Ordering::Relaxed);
+    if index >= MOST {
+        return Err(refused("MOST in slot_method.rs has to be larger"));
     }
-
-    /// Adds a method; false when it is not of the kind that is known.
-    pub fn add(
-        &mut self,
-        descriptor: &Bound<'_, PyAny>,
-        rule: Override,
-        lifted: bool,
-    ) -> PyResult<bool> {
-        let index = self.0.len();
-        if index >= MOST || descriptor.get_type().name()? != "method_descriptor" {
-            return Ok(false);
+    let (own_entry, entry) = match found.ml_flags {
+        f if f == ffi::METH_FASTCALL | ffi::METH_KEYWORDS => {
+            // SAFETY: its flags say that it has this signature.
+            let own = unsafe { found.ml_meth.PyCFunctionFastWithKeywords };
+            (
+                Own::Fast(own),
+                PyMethodDefPointer {
+                    PyCFunctionFastWithKeywords: CALLS[index],
+                },
+            )
         }
-        let name: Bound<'_, PyString> = descriptor.getattr("__name__")?.cast_into()?;
-        let name = name.to_string();
-        // SAFETY: it is a method descriptor, of at least this size.
-        let own = unsafe { *field(descriptor.as_ptr()) };
-        // SAFETY: descriptors point to a definition.
-        let Some(found) = (unsafe { definition_of(own, &name) }) else {
-            return Ok(false);
-        };
-        let (own_entry, entry) = match found.ml_flags {
-            f if f == ffi::METH_FASTCALL | ffi::METH_KEYWORDS => {
-                // SAFETY: its flags say that it has this signature.
-                let own = unsafe { found.ml_meth.PyCFunctionFastWithKeywords };
-                (
-                    Own::Fast(own),
-                    PyMethodDefPointer {
-                        PyCFunctionFastWithKeywords: CALLS[index],
-                    },
-                )
-            }
-            f if f == ffi::METH_VARARGS | ffi::METH_KEYWORDS => {
-                // SAFETY: as above.
-                let own = unsafe { found.ml_meth.PyCFunctionWithKeywords };
-                (
-                    Own::Slow(own),
-                    PyMethodDefPointer {
-                        PyCFunctionWithKeywords: SLOW_CALLS[index],
-                    },
-                )
-            }
-            _ => return Ok(false),
-        };
-        let known = Known {
-            own: own_entry,
-            rule,
-        };
-        if KNOWN[index].set(known).is_err() {
-            return Ok(false);
+        f if f == ffi::METH_VARARGS | ffi::METH_KEYWORDS => {
+            // SAFETY: as above.
+            let own = unsafe { found.ml_meth.PyCFunctionWithKeywords };
+            (
+                Own::Slow(own),
+                PyMethodDefPointer {
+                    PyCFunctionWithKeywords: SLOW_CALLS[index],
+                },
+            )
         }
-        let ours = PyMethodDef {
-            ml_meth: entry,
-            ..*found
-        };
-        self.0.push(Method {
-            descriptor: descriptor.clone().unbind(),
-            own,
-            ours: Box::into_raw(Box::new(ours)),
-        });
-        if lifted && let Some(last) = self.0.last() {
-            last.set(true);
-        }
-        Ok(true)
+        _ => return Err(refused("it takes its arguments in another way")),
+    };
+    let known = Known {
+        own: own_entry,
+        rule,
+    };
+    if KNOWN[index].set(known).is_err() {
+        return Err(refused("its place is taken"));
     }
-
-    /// Lets all be called here, or by NumPy's own entries.
-    pub fn set(&self, lifted: bool) {
-        for method in &self.0 {
-            method.set(lifted);
-        }
-    }
-}
-
-impl Method {
-    fn set(&self, lifted: bool) {
-        let to = if lifted { self.ours } else { self.own };
-        // SAFETY: the descriptor is kept alive, and the field is an aligned pointer; whoever reads it
-        // meanwhile finds one definition or the other, and may call either.
-        unsafe { AtomicPtr::from_ptr(field(self.descriptor.as_ptr())) }
-            .store(to, Ordering::Release);
-    }
+    let ours = Box::into_raw(Box::new(PyMethodDef {
+        ml_meth: entry,
+        ..*found
+    }));
+    // The descriptor, and with it the definition that bound methods refer to, stays.
+    std::mem::forget(descriptor.clone());
+    // SAFETY: the field is an aligned pointer; whoever reads it meanwhile finds one definition or the other, and may call
+    // either.
+    unsafe { AtomicPtr::from_ptr(field(descriptor.as_ptr())) }.store(ours, Ordering::Release);
+    Ok(())
 }
 
 /// Where a descriptor keeps its definition.
@@ -160,11 +124,15 @@ fn field(descriptor: *mut PyObject) -> *mut *mut PyMethodDef {
 const CALLS: [Fast; MOST] = [
     call::<0>, call::<1>, call::<2>, call::<3>, call::<4>, call::<5>, call::<6>, call::<7>,
     call::<8>, call::<9>, call::<10>, call::<11>, call::<12>, call::<13>, call::<14>, call::<15>,
+    call::<16>, call::<17>, call::<18>, call::<19>, call::<20>, call::<21>, call::<22>, call::<23>,
+    call::<24>, call::<25>, call::<26>, call::<27>, call::<28>, call::<29>, call::<30>, call::<31>,
 ];
 
 const SLOW_CALLS: [Slow; MOST] = [
     slow::<0>, slow::<1>, slow::<2>, slow::<3>, slow::<4>, slow::<5>, slow::<6>, slow::<7>,
     slow::<8>, slow::<9>, slow::<10>, slow::<11>, slow::<12>, slow::<13>, slow::<14>, slow::<15>,
+    slow::<16>, slow::<17>, slow::<18>, slow::<19>, slow::<20>, slow::<21>, slow::<22>, slow::<23>,
+    slow::<24>, slow::<25>, slow::<26>, slow::<27>, slow::<28>, slow::<29>, slow::<30>, slow::<31>,
 ];
 
 /// What the interpreter calls in the place of NumPy's own entry.
@@ -181,7 +149,7 @@ unsafe extern "C" fn call<const INDEX: usize>(
     else {
         return ptr::null_mut(); // Not reached: it is set, to one of this kind, before this function is put in place.
     };
-    if is_lifting() {
+    if is_anything_recorded() && is_lifting() {
         // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
         let computed = unsafe {
             let py = Python::assume_attached();
@@ -212,7 +180,7 @@ unsafe extern "C" fn slow<const INDEX: usize>(
     else {
         return ptr::null_mut(); // Not reached, as above.
     };
-    if is_lifting() {
+    if is_anything_recorded() && is_lifting() {
         // SAFETY: as above.
         let computed = unsafe {
             let py = Python::assume_attached();

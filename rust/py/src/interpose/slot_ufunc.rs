@@ -2,9 +2,8 @@
 //! (`np.sin(x)`), which need not go through NumPy.
 //!
 //! NumPy asks arrays among the arguments of a ufunc what to do, not those in lists. A ufunc cannot be
-//! replaced on its module, since `activation is np.tanh` would be false then. So while something is
-//! recorded, the entry by which the interpreter calls it leads here, in a thread that records: lists
-//! that hold arrays of ours become one array, and NumPy's own entry goes on. Where the arguments are arrays of
+//! replaced on its module, since `activation is np.tanh` would be false then. So the entry by which the interpreter calls
+//! it leads here: in a context that records, lists that hold an `Array` become one array, and NumPy's own entry goes on. Where the arguments are arrays of
 //! ours themselves, the primitive is recorded at once, since asking takes NumPy longer than that.
 //! The entry is a field of the structure which NumPy publishes (`PyUFuncObject.vectorcall`).
 #![allow(unsafe_code)]
@@ -34,57 +33,33 @@ use crate::ndarray::dtype::{dtype_from, dtype_of, dtype_of_scalar};
 use crate::ndarray::memory::is_numpy_scalar;
 use crate::runtime::interpreter_exit;
 use crate::runtime::once_cell::Once;
-use crate::runtime::recording_state::is_lifting;
+use crate::runtime::recording_state::{is_anything_recorded, is_lifting};
 
 /// NumPy's own entry, the same for all of its ufuncs.
 static ENTRY: OnceLock<Vectorcall> = OnceLock::new();
 
-/// The ufuncs that are called here while something is recorded; they are kept alive.
-pub struct Ufuncs(Vec<Py<PyAny>>);
-
-impl Ufuncs {
-    pub const fn new() -> Ufuncs {
-        Ufuncs(Vec::new())
+/// Lets a ufunc be called here from now on, unless it is called in another way than NumPy's first one.
+pub fn add(py: Python<'_>, ufunc: Py<PyAny>) -> PyResult<()> {
+    if !ufunc
+        .bind(py)
+        .is_instance(crate::ndarray::memory::ufunc_class(py)?)?
+    {
+        return Ok(());
     }
-
-    /// Adds a ufunc, unless it is called in another way than NumPy's first one.
-    pub fn add(&mut self, py: Python<'_>, ufunc: Py<PyAny>, lifted: bool) -> PyResult<()> {
-        if !ufunc
-            .bind(py)
-            .is_instance(crate::ndarray::memory::ufunc_class(py)?)?
-        {
-            return Ok(());
-        }
-        let field = entry(&ufunc);
-        // SAFETY: it is a ufunc, whose field can be read.
-        let found = unsafe { *field };
-        if found.is_null() || found == call as *mut c_void {
-            return Ok(());
-        }
-        // SAFETY: NumPy keeps a function of this signature there, or nothing.
-        let found = unsafe { std::mem::transmute::<*mut c_void, Vectorcall>(found) };
-        if !ptr::fn_addr_eq(*ENTRY.get_or_init(|| found), found) {
-            return Ok(());
-        }
-        self.0.push(ufunc);
-        if lifted && let Some(last) = self.0.last() {
-            write(last, call as *mut c_void);
-        }
-        Ok(())
+    let field = entry(&ufunc);
+    // SAFETY: it is a ufunc, whose field can be read.
+    let found = unsafe { *field };
+    if found.is_null() || found == call as *mut c_void {
+        return Ok(());
     }
-
-    /// Lets all be called here, or by NumPy's own entry.
-    pub fn set(&self, lifted: bool) {
-        let Some(own) = ENTRY.get() else { return };
-        let to = if lifted {
-            call as *mut c_void
-        } else {
-            *own as *mut c_void
-        };
-        for ufunc in &self.0 {
-            write(ufunc, to);
-        }
+    // SAFETY: NumPy keeps a function of this signature there, or nothing.
+    let own = unsafe { std::mem::transmute::<*mut c_void, Vectorcall>(found) };
+    if ptr::fn_addr_eq(*ENTRY.get_or_init(|| own), own) {
+        // SAFETY: the field is an aligned pointer. Threads that read it meanwhile, where they run in parallel, find one
+        // function or the other, and either may be called with what the interpreter calls it with.
+        unsafe { AtomicPtr::from_ptr(field) }.store(call as *mut c_void, Ordering::Release);
     }
+    Ok(())
 }
 
 /// Where a ufunc keeps its entry.
@@ -92,14 +67,6 @@ fn entry(ufunc: &Py<PyAny>) -> *mut *mut c_void {
     let object = ufunc.as_ptr().cast::<PyUFuncObject>();
     // SAFETY: it is a ufunc, and NumPy publishes the structure; no reference to it is made.
     unsafe { &raw mut (*object).fields.vectorcall }.cast()
-}
-
-/// Lets a ufunc be called by another function.
-fn write(ufunc: &Py<PyAny>, to: *mut c_void) {
-    // SAFETY: it is a ufunc, which we keep alive, and the field is an aligned pointer. Threads that read
-    // it meanwhile, where they run in parallel, find one function or the other, and either may be called
-    // with what the interpreter calls it with.
-    unsafe { AtomicPtr::from_ptr(entry(ufunc)) }.store(to, Ordering::Release);
 }
 
 /// What the interpreter calls in the place of NumPy's own entry.
@@ -114,7 +81,7 @@ unsafe extern "C" fn call(
     };
     // SAFETY: as we were called ourselves.
     let numpys = || unsafe { own(ufunc, args, count, names) };
-    if !is_lifting() {
+    if !is_anything_recorded() || !is_lifting() {
         return numpys();
     }
     // SAFETY: the interpreter called us, so this thread is attached, with these arguments.

@@ -538,3 +538,20 @@ pub fn to_owned(value: Value) -> PyResult<Value> {
     let ctx = Ctx::new(&cancel, 1);
     kernels::copy(&value, &ctx).or_raise()
 }
+
+/// Fills a buffer with the memory of an ndarray, which the buffer keeps alive.
+///
+/// # Safety
+///
+/// `view` is a buffer to fill, as the interpreter hands it over.
+pub unsafe fn fill_buffer(
+    array: &Bound<'_, PyAny>,
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+) -> PyResult<()> {
+    // SAFETY: says the caller. The buffer belongs to the array from now on, which releases it.
+    if unsafe { ffi::PyObject_GetBuffer(array.as_ptr(), view, flags) } < 0 {
+        return Err(PyErr::fetch(array.py()));
+    }
+    Ok(())
+}

@@ -14,9 +14,10 @@ use pyo3::types::{PyBytes, PyList};
 use crate::array::cell::{PyArray, wrap};
 use crate::array::escapes::force;
 use crate::array::escapes::refuse_active;
-use crate::ndarray::memory::{lent_bytes, storage_of};
+use crate::ndarray::memory::{lent_bytes, storage_of, to_ndarray};
 use crate::runtime::error::{OrRaise, enter, to_py};
 use crate::runtime::exports::exports;
+use crate::runtime::once_cell::intern;
 use crate::tree::schema::{self, invalid};
 
 exports!(restore_array, write_file);
@@ -113,6 +114,11 @@ pub fn reduce_array<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = slf.read()?;
     refuse_active(py, &array, "pickling x", "pickle it after the gradient")?;
+    if slf.is_made() {
+        // Where nothing is recorded NumPy would have made it: whoever loads it need not have cotan.
+        let host = to_ndarray(py, force(py, &array)?)?;
+        return host.call_method1(intern!(py, "__reduce_ex__"), (protocol,));
+    }
     let (value, lanes) = force(py, &array)?.dense().or_raise()?;
     let lanes: Vec<(usize, usize, bool)> =
         lanes.iter().map(|l| (l.axis, l.len, l.repeated)).collect();

@@ -144,16 +144,16 @@ hooks! {
     OUTLINE_FROM_JSON = "outline_from_json";
 
     // Interposition.
-    /// Finds out what modules there are to interpose on; whether all could be looked at.
+    /// Installs the overrides of modules that have been imported; whether all of them were there.
     INSTALL = "install";
-    /// Interposes on namespaces that a function reaches and no module has; whether there may be more.
-    SCAN_NAMESPACES = "scan_namespaces";
-    /// What a compiled or SciPy function is replaced by while something is recorded.
-    OVERRIDE_OF = "override_of";
     /// An attribute of a module, by which what stands for it is pickled.
     MODULE_ATTRIBUTE = "module_attribute";
-    /// Which kind of code reads a module attribute.
-    CLASSIFY_CALLER = "classify_caller";
+    /// The package of the code of a frame: `"cotan"`, a library's, or an empty text for user code.
+    CALLING_PACKAGE = "calling_package";
+    /// Whether user code calls a function itself, and whether it always does at that place.
+    IS_CALL_OF = "is_call_of";
+    /// Lets the code of a Python function begin with a call of a hook, for Python 3.11.
+    ADD_PROLOGUE = "add_prologue";
     /// `__array_ufunc__`, where the call is not a primitive.
     ARRAY_UFUNC = "array_ufunc";
     /// `__array_function__`.

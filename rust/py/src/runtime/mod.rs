@@ -20,6 +20,8 @@ pub mod once_cell;
 pub mod exports;
 
 // What user code is doing.
+pub mod context_variable;
+pub mod frame;
 pub mod profile;
 pub mod recording_state;
 pub mod source_line;

@@ -1,28 +1,71 @@
-//! Knows what each thread is doing: recording, differentiating, tracing a program, mapping over examples.
+//! Knows what the running context is doing: recording, differentiating, tracing a program, mapping over examples.
 //!
 //! Layers from the arrays upwards ask this; none of them needs to know who does it.
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::runtime::context_variable::ContextVariable;
 use crate::runtime::exports::exports;
 use cotan::tape::UNKNOWN;
 use pyo3::prelude::*;
 
 exports!(
-    switch_lifting,
+    is_anything_recorded,
     is_lifting,
+    is_strict,
     is_tracing,
     isderiving,
     nestlevel
 );
 
+/// What holds in a context while a block of code runs in it. Blocks nest.
+#[pyclass(frozen, module = "cotan._core")]
+#[derive(Default)]
+pub struct Scope {
+    outer: Option<Py<Scope>>,
+    state: State,
+    /// Whether the block has ended. A context that was copied meanwhile keeps the scope.
+    has_ended: AtomicBool,
+}
+
+/// What a scope says.
+#[derive(Clone, Copy)]
+pub struct State {
+    /// How many recordings go on, whether they differentiate or not.
+    pub recordings: usize,
+    /// How many of them differentiate.
+    pub level: usize,
+    /// Whether functions are overridden.
+    pub lifts: bool,
+    /// Whether `float(x)` is refused for an active `x`.
+    pub is_strict: bool,
+}
+
+impl State {
+    const OUTSIDE: State = State {
+        recordings: 0,
+        level: 0,
+        lifts: true,
+        is_strict: false,
+    };
+}
+
+impl Default for State {
+    fn default() -> State {
+        State::OUTSIDE
+    }
+}
+
+static SCOPE: ContextVariable = ContextVariable::new("cotan");
+
+/// How many scopes there are in the process: while there is none, no context is asked.
+static SCOPES: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether overrides are installed at all: not under `COTAN_LIFTING=0`.
+static IS_ENABLED: AtomicBool = AtomicBool::new(true);
+
 thread_local! {
-    /// How many recordings are going on in this thread, whether they differentiate or not.
-    static RECORDINGS: Cell<usize> = const { Cell::new(0) };
-    /// Whether this thread wants lifting.
-    static LIFTS: Cell<bool> = const { Cell::new(true) };
-    /// How many of the recordings of this thread differentiate.
-    static LEVEL: Cell<usize> = const { Cell::new(0) };
     /// How many programs are being traced in this thread.
     static TRACING: Cell<usize> = const { Cell::new(0) };
     /// How many functions are being mapped in this thread.
@@ -31,48 +74,153 @@ thread_local! {
     static LOOKED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Counts a recording of this thread.
-pub fn begin_recording() {
-    RECORDINGS.set(RECORDINGS.get() + 1);
+/// The scope that the running context is in.
+fn current(py: Python<'_>) -> Option<Bound<'_, Scope>> {
+    let found = SCOPE.get(py).ok().flatten()?.cast_into::<Scope>().ok()?;
+    let mut scope = found;
+    while scope.get().has_ended.load(Ordering::Acquire) {
+        scope = scope.get().outer.as_ref()?.bind(py).clone();
+    }
+    Some(scope)
 }
 
-/// Counts a recording less.
-pub fn end_recording() {
-    RECORDINGS.set(RECORDINGS.get().saturating_sub(1));
+/// What the running context is doing.
+#[inline]
+pub fn state() -> State {
+    if SCOPES.load(Ordering::Relaxed) == 0 {
+        return State::OUTSIDE;
+    }
+    Python::try_attach(|py| current(py).map(|scope| scope.get().state))
+        .flatten()
+        .unwrap_or_default()
 }
 
-/// How many recordings are going on in this thread.
+/// A scope that the running context is in, until this is dropped.
+pub struct InScope<'py>(Bound<'py, Scope>);
+
+impl<'py> InScope<'py> {
+    /// Enters one, in which another state holds.
+    pub fn enter(py: Python<'py>, change: impl FnOnce(&mut State)) -> PyResult<InScope<'py>> {
+        let outer = if SCOPES.load(Ordering::Relaxed) == 0 {
+            None
+        } else {
+            current(py)
+        };
+        let mut state = outer.as_ref().map_or(State::OUTSIDE, |o| o.get().state);
+        change(&mut state);
+        let scope = Scope {
+            outer: outer.map(Bound::unbind),
+            state,
+            has_ended: AtomicBool::new(false),
+        };
+        let scope = Bound::new(py, scope)?;
+        SCOPE.set(py, scope.as_any())?;
+        SCOPES.fetch_add(1, Ordering::Relaxed);
+        Ok(InScope(scope))
+    }
+
+    /// Leaves it to [`end`] to leave the scope.
+    pub fn into_scope(self) -> Py<Scope> {
+        let scope = self.0.clone().unbind();
+        std::mem::forget(self);
+        scope
+    }
+}
+
+impl Drop for InScope<'_> {
+    fn drop(&mut self) {
+        end(&self.0);
+    }
+}
+
+/// Leaves a scope.
+pub fn end(scope: &Bound<'_, Scope>) {
+    if scope.get().has_ended.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    SCOPES.fetch_sub(1, Ordering::Relaxed);
+    let py = scope.py();
+    // Another context may run by now: a generator that was begun in one and ends in another. It is not touched.
+    let Ok(Some(now)) = SCOPE.get(py) else { return };
+    if now.is(scope) {
+        let outer = scope.get().outer.as_ref();
+        let outer = outer.map_or_else(|| py.None(), |o| o.clone_ref(py).into_any());
+        if let Err(error) = SCOPE.set(py, outer.bind(py)) {
+            error.write_unraisable(py, None);
+        }
+    }
+}
+
+#[pymethods]
+impl Scope {
+    /// Enters a scope in which functions are overridden or not, and `float(x)` is refused or not.
+    #[staticmethod]
+    fn enter(py: Python<'_>, lifts: Option<bool>, is_strict: Option<bool>) -> PyResult<Py<Scope>> {
+        let change = |state: &mut State| {
+            state.lifts = lifts.unwrap_or(state.lifts);
+            state.is_strict = is_strict.unwrap_or(state.is_strict);
+        };
+        Ok(InScope::enter(py, change)?.into_scope())
+    }
+
+    /// Leaves it.
+    fn leave(slf: &Bound<'_, Self>) {
+        end(slf);
+    }
+}
+
+/// In the child of a `fork` there are the scopes of the running context only.
+pub fn after_fork_in_child(py: Python<'_>) {
+    let mut count = 0;
+    let mut next = current(py);
+    while let Some(scope) = next {
+        count += 1;
+        next = scope.get().outer.as_ref().map(|o| o.bind(py).clone());
+    }
+    SCOPES.store(count, Ordering::Relaxed);
+}
+
+/// Lets nothing be overridden in this process.
+pub fn disable() {
+    IS_ENABLED.store(false, Ordering::Relaxed);
+}
+
+/// Whether overrides may be installed for the running context.
+pub fn may_install() -> bool {
+    IS_ENABLED.load(Ordering::Relaxed) && state().lifts
+}
+
+/// How many recordings are going on in this context.
 pub fn recordings() -> usize {
-    RECORDINGS.get()
+    state().recordings
 }
 
-/// Switches lifting on or off in this thread; says what it was before.
+/// Whether anything is recorded or switched anywhere in the process: entries ask this first.
+#[inline]
 #[pyfunction]
-#[pyo3(signature = (on: "bool") -> "bool")]
-pub fn switch_lifting(on: bool) -> bool {
-    LIFTS.replace(on)
+#[pyo3(signature = () -> "bool")]
+pub fn is_anything_recorded() -> bool {
+    SCOPES.load(Ordering::Relaxed) > 0
 }
 
-/// Whether names are lifted for this thread.
+/// Whether functions are overridden in this context.
 #[pyfunction]
 #[pyo3(signature = () -> "bool")]
 pub fn is_lifting() -> bool {
-    recordings() > 0 && LIFTS.get()
+    let state = state();
+    state.recordings > 0 && state.lifts && IS_ENABLED.load(Ordering::Relaxed)
 }
 
-/// Whether names may be lifted for this thread, should it meet what another one records.
+/// Whether functions may be overridden in this context, should it meet what another one records.
 pub fn wants_lifting() -> bool {
-    LIFTS.get()
+    state().lifts && IS_ENABLED.load(Ordering::Relaxed)
 }
 
-/// Counts a recording that differentiates, if this one does.
-pub fn enter_level(derives: bool) {
-    LEVEL.set(LEVEL.get() + usize::from(derives));
-}
-
-/// Counts it less.
-pub fn leave_level(derives: bool) {
-    LEVEL.set(LEVEL.get() - usize::from(derives));
+/// Whether `float(x)` is refused for an active `x`: under `ct.strict()`.
+#[pyfunction]
+#[pyo3(signature = () -> "bool")]
+pub fn is_strict() -> bool {
+    state().is_strict
 }
 
 /// Counts a program that is being traced, until it is dropped.
@@ -109,14 +257,14 @@ pub fn is_tracing() -> bool {
 #[pyfunction]
 #[pyo3(signature = () -> "bool")]
 pub fn isderiving() -> bool {
-    LEVEL.get() > 0
+    state().level > 0
 }
 
 /// How deeply the running code is being differentiated: 0 outside any gradient.
 #[pyfunction]
 #[pyo3(signature = () -> "int")]
 pub fn nestlevel() -> usize {
-    LEVEL.get()
+    state().level
 }
 
 /// Counts a function that is being mapped, until it is dropped.

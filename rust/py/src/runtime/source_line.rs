@@ -5,10 +5,11 @@ use std::sync::{Mutex, PoisonError};
 use cotan::prim::Site;
 use cotan::program::FastMap;
 use pyo3::prelude::*;
-use pyo3::sync::{MutexExt, PyOnceLock};
+use pyo3::sync::MutexExt;
 
+use crate::runtime::frame::frame;
 use crate::runtime::hooks;
-use crate::runtime::once_cell::{OnceImported, intern};
+use crate::runtime::once_cell::intern;
 
 /// What is known of a piece of Python code, which is kept alive so that no other one has its address.
 struct Code {
@@ -29,12 +30,6 @@ pub fn running() -> Site {
     Python::try_attach(|py| find(py).unwrap_or(None))
         .flatten()
         .unwrap_or(Site::NONE)
-}
-
-/// The frame of the Python code that runs.
-pub fn frame(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    static FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    FRAME.found(py, "sys", "_getframe")?.call0()
 }
 
 fn find(py: Python<'_>) -> PyResult<Option<Site>> {

@@ -4,41 +4,44 @@
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyFunction, PyString, PyTuple};
+use pyo3::types::PyTuple;
 
 use crate::array::captured_leaves::Binding;
 use crate::array::cell::{PyArray, ScalarKind, wrap};
-use crate::interpose::namespaces::reach;
+use crate::interpose::install::install_overrides;
 use crate::ndarray::memory::fingerprint;
 use crate::runtime::error::NotDifferentiableError;
 use crate::runtime::error::step;
 use crate::runtime::hooks;
-use crate::runtime::once_cell::intern;
-use crate::runtime::recording_state;
+use crate::runtime::interpreter_exit;
+use crate::runtime::recording_state::InScope;
 use crate::runtime::swallowed_errors;
 use crate::transforms::checkpoint::{Frame, run_again};
 use crate::transforms::leaves::Inputs;
 use crate::tree::treedef::{Kind, Leaf};
 
 /// Counts a recording, until it is dropped.
-pub struct Nested<'py>(Python<'py>, bool);
+pub struct Nested<'py>(Python<'py>, Option<InScope<'py>>);
 
 impl<'py> Nested<'py> {
-    /// Counts one more, of this function, if it is one that differentiates.
-    pub fn enter(f: &Bound<'py, PyAny>, derives: bool) -> PyResult<Nested<'py>> {
-        let py = f.py();
-        crate::interpose::install::enter(py)?;
-        recording_state::enter_level(derives);
-        let nested = Nested(py, derives);
-        reach(f)?;
-        Ok(nested)
+    /// Counts one more, if it is one that differentiates.
+    pub fn enter(py: Python<'py>, derives: bool) -> PyResult<Nested<'py>> {
+        install_overrides(py)?;
+        let scope = InScope::enter(py, |state| {
+            state.recordings += 1;
+            state.level += usize::from(derives);
+        })?;
+        interpreter_exit::enter();
+        interpreter_exit::rest(py);
+        Ok(Nested(py, Some(scope)))
     }
 }
 
 impl Drop for Nested<'_> {
     fn drop(&mut self) {
-        recording_state::leave_level(self.1);
-        crate::interpose::install::leave(self.0);
+        interpreter_exit::rest(self.0);
+        interpreter_exit::leave();
+        self.1.take();
     }
 }
 
@@ -108,15 +111,8 @@ impl Inputs {
         f: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _nested = Nested::enter(f, self.counts)?;
+        let _nested = Nested::enter(f.py(), self.counts)?;
         let _frame = Frame::enter();
-        let stand_in;
-        let f = if f.is_exact_instance_of::<PyCFunction>() || is_of_scipy(f) {
-            stand_in = hooks::OVERRIDE_OF.get(f.py())?.call1((f,))?;
-            &stand_in
-        } else {
-            f
-        };
         let run = || f.call1(args).map_err(|e| refusal_behind(f.py(), e));
         let result = swallowed_errors::watched(f.py(), run)?;
         if self.is_derived {
@@ -175,17 +171,4 @@ fn refusal_behind(py: Python<'_>, error: PyErr) -> PyErr {
     let explain = hooks::EXPLAIN_ERROR.get(py);
     let _ = explain.and_then(|explain| explain.call1((error.value(py), error.traceback(py))));
     error
-}
-
-/// Whether a function is SciPy's own: it may have a stand-in, which only who asks for the name gets.
-fn is_of_scipy(f: &Bound<'_, PyAny>) -> bool {
-    let module = intern!(f.py(), "__module__");
-    let is_scipys = |home: Bound<'_, PyAny>| {
-        let name = home
-            .cast::<PyString>()
-            .ok()
-            .and_then(|name| name.to_str().ok());
-        name.is_some_and(|name| name.starts_with("scipy."))
-    };
-    f.is_exact_instance_of::<PyFunction>() && f.getattr(module).is_ok_and(is_scipys)
 }

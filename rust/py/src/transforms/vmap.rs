@@ -124,7 +124,7 @@ fn call_on_example(
             Given::Batch(tree) => tree.build(py, &objects),
         })
         .collect::<PyResult<_>>()?;
-    let _recording = Nested::enter(f, false)?;
+    let _recording = Nested::enter(py, false)?;
     // Indices are variables too.
     let _marks = (Tracing::enter(), Mapping::enter());
     let y = f

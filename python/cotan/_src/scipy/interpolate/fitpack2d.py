@@ -15,7 +15,7 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.rebind.engine import contains_unmasked_array, locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import original_of
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.ufunc_dtypes import finished
 from cotan._src.runtime.values import contains_active, to_numpy

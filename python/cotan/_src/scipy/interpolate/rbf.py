@@ -15,7 +15,7 @@ from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import REBOUND_METHOD, locate, rebinds_instances
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import original_of
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.typing import AnyArray, ArrayLike, NDArray

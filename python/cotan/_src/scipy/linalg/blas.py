@@ -13,9 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
-from cotan._src.interpose.install import OverrideFunction
-from cotan._src.rebind.engine import locate
-from cotan._src.runtime.registry import ALWAYS, Way, override
+from cotan._src.runtime.registry import Way, override
 from cotan._src.runtime.values import assign, contains_active, is_array
 from cotan._src.scipy.linalg.lapack_solvers import ROUTINES
 from cotan._src.typing import Function, NDArray
@@ -89,20 +87,3 @@ for _module in _MODULES:
         if _is_routine(_value):
             _way = Way.RULE if _name[1:] in ROUTINES else Way.REFUSED
             override(f"{_module}.{_name}", way=_way)(_rule(_value))
-
-
-@functools.cache
-def _stand_in(routine: Function) -> OverrideFunction:
-    return OverrideFunction(routine, _rule(routine), False, False, "lifted")
-
-
-def _looked_up(name: str, module: str) -> None:
-    @override(f"scipy.linalg.{name}", f"{module}.{name}", when=ALWAYS)
-    def looked_up(*args: Any, **kwargs: Any) -> Any:
-        """Look routines up by what they do and by the dtypes of arrays."""
-        routines = locate(f"scipy.linalg.{name}")(*args, **kwargs)
-        return list(map(_stand_in, routines)) if type(routines) is list else _stand_in(routines)
-
-
-_looked_up("get_blas_funcs", "scipy.linalg.blas")
-_looked_up("get_lapack_funcs", "scipy.linalg.lapack")

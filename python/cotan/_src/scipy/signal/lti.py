@@ -12,7 +12,7 @@ from cotan._core import NotDifferentiableError
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.rebind.engine import locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import original_of
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, refuse, to_numpy
 from cotan._src.scipy.linalg.matrix_functions import expm

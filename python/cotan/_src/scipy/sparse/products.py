@@ -17,7 +17,7 @@ from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.numpy.matrix import Matrix, is_matrix
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import original_of
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items

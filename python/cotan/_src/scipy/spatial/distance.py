@@ -18,7 +18,7 @@ from cotan._src.kit.host_call import inverse
 from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.rebind.engine import REBOUND, locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import original_of
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
 from cotan._src.runtime.values import assign, contains_active, is_array, to_numpy
 from cotan._src.typing import AnyArray, ArrayLike, Function, Kwargs, NDArray, Scalar

@@ -17,7 +17,7 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import host_call
 from cotan._src.rebind.engine import ReboundInstance, locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import original_of
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import METHOD, SUBSTITUTE, override
 from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Scalar

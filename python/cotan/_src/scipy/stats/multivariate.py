@@ -12,7 +12,7 @@ from cotan._src.kit.host_call import host_call, inverse
 from cotan._src.rebind.engine import REBOUND_METHOD, locate
 from cotan._src.rebind.engine import detached as value_of
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.method_patching import original_of
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
 from cotan._src.runtime.values import contains_active, is_active, to_numpy
 from cotan._src.typing import AnyArray, ArrayLike, NDArray, Shape

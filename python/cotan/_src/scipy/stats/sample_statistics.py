@@ -24,7 +24,7 @@ from cotan._src.rebind.engine import (
     rebound_class,
 )
 from cotan._src.rebind.numpy_substitutes import array, asarray
-from cotan._src.runtime.method_patching import original_of
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Shape
 

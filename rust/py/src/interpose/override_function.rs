@@ -1,15 +1,13 @@
-//! Defines what an attribute of a module is while it is overridden: a descriptor, and the function that it gives.
+//! Computes a function of another library that meets an `Array`: by a rule, or by what NumPy's dispatch finds.
 
 use numpy::PyUntypedArray;
-use pyo3::exceptions::{PyAttributeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 use crate::array::cell::PyArray;
-use crate::interpose::caller::{Caller, classify_caller};
 use crate::interpose::contains_array::{any_array, given_out};
-use crate::interpose::slot_dispatcher;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::{OnceImported, intern};
 use crate::runtime::recording_state::is_lifting;
@@ -20,6 +18,8 @@ use crate::runtime::recording_state::recordings;
 #[pyclass(frozen, subclass, module = "cotan._core")]
 pub struct OverrideFunction {
     original: Py<PyAny>,
+    /// What calls the original past its entry.
+    bypass: Py<PyAny>,
     /// What computes it when one of our arrays is met.
     rule: Option<Py<PyAny>>,
     /// Whether NumPy asks our arrays what to do, where they are arguments themselves.
@@ -45,6 +45,7 @@ impl OverrideFunction {
     #[new]
     fn new(
         original: Py<PyAny>,
+        bypass: Py<PyAny>,
         rule: Option<Py<PyAny>>,
         dispatched: bool,
         creates: bool,
@@ -58,6 +59,7 @@ impl OverrideFunction {
         };
         Ok(OverrideFunction {
             original,
+            bypass,
             rule,
             dispatched,
             creates,
@@ -84,10 +86,7 @@ impl OverrideFunction {
                 let original = self.original.bind(py);
                 if !all_simple(args)? {
                     // Something else may have an answer, too.
-                    if is_lifting() {
-                        slot_dispatcher::pass(original);
-                    }
-                    return original.call(args, kwargs);
+                    return self.bypass.bind(py).call(args, kwargs);
                 }
                 let types = PyTuple::empty(py).into_any();
                 let none = PyDict::new(py);
@@ -97,10 +96,7 @@ impl OverrideFunction {
                 );
             }
         }
-        if is_lifting() {
-            slot_dispatcher::pass(self.original.bind(py));
-        }
-        let result = match self.original.bind(py).call(args, kwargs) {
+        let result = match self.bypass.bind(py).call(args, kwargs) {
             Err(error) if is_on => {
                 // An object among the arguments gives itself out as an array of ours.
                 return match given_out(&error, args)? {
@@ -222,99 +218,4 @@ fn is_harmless(item: Bound<'_, PyAny>) -> bool {
                 .getattr_opt(intern!(py, "__array_function__")),
             Ok(Some(method)) if !method.is_none() && !item.is_instance_of::<PyUntypedArray>()
         )
-}
-
-/// A name of a lifted module, on the class that the module has meanwhile.
-#[pyclass(frozen, module = "cotan._core")]
-pub struct ModuleAttribute {
-    name: Py<PyString>,
-    original: Py<PyAny>,
-    /// What code gets that may meet our arrays.
-    override_function: Py<PyAny>,
-    /// What code gets that hands memory to C; `None` where the stand-in does it no harm.
-    foreign: Option<Py<PyAny>>,
-}
-
-#[pymethods]
-impl ModuleAttribute {
-    #[new]
-    fn new(
-        name: Py<PyString>,
-        original: Py<PyAny>,
-        override_function: Py<PyAny>,
-        foreign: Option<Py<PyAny>>,
-    ) -> ModuleAttribute {
-        ModuleAttribute {
-            name,
-            original,
-            override_function,
-            foreign,
-        }
-    }
-
-    fn __get__<'py>(
-        slf: &Bound<'py, Self>,
-        module: Option<&Bound<'py, PyAny>>,
-        owner: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let _ = owner;
-        let py = slf.py();
-        let Some(module) = module else {
-            return Ok(slf.clone().into_any());
-        };
-        let this = slf.get();
-        let found = names(module)?.get_item(&this.name)?;
-        let Some(found) = found else {
-            return Err(PyAttributeError::new_err(format!(
-                "module {} has no attribute {}",
-                module.getattr("__name__")?.repr()?,
-                this.name.bind(py).repr()?
-            )));
-        };
-        // Somebody gave the name another meaning.
-        if !is_lifting() || !found.is(&this.original) {
-            return Ok(found);
-        }
-        let Some(foreign) = &this.foreign else {
-            return Ok(this.override_function.bind(py).clone());
-        };
-        Ok(match classify_caller(py)? {
-            // `getattr` does not say whether the class is called next, or handed on as a dtype.
-            Caller::Getattr if is_number(this.original.bind(py)) => found,
-            Caller::UserCode | Caller::Getattr => this.override_function.bind(py).clone(),
-            // It takes for granted that what it makes has memory, without another look.
-            Caller::Native if is_for_memory(this.name.bind(py).to_str()?) => found,
-            Caller::Library | Caller::Native => foreign.bind(py).clone(),
-        })
-    }
-
-    fn __set__(&self, module: &Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<()> {
-        names(module)?.set_item(&self.name, value)
-    }
-
-    fn __delete__(&self, module: &Bound<'_, PyAny>) -> PyResult<()> {
-        names(module)?.del_item(&self.name)
-    }
-}
-
-/// The names that a module has itself.
-fn names<'py>(module: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-    Ok(module.cast::<PyModule>()?.dict())
-}
-
-/// Whether this is a class that makes numbers.
-fn is_number(original: &Bound<'_, PyAny>) -> bool {
-    original.py().import("numpy").is_ok_and(|numpy| {
-        let generic = numpy.getattr("generic");
-        generic.is_ok_and(|g| {
-            original
-                .cast::<PyType>()
-                .is_ok_and(|class| class.is_subclass(&g).unwrap_or(false))
-        })
-    })
-}
-
-/// Whether a function lays elements out in memory, for somebody who goes through that.
-fn is_for_memory(name: &str) -> bool {
-    matches!(name, "ascontiguousarray" | "asfortranarray" | "require")
 }

@@ -1,0 +1,47 @@
+"""Who calls an overridden function: user code, a library, or compiled code that user code calls.
+
+Creators such as `np.zeros` give an `Array`, into which traced values can be written, to user code.
+Libraries write to memory, and so does compiled code, which has no frame of its own: there the
+running frame is the user's, at a call of something else.
+"""
+
+import functools
+from types import FrameType
+from typing import Any
+
+from cotan._src.runtime.call_site import (
+    UNRESOLVED,
+    callee,
+    functions_handed_on,
+    is_user_code,
+    package_of,
+)
+
+
+def calling_package(frame: FrameType) -> str:
+    """Give the package of a frame's code: empty for user code and the standard library."""
+    return "" if is_user_code(frame) else package_of(frame) or "?"
+
+
+def is_call_of(frame: FrameType, function: Any) -> tuple[bool, bool]:
+    """Say whether user code calls a function itself, and whether it always does at this place.
+
+    It has to be seen that it does: by the name of what is called, or because the function is handed
+    on (`list(map(np.zeros, sizes))`). Otherwise compiled code may be the caller, which would take
+    an `Array` for memory.
+    """
+    is_settled = False
+    try:
+        called, is_settled = callee(frame)
+    except UNRESOLVED:
+        called = None
+    if isinstance(called, functools.partial):
+        called = called.func
+    if called is function or getattr(called, "__func__", None) is function:
+        return True, is_settled
+    return any(_is(x, function) for x in functions_handed_on(frame)), False
+
+
+def _is(x: Any, function: Any) -> bool:
+    x = x.func if isinstance(x, functools.partial) else x
+    return x is function or getattr(x, "__func__", None) is function

@@ -1,0 +1,639 @@
+//! Decides what happens when a callable of another library is called while something is recorded.
+//!
+//! Each kind of callable has a field by which the interpreter calls it, and the files `slot_*.rs` lead that field here,
+//! once and for all. A call asks one flag first, whether anything is recorded in this process, and goes on to the
+//! library's own entry where nothing is. In a context that records, an override may compute it.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use numpy::PyUntypedArray;
+use pyo3::exceptions::{PyMemoryError, PyTypeError};
+use pyo3::ffi::PyObject;
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyDict, PyFloat, PyFunction, PyInt, PyString, PyTuple, PyType};
+
+use crate::interpose::caller::{Package, calling_package, is_called_by_user_code};
+use crate::interpose::contains_array::contains_active;
+use crate::interpose::slot::{Arguments, Override, Vectorcall, When, guarded};
+use crate::interpose::{
+    slot_class, slot_dispatcher, slot_function, slot_method, slot_object, slot_python,
+};
+use crate::runtime::exports::exports;
+use crate::runtime::hooks;
+use crate::runtime::once_cell::intern;
+use crate::runtime::recording_state::{
+    InScope, is_anything_recorded, is_lifting, is_strict, wants_lifting,
+};
+
+exports!(
+    add_override,
+    add_rule,
+    suspend_recordings_in,
+    bypass,
+    has_entry,
+    entries
+);
+
+/// What is known of one callable.
+pub struct Entry {
+    /// The callable, which is kept alive.
+    pub callable: Py<PyAny>,
+    /// What the interpreter called before; null where it takes the slow way, by a tuple.
+    pub own: usize,
+    cases: Mutex<Vec<&'static Case>>,
+}
+
+/// One override of a callable. Methods have several, for different classes.
+struct Case {
+    receiver: Option<Receiver>,
+    policy: Policy,
+}
+
+/// Whose method is overridden, where the callable is shared by others.
+enum Receiver {
+    /// This object's: the override is called without it.
+    Object(Py<PyAny>),
+    /// That of the instances of a class.
+    Class(Py<PyType>),
+}
+
+/// When an override computes a call.
+enum Policy {
+    /// By the arguments alone.
+    Arguments(Override),
+    /// By the arguments and by the caller.
+    Caller {
+        user: Py<PyAny>,
+        library: ForLibraries,
+        /// Where it matters whether user code calls it itself: what libraries make is memory that they write to.
+        is_creator: bool,
+        package: String,
+    },
+    /// Of a function that NumPy dispatches by its arguments: where one is no plain array or number.
+    Dispatched(Py<PyAny>),
+    /// Nothing is recorded while a module is imported.
+    Import,
+}
+
+/// What libraries get.
+enum ForLibraries {
+    /// The same as user code.
+    Same,
+    /// The original.
+    Original,
+    /// A rule for active arguments; the original where compiled code asks for memory.
+    Rule {
+        function: Py<PyAny>,
+        for_memory: bool,
+    },
+}
+
+// --------------------------------------------------------------------------------------------------
+// The table of entries
+
+const SLOTS: usize = 1 << 14;
+
+/// Entries by the address of their callable: read without a lock, since every call of a class reads it.
+static KEYS: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
+static VALUES: [AtomicPtr<Entry>; SLOTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; SLOTS];
+static COUNT: Mutex<usize> = Mutex::new(0);
+
+fn first_slot(address: usize) -> usize {
+    (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS as usize - 14)
+}
+
+/// The entry of a callable.
+#[inline]
+pub fn find(callable: *mut PyObject) -> Option<&'static Entry> {
+    let address = callable as usize;
+    let mut at = first_slot(address);
+    loop {
+        match KEYS[at].load(Ordering::Acquire) {
+            0 => return None,
+            key if key == address => {
+                // SAFETY: entries are never freed, and are written before their keys.
+                return unsafe { VALUES[at].load(Ordering::Acquire).as_ref() };
+            }
+            _ => at = (at + 1) % SLOTS,
+        }
+    }
+}
+
+/// The entry of a callable, which is made with what `own` finds where there is none.
+fn find_or_add(
+    callable: &Bound<'_, PyAny>,
+    own: impl FnOnce() -> PyResult<usize>,
+) -> PyResult<(&'static Entry, bool)> {
+    if let Some(entry) = find(callable.as_ptr()) {
+        return Ok((entry, false));
+    }
+    let own = own()?;
+    let mut count = (COUNT.lock_py_attached(callable.py())).unwrap_or_else(PoisonError::into_inner);
+    if *count >= SLOTS / 2 {
+        return Err(PyMemoryError::new_err("too many functions are overridden"));
+    }
+    let entry: &'static Entry = Box::leak(Box::new(Entry {
+        callable: callable.clone().unbind(),
+        own,
+        cases: Mutex::new(Vec::new()),
+    }));
+    let address = callable.as_ptr() as usize;
+    let mut at = first_slot(address);
+    while KEYS[at].load(Ordering::Relaxed) != 0 {
+        at = (at + 1) % SLOTS;
+    }
+    VALUES[at].store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
+    KEYS[at].store(address, Ordering::Release);
+    *count += 1;
+    Ok((entry, true))
+}
+
+// --------------------------------------------------------------------------------------------------
+// Calls
+
+thread_local! {
+    /// The entries whose overrides run in this thread: what cotan's own code calls again is the original.
+    static RUNNING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Running;
+
+impl Running {
+    fn of(entry: &Entry) -> Running {
+        RUNNING.with_borrow_mut(|all| all.push(std::ptr::from_ref(entry) as usize));
+        Running
+    }
+
+    fn contains(entry: &Entry) -> bool {
+        RUNNING.with_borrow(|all| all.contains(&(std::ptr::from_ref(entry) as usize)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.with_borrow_mut(Vec::pop);
+    }
+}
+
+impl Entry {
+    /// What an override computes, as the interpreter expects it: a new reference, or null with an error. `None` where
+    /// the call is the library's own.
+    #[inline]
+    pub fn answer(&self, args: Arguments<'_>) -> Option<*mut PyObject> {
+        if !is_anything_recorded() {
+            return None;
+        }
+        self.answer_recorded(args)
+    }
+
+    #[inline(never)]
+    fn answer_recorded(&self, args: Arguments<'_>) -> Option<*mut PyObject> {
+        match guarded(args.py(), || self.computed(args)) {
+            None => Some(std::ptr::null_mut()),
+            Some(Some(result)) => Some(result.into_ptr()),
+            Some(None) => None,
+        }
+    }
+
+    fn computed(&self, args: Arguments<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let lifting = is_lifting();
+        if !lifting && !wants_lifting() {
+            return Ok(None);
+        }
+        let cases = {
+            let cases = self.cases.lock_py_attached(args.py());
+            cases.unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        for case in cases {
+            let Some(args) = case.receives(args)? else {
+                continue;
+            };
+            return match &case.policy {
+                Policy::Arguments(rule) => by_arguments(rule, args, lifting),
+                _ if !lifting => Ok(None),
+                Policy::Caller {
+                    user,
+                    library,
+                    is_creator,
+                    package,
+                } => self.by_caller(user, library, *is_creator, package, args),
+                Policy::Dispatched(function) => self.dispatched(function, args),
+                Policy::Import => self.import(args),
+            };
+        }
+        Ok(None)
+    }
+
+    fn by_caller(
+        &self,
+        user: &Py<PyAny>,
+        library: &ForLibraries,
+        is_creator: bool,
+        package: &str,
+        args: Arguments<'_>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let py = args.py();
+        let caller = calling_package(py)?;
+        let is_user = match &caller {
+            Package::Cotan => {
+                if Running::contains(self) {
+                    return Ok(None);
+                }
+                false
+            }
+            Package::User => !is_creator || is_called_by_user_code(py, self.callable.bind(py))?,
+            Package::Library(_) => false,
+        };
+        let is_native = !is_user && matches!(caller, Package::User);
+        let function = if is_user {
+            user
+        } else {
+            match library {
+                ForLibraries::Same => {
+                    let is_own = matches!(&caller, Package::Library(name) if **name == *package);
+                    if is_own {
+                        return Ok(None);
+                    }
+                    user
+                }
+                ForLibraries::Original => return Ok(None),
+                ForLibraries::Rule {
+                    for_memory: true, ..
+                } if is_native => return Ok(None),
+                ForLibraries::Rule { function, .. } => {
+                    let mut is_active = false;
+                    for argument in args.all() {
+                        is_active = is_active || contains_active(&argument)?;
+                    }
+                    if !is_active {
+                        return Ok(None);
+                    }
+                    function
+                }
+            }
+        };
+        self.call_override(function, args)
+    }
+
+    fn dispatched(&self, function: &Py<PyAny>, args: Arguments<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let may_answer = args.all().any(|argument| {
+            !(argument.is_exact_instance_of::<PyUntypedArray>()
+                || argument.is_none()
+                || argument.is_exact_instance_of::<PyFloat>()
+                || argument.is_exact_instance_of::<PyInt>()
+                || argument.is_exact_instance_of::<PyString>())
+        });
+        if !may_answer || Running::contains(self) {
+            return Ok(None);
+        }
+        self.call_override(function, args)
+    }
+
+    fn call_override(
+        &self,
+        function: &Py<PyAny>,
+        args: Arguments<'_>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let py = args.py();
+        let _running = Running::of(self);
+        let given = PyTuple::new(py, args.by_position())?;
+        let result = function.bind(py).call(given, args.by_keyword()?.as_ref())?;
+        let declined = result.is(py.NotImplemented().bind(py));
+        Ok((!declined).then(|| result.unbind()))
+    }
+
+    /// Runs the code of a module as if nothing were recorded; other code that is executed takes part.
+    fn import(&self, args: Arguments<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let py = args.py();
+        if !is_import(args)? {
+            return Ok(None);
+        }
+        let result = {
+            let _suspended = InScope::enter(py, |state| state.recordings = 0)?;
+            let given = PyTuple::new(py, args.by_position())?;
+            self.call_original(&given, args.by_keyword()?.as_ref())?
+        };
+        let name = match args.by_position().nth(1) {
+            Some(names) => names.get_item(intern!(py, "__name__")).ok(),
+            None => None,
+        };
+        hooks::INSTALL.get(py)?.call1((name,))?;
+        Ok(Some(result.unbind()))
+    }
+
+    /// Calls the library's own function.
+    pub fn call_original<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        let callable = self.callable.as_ptr();
+        if self.own == 0 {
+            // SAFETY: the object can be called, in the interpreter's slow way.
+            return unsafe { slot_object::call_slowly(py, callable, args, kwargs) };
+        }
+        // SAFETY: the interpreter keeps a function of this signature there.
+        let own = unsafe { std::mem::transmute::<usize, Vectorcall>(self.own) };
+        let mut values: Vec<Bound<'py, PyAny>> = args.iter().collect();
+        let positional = values.len();
+        let names = match kwargs {
+            Some(kwargs) if !kwargs.is_empty() => {
+                values.extend(kwargs.values());
+                Some(kwargs.keys().to_tuple())
+            }
+            _ => None,
+        };
+        let pointers: Vec<*mut PyObject> = values.iter().map(Bound::as_ptr).collect();
+        let names = names.as_ref().map_or(std::ptr::null_mut(), Bound::as_ptr);
+        // SAFETY: as many arguments as are said, alive until the call is over.
+        unsafe {
+            Bound::from_owned_ptr_or_err(py, own(callable, pointers.as_ptr(), positional, names))
+        }
+    }
+}
+
+/// Whether `exec` gets the code of a module that is being imported, or a compiled one is initialised.
+fn is_import(args: Arguments<'_>) -> PyResult<bool> {
+    let py = args.py();
+    let mut given = args.by_position();
+    let (Some(first), second) = (given.next(), given.next()) else {
+        return Ok(false);
+    };
+    let Some(names) = second else {
+        // `_imp.create_dynamic` and `_imp.exec_dynamic`.
+        return Ok(!first.is_instance_of::<PyString>());
+    };
+    let Ok(names) = names.cast_exact::<PyDict>() else {
+        return Ok(!first.hasattr(intern!(py, "co_code"))?);
+    };
+    let Some(spec) = names.get_item(intern!(py, "__spec__"))? else {
+        return Ok(false);
+    };
+    let is_initializing = spec.getattr_opt(intern!(py, "_initializing"))?;
+    is_initializing.map_or(Ok(false), |flag| flag.is_truthy())
+}
+
+impl Case {
+    /// The arguments of the override, where the method is one that it overrides.
+    fn receives<'py>(&self, args: Arguments<'py>) -> PyResult<Option<Arguments<'py>>> {
+        let Some(receiver) = &self.receiver else {
+            return Ok(Some(args));
+        };
+        let Some(first) = args.by_position().next() else {
+            return Ok(None);
+        };
+        Ok(match receiver {
+            Receiver::Object(object) => first.is(object).then(|| args.without_first()),
+            Receiver::Class(class) => first.is_instance(class.bind(args.py()))?.then_some(args),
+        })
+    }
+
+    fn is_for(&self, py: Python<'_>, other: Option<&Bound<'_, PyAny>>) -> bool {
+        match (&self.receiver, other) {
+            (None, None) => true,
+            (Some(Receiver::Object(own)), Some(other)) => other.is(own),
+            (Some(Receiver::Class(own)), Some(other)) => other.is(own.bind(py)),
+            _ => false,
+        }
+    }
+}
+
+/// The result of an override that looks at the arguments alone.
+fn by_arguments(
+    rule: &Override,
+    given: Arguments<'_>,
+    lifting: bool,
+) -> PyResult<Option<Py<PyAny>>> {
+    // A thread that does not record may help one that does, and meets what a gradient depends on.
+    let when = match rule.when {
+        when if lifting => when,
+        When::Followed | When::Always => When::Followed,
+        _ => When::FollowedNumbers,
+    };
+    if (rule.when == When::UserNumbers) && (is_strict() || !lifting) {
+        return Ok(None);
+    }
+    if !when.for_any(given.all())? {
+        return Ok(None);
+    }
+    if rule.when == When::UserNumbers && !is_number_of_user_code(given)? {
+        return Ok(None);
+    }
+    rule.call(
+        given.py(),
+        given.by_position(),
+        given.by_keyword()?.as_ref(),
+    )
+}
+
+fn is_number_of_user_code(given: Arguments<'_>) -> PyResult<bool> {
+    Ok(matches!(calling_package(given.py())?, Package::User))
+}
+
+// --------------------------------------------------------------------------------------------------
+// From Python
+
+/// Whether an object is a callable with an entry that can lead here, and what it was.
+fn entry_of(callable: &Bound<'_, PyAny>) -> PyResult<&'static Entry> {
+    let class = callable.get_type();
+    let refused = || {
+        PyTypeError::new_err(format!(
+            "{} cannot be overridden: cotan knows no entry of {}",
+            callable
+                .repr()
+                .map_or_else(|_| "this object".into(), |r| r.to_string()),
+            class
+        ))
+    };
+    let (entry, is_new) = if callable.is_instance_of::<PyType>() {
+        find_or_add(callable, || slot_class::own(callable)?.ok_or_else(refused))?
+    } else if callable.is_exact_instance_of::<PyFunction>() {
+        find_or_add(callable, || slot_python::own(callable))?
+    } else if slot_dispatcher::is_one(callable)? {
+        find_or_add(callable, || {
+            slot_dispatcher::own(callable)?.ok_or_else(refused)
+        })?
+    } else if slot_function::is_one(callable)? {
+        find_or_add(callable, || {
+            slot_function::own(callable)?.ok_or_else(refused)
+        })?
+    } else if slot_object::is_one(callable)? {
+        find_or_add(callable, || Ok(0))?
+    } else {
+        return Err(refused());
+    };
+    if is_new {
+        if callable.is_instance_of::<PyType>() {
+            slot_class::install(callable);
+        } else if callable.is_exact_instance_of::<PyFunction>() {
+            slot_python::install(callable, entry)?;
+        } else if slot_dispatcher::is_one(callable)? {
+            slot_dispatcher::install(callable);
+        } else if slot_function::is_one(callable)? {
+            slot_function::install(callable, entry)?;
+        } else {
+            slot_object::install(callable);
+        }
+    }
+    Ok(entry)
+}
+
+fn add(
+    callable: &Bound<'_, PyAny>,
+    receiver: Option<&Bound<'_, PyAny>>,
+    policy: Policy,
+) -> PyResult<()> {
+    let py = callable.py();
+    let entry = entry_of(callable)?;
+    let known = receiver.map(|r| match r.cast::<PyType>() {
+        Ok(class) => Receiver::Class(class.clone().unbind()),
+        Err(_) => Receiver::Object(r.clone().unbind()),
+    });
+    let case: &'static Case = Box::leak(Box::new(Case {
+        receiver: known,
+        policy,
+    }));
+    let mut cases = entry
+        .cases
+        .lock_py_attached(py)
+        .unwrap_or_else(PoisonError::into_inner);
+    cases.retain(|other| !other.is_for(py, receiver));
+    // Those for one object or class come before those for all.
+    let at = if case.receiver.is_some() {
+        0
+    } else {
+        cases.len()
+    };
+    cases.insert(at, case);
+    Ok(())
+}
+
+/// Overrides a callable, wherever it is kept: in contexts that record, `user` computes what user code calls. Libraries get
+/// the same (`"same"`), the original (`"original"`), or a rule for active arguments; the library of the callable itself gets
+/// the original. `None` is for functions that NumPy dispatches, by their arguments alone. With a receiver only the method of that object or class.
+///
+/// Raises `TypeError` for an object without a known entry.
+#[pyfunction]
+#[pyo3(signature = (callable: "Any", user: "Callable[..., Any]", library: "Any", package: "str", is_creator: "bool" = false, for_memory: "bool" = false, receiver: "Any" = None) -> "None")]
+#[allow(clippy::too_many_arguments)]
+pub fn add_override(
+    callable: &Bound<'_, PyAny>,
+    user: Py<PyAny>,
+    library: &Bound<'_, PyAny>,
+    package: String,
+    is_creator: bool,
+    for_memory: bool,
+    receiver: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    if library.is_none() {
+        return add(callable, receiver, Policy::Dispatched(user));
+    }
+    let library = match library.extract::<&str>() {
+        Ok("same") => ForLibraries::Same,
+        Ok("original") => ForLibraries::Original,
+        _ => ForLibraries::Rule {
+            function: library.clone().unbind(),
+            for_memory,
+        },
+    };
+    add(
+        callable,
+        receiver,
+        Policy::Caller {
+            user,
+            library,
+            is_creator,
+            package,
+        },
+    )
+}
+
+/// Lets a rule compute a callable by its arguments: where an array is in a list among them (`"lists"`), or is one itself,
+/// too (`"arrays"`), or only so (`"numbers"`), from user code only (`"user numbers"`); where an argument is active
+/// (`"followed"`); or `"always"`. It may give `NotImplemented` for the original.
+///
+/// Raises `TypeError` for an object without a known entry.
+#[pyfunction]
+#[pyo3(signature = (callable: "Any", rule: "Callable[..., Any]", when: "str", receiver: "Any" = None) -> "None")]
+pub fn add_rule(
+    callable: &Bound<'_, PyAny>,
+    rule: Py<PyAny>,
+    when: &str,
+    receiver: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let rule = Override {
+        function: rule,
+        when: When::from_name(when)?,
+    };
+    if callable.get_type().name()? == "method_descriptor" {
+        return slot_method::add(callable, rule);
+    }
+    add(callable, receiver, Policy::Arguments(rule))
+}
+
+/// Lets nothing be recorded while a function executes the code of a module that is being imported.
+#[pyfunction]
+#[pyo3(signature = (function: "Any") -> "None")]
+pub fn suspend_recordings_in(function: &Bound<'_, PyAny>) -> PyResult<()> {
+    add(function, None, Policy::Import)
+}
+
+/// Whether a callable leads to overrides.
+#[pyfunction]
+#[pyo3(signature = (callable: "Any") -> "bool")]
+pub fn has_entry(callable: &Bound<'_, PyAny>) -> bool {
+    find(callable.as_ptr()).is_some()
+}
+
+/// The callables that lead to overrides.
+#[pyfunction]
+#[pyo3(signature = () -> "list[Any]")]
+pub fn entries(py: Python<'_>) -> Vec<Py<PyAny>> {
+    let all = VALUES.iter().map(|value| value.load(Ordering::Acquire));
+    // SAFETY: entries are never freed.
+    all.filter_map(|entry| unsafe { entry.as_ref() })
+        .map(|entry| entry.callable.clone_ref(py))
+        .collect()
+}
+
+/// A function that goes past the entry of a callable: the library's own.
+#[pyclass(frozen, module = "cotan._core")]
+pub struct Bypass(&'static Entry);
+
+#[pymethods]
+impl Bypass {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.0.call_original(args, kwargs)
+    }
+
+    fn __getattr__<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.0.callable.bind(py).getattr(name)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.0.callable.bind(py).repr()?.to_string())
+    }
+}
+
+/// A function that goes past the entry of a callable, which gets one.
+///
+/// Raises `TypeError` for an object without a known entry.
+#[pyfunction]
+#[pyo3(signature = (callable: "Any") -> "Callable[..., Any]")]
+pub fn bypass(callable: &Bound<'_, PyAny>) -> PyResult<Bypass> {
+    Ok(Bypass(entry_of(callable)?))
+}

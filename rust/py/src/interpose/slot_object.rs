@@ -1,0 +1,183 @@
+//! Leads calls of objects that are called through their class to overrides: the routines that f2py wraps, and functions of
+//! `scipy.fft`.
+//!
+//! Such an object has no entry of its own. Its class has one (`tp_call`), which leads here for all of its objects; those
+//! without an override go on to the class's own.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::interpose::entry::find;
+use crate::interpose::slot::{Arguments, HAVE_VECTORCALL};
+use crate::interpose::slot_class::{TypeObject, is_layout_known};
+use crate::interpose::slot_function;
+
+type TupleCall = unsafe extern "C" fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
+
+/// Classes whose objects are called here, and what called them before.
+static CLASSES: [[AtomicUsize; 2]; MOST] =
+    [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; MOST];
+const MOST: usize = 32;
+
+/// Whether an object is called through its class, and the class is compiled.
+pub fn is_one(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let class = object.get_type();
+    let flags: u64 = class.getattr("__flags__")?.extract()?;
+    // Classes written in Python have a method that can be overridden itself.
+    let name = class.name()?;
+    let is_known = name == "fortran" || name == "_Function";
+    Ok(is_known && flags & HAVE_VECTORCALL == 0 && is_layout_known(object.py()))
+}
+
+/// Lets the objects of a class be called here from now on.
+pub fn install(object: &Bound<'_, PyAny>) {
+    let class = object.get_type_ptr();
+    if own_of(class).is_some() {
+        return;
+    }
+    let Some(free) = CLASSES.iter().find(|c| c[0].load(Ordering::Acquire) == 0) else {
+        return; // Not reached: there are a dozen such classes.
+    };
+    // SAFETY: the layout of classes has been compared with what the interpreter says, and the field is an aligned pointer.
+    let field = unsafe { AtomicPtr::from_ptr(&raw mut (*class.cast::<TypeObject>()).call) };
+    free[1].store(field.load(Ordering::Acquire) as usize, Ordering::Release);
+    free[0].store(class as usize, Ordering::Release);
+    // The class stays: it is compiled into its module.
+    // SAFETY: a reference more, which is never given back.
+    unsafe { ffi::Py_INCREF(class.cast()) };
+    field.store(call as *mut c_void, Ordering::Release);
+}
+
+fn own_of(class: *mut ffi::PyTypeObject) -> Option<TupleCall> {
+    let found = CLASSES
+        .iter()
+        .find(|c| c[0].load(Ordering::Acquire) == class as usize)?;
+    // SAFETY: the interpreter kept a function of this signature there.
+    Some(unsafe { std::mem::transmute::<usize, TupleCall>(found[1].load(Ordering::Acquire)) })
+}
+
+/// What the interpreter calls in the place of the class's own function.
+unsafe extern "C" fn call(
+    object: *mut PyObject,
+    args: *mut PyObject,
+    named: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the object is alive.
+    let Some(own) = own_of(unsafe { ffi::Py_TYPE(object) }) else {
+        return ptr::null_mut(); // Not reached: it is entered before this function is put in place.
+    };
+    if let Some(entry) = find(object) {
+        // SAFETY: the interpreter called us, so this thread is attached, with a tuple and a dictionary or null.
+        let answer = unsafe {
+            let py = Python::assume_attached();
+            with_arguments(py, args, named, |given| entry.answer(given))
+        };
+        match answer {
+            Ok(Some(answer)) => return answer,
+            Ok(None) => {}
+            Err(()) => return ptr::null_mut(),
+        }
+    }
+    // SAFETY: as we were called ourselves.
+    unsafe { own(object, args, named) }
+}
+
+/// The arguments of a call that come in a tuple and a dictionary, side by side. An error is set where there is one.
+///
+/// # Safety
+///
+/// They are a tuple, and a dictionary or null, alive for the call.
+pub unsafe fn with_arguments<T>(
+    py: Python<'_>,
+    args: *mut PyObject,
+    named: *mut PyObject,
+    then: impl FnOnce(Arguments<'_>) -> T,
+) -> Result<T, ()> {
+    let listed = || -> PyResult<_> {
+        // SAFETY: says the caller.
+        let (args, named) = unsafe {
+            (
+                Bound::from_borrowed_ptr(py, args).cast_into::<PyTuple>()?,
+                Bound::from_borrowed_ptr_or_opt(py, named),
+            )
+        };
+        let mut values: Vec<Bound<'_, PyAny>> = args.iter().collect();
+        let mut names = None;
+        if let Some(named) = named {
+            let named = named.cast_into::<PyDict>()?;
+            if !named.is_empty() {
+                values.extend(named.values());
+                names = Some(named.keys().to_tuple());
+            }
+        }
+        Ok((values, args.len(), names))
+    };
+    match listed() {
+        Ok((values, positional, names)) => {
+            let pointers: Vec<*mut PyObject> = values.iter().map(Bound::as_ptr).collect();
+            let names = names.as_ref().map_or(ptr::null_mut(), Bound::as_ptr);
+            // SAFETY: as many as are said, alive while the call goes on.
+            Ok(then(unsafe {
+                Arguments::new(py, pointers.as_ptr(), positional, names)
+            }))
+        }
+        Err(error) => {
+            error.restore(py);
+            Err(())
+        }
+    }
+}
+
+/// Calls an object in the way of its class, past the entries of ours.
+///
+/// # Safety
+///
+/// It can be called so.
+pub unsafe fn call_slowly<'py>(
+    py: Python<'py>,
+    object: *mut PyObject,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let kwargs = kwargs.map_or(ptr::null_mut(), Bound::as_ptr);
+    // SAFETY: it is alive.
+    if slot_function::is_cython(&unsafe { Bound::from_borrowed_ptr(py, object) })? {
+        // SAFETY: those that are called so have an entry that was null.
+        return unsafe { slot_function::call_cython(py, object, args, kwargs) };
+    }
+    // SAFETY: says the caller; classes keep a function of this signature there.
+    unsafe {
+        let class = ffi::Py_TYPE(object);
+        let own = own_of(class).unwrap_or_else(|| {
+            std::mem::transmute::<*mut c_void, TupleCall>(ffi::PyType_GetSlot(
+                class,
+                ffi::Py_tp_call,
+            ))
+        });
+        Bound::from_owned_ptr_or_err(py, own(object, args.as_ptr(), kwargs))
+    }
+}
+
+/// The same with arguments side by side, for an entry.
+pub fn call_with_tuple(object: *mut PyObject, given: Arguments<'_>) -> *mut PyObject {
+    let py = given.py();
+    let args = PyTuple::new(py, given.by_position());
+    let called = args.and_then(|args| {
+        let kwargs = given.by_keyword()?;
+        // SAFETY: the interpreter was about to call it.
+        unsafe { call_slowly(py, object, &args, kwargs.as_ref()) }
+    });
+    match called {
+        Ok(result) => result.into_ptr(),
+        Err(error) => {
+            error.restore(py);
+            ptr::null_mut()
+        }
+    }
+}
