@@ -8,6 +8,7 @@ the first recording that finds it imported.
 
 import _imp
 import builtins
+import contextlib
 import functools
 import importlib
 import inspect
@@ -116,7 +117,10 @@ def _install_module(name: str, module: Any) -> None:
     for own in _names(module):
         if _is_replaced(module, own):
             _replaced.setdefault(name, set()).add(own)
-        else:
+            continue
+        # A version of the library in which it is another kind of object keeps its function as it
+        # is; `verify_process` names it.
+        with contextlib.suppress(TypeError):
             _install(module, own, names[own])
     _core.add_ufuncs([value for value in list(names.values()) if type(value) is np.ufunc])
     for owner in [o for o in owners(Kind.METHOD) if o.rpartition(".")[0] == name]:
