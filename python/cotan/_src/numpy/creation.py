@@ -6,7 +6,6 @@ that NumPy builds in C: `np.vectorize`, `np.r_`, `np.mgrid`.
 
 import contextlib
 import functools
-import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias, cast
@@ -27,6 +26,7 @@ from cotan._src.rebind.numpy_substitutes import array as _array
 from cotan._src.rebind.numpy_substitutes import asanyarray as _asanyarray
 from cotan._src.rebind.numpy_substitutes import asarray as _asarray
 from cotan._src.runtime.libraries import NATIVE_LIBRARIES
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, CREATOR, FUNCTIONS, INDEXED, METHOD, override
 from cotan._src.runtime.values import OverArray, contains_active, is_array, to_numpy, unwidened
 from cotan._src.typing import (
@@ -406,7 +406,7 @@ def vectorized(self: np.vectorize, *args: Any, **kwargs: Any) -> _Mapped:
 
     They may be traced whatever the arguments are, by what the function closes over.
     """
-    by_numpy: Callable[..., _Mapped] = inspect.unwrap(type(self).__call__)
+    by_numpy: Callable[..., _Mapped] = original_of(type(self).__call__)
     pyfunc: Any = self.pyfunc
     if pyfunc is np._NoValue:
         return by_numpy(self, *args, **kwargs)  # used as a decorator with arguments

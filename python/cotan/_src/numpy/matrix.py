@@ -8,7 +8,6 @@ does.
 
 # ruff: noqa: N802 - NumPy's names
 
-import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, TypeAlias
@@ -20,6 +19,7 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import current_instruction, user_frame
 from cotan._src.runtime.ndarray_subclasses import TWINS
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import TwinInstance, contains_active, is_active, is_array, to_numpy
 from cotan._src.typing import (
@@ -354,7 +354,7 @@ def _meets(name: str, compute: Callable[[_Operand, _Operand], _Result]) -> None:
     def operate(self: _Operand, other: _Operand) -> object:
         if type(other) is Matrix or is_array(other):
             return compute(self, other)
-        return inspect.unwrap(vars(_matrix)[name])(self, other)
+        return original_of(vars(_matrix)[name])(self, other)
 
 
 _meets("__mul__", _product)

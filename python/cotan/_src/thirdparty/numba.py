@@ -4,7 +4,6 @@ Compiled code needs memory, which an `Array` does not have. Constants go to the 
 Numba compiles with interposition off, since it knows NumPy's functions by identity.
 """
 
-import inspect
 from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Protocol
@@ -14,6 +13,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.runtime.constant_fallback import call_on_constants, kinds_of
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import is_active, is_array
 from cotan._src.typing import Args, ArrayLike, Function, Kwargs, NDArray, T
@@ -41,15 +41,15 @@ class _Type(Protocol):
 
 
 def _unlifted(function: Callable[..., T], *args: object, **kwargs: object) -> T:
-    before = _core.switch_lifting(False)
+    scope = _core.Scope.enter(False, None)
     try:
         return function(*args, **kwargs)
     finally:
-        _core.switch_lifting(before)
+        scope.leave()
 
 
 def _compiled(self: object, args: Args, kwargs: Kwargs) -> object:
-    call = inspect.unwrap(type(self).__call__)
+    call = original_of(type(self).__call__)
     if not _core.contains_array(args, kwargs):
         return _unlifted(call, self, *args, **kwargs)
     return call_on_constants(lambda *a, **k: _unlifted(call, self, *a, **k), args, kwargs)
@@ -118,7 +118,7 @@ def dispatched(self: _Dispatcher, *args: object, **kwargs: object) -> object:
 
 @override("numba.core.registry.CPUDispatcher.compile", kind=METHOD, when=ALWAYS)
 def compiled(self: _Dispatcher, *args: object, **kwargs: object) -> object:
-    return _unlifted(inspect.unwrap(type(self).compile), self, *args, **kwargs)
+    return _unlifted(original_of(type(self).compile), self, *args, **kwargs)
 
 
 @override("numba.core.types.scalars.Complex.cast_python_value", kind=METHOD)

@@ -5,7 +5,6 @@ SciPy's class is compiled for ndarrays. During a recording its constructors make
 A rotation of constants stays SciPy's, and composes with twins.
 """
 
-import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, Protocol
 
@@ -15,6 +14,7 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import to_numpy
 from cotan._src.typing import AnyArray, ArrayLike, Axis, Scalar, Shape
@@ -305,4 +305,4 @@ def apply(self: _Quaternions, vectors: ArrayLike, inverse: bool = False) -> AnyA
 def multiply(self: _Quaternions, other: Rotation | _Quaternions) -> Any:
     if type(other) is Rotation:
         return other.__rmul__(self)
-    return inspect.unwrap(locate(_NAME).__mul__)(self, other)
+    return original_of(locate(_NAME).__mul__)(self, other)
