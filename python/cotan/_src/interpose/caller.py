@@ -12,6 +12,7 @@ from typing import Any
 from cotan._src.runtime.call_site import (
     UNRESOLVED,
     callee,
+    callee_name,
     functions_handed_on,
     is_user_code,
     package_of,
@@ -26,15 +27,18 @@ def calling_package(frame: FrameType) -> str:
 def is_call_of(frame: FrameType, function: Any) -> tuple[bool, bool]:
     """Say whether user code calls a function itself, and whether it always does at this place.
 
-    It has to be seen that it does: by the name of what is called, or because the function is handed
-    on (`list(map(np.zeros, sizes))`). Otherwise compiled code may be the caller, which would take
-    an `Array` for memory.
+    It has to be seen that it does: by what is called, by its name alone where a program's own code
+    gives it (`__getattr__` of a backend), or because the function is handed on
+    (`list(map(np.zeros, sizes))`). Otherwise compiled code may be the caller, which would take an
+    `Array` for memory.
     """
     is_settled = False
     try:
         called, is_settled = callee(frame)
     except UNRESOLVED:
         called = None
+        if callee_name(frame, {function.__name__}) is not None:
+            return True, False
     if isinstance(called, functools.partial):
         called = called.func
     if called is function or getattr(called, "__func__", None) is function:

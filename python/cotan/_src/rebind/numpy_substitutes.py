@@ -192,8 +192,23 @@ def asarray(
         return result.copy() if copy and result is a else result
     if isinstance(a, (list, tuple)) and contains_unmasked_array(a):
         return _core.array(a, dtype) if dtype is None or np.dtype(dtype) != object else _objects(a)
-    host: NDArray = np.asarray(a, dtype, order, **options)
+    try:
+        host: NDArray = np.asarray(a, dtype, order, **options)
+    except ValueError as error:
+        inside = _given_out(a, error)
+        if inside is None:
+            raise
+        return asarray(inside, dtype, order, **options)
     return host
+
+
+def _given_out(a: object, error: ValueError) -> Array | None:
+    """Give the `Array` that an object gives itself out as, which NumPy takes for no array."""
+    method = getattr(type(a), "__array__", None)
+    if method is None or "__array__ method not producing an array" not in str(error):
+        return None
+    inside = method(a)
+    return inside if is_array(inside) else None
 
 
 def asanyarray(
