@@ -6,8 +6,6 @@ kept. No name, attribute or dictionary of a library is touched. A module is look
 the first recording that finds it imported.
 """
 
-import _imp
-import builtins
 import contextlib
 import functools
 import importlib
@@ -63,21 +61,21 @@ def after_fork_in_child() -> None:
     _lock[0] = threading.RLock()
 
 
-def install(loaded: str | None = None) -> bool:
+def install() -> bool:
     """Install the overrides of every module that has been imported and has rows.
 
-    `loaded` names one whose code has just been executed, though its import goes on. Says whether all of them were there: a module that another thread still imports, or whose
+    Says whether all of them were there: a module that another thread still imports, or whose
     functions a test has replaced, waits for the next time. It may be interrupted anywhere, and
     goes on when it is called again.
     """
     with _lock[0]:
         if "builtins" not in _installed:
-            for function in (builtins.exec, _imp.create_dynamic, _imp.exec_dynamic):
-                _core.suspend_recordings_in(function)
+            # Every way to import a module that has not been imported goes through this one.
+            _core.suspend_recordings_in(importlib._bootstrap._find_and_load)  # type: ignore[attr-defined]
             for number, rule in NUMBERS.items():
                 _core.add_rule(number, rule, "user numbers")
             _installed.add("builtins")
-        while waiting := [name for name in _modules() if _is_waiting(name, loaded)]:
+        while waiting := [name for name in _modules() if _is_waiting(name)]:
             for name in waiting:
                 _install_module(name, sys.modules[name])
         for name in [n for n in _replaced if n in sys.modules]:
@@ -93,11 +91,9 @@ def _modules() -> list[str]:
     return list(dict.fromkeys([*PROVIDERS, *functions, *classes]))
 
 
-def _is_waiting(name: str, loaded: str | None) -> bool:
+def _is_waiting(name: str) -> bool:
     module = sys.modules.get(name)
-    if name in _installed or module is None:
-        return False
-    return name == loaded or not _is_initializing(module)
+    return name not in _installed and module is not None and not _is_initializing(module)
 
 
 def _is_initializing(module: Any) -> bool:
@@ -105,8 +101,9 @@ def _is_initializing(module: Any) -> bool:
 
     A module's own `__getattr__` is not asked, which may raise anything.
     """
-    names = inspect.getattr_static(module, "__dict__", None)
-    spec = names.get("__spec__") if type(names) is dict else None
+    if not issubclass(type(module), ModuleType):
+        return True
+    spec = ModuleType.__getattribute__(module, "__dict__").get("__spec__")
     return bool(getattr(spec, "_initializing", False))
 
 

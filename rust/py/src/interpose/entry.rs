@@ -24,7 +24,6 @@ use crate::interpose::{
 };
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
-use crate::runtime::once_cell::intern;
 use crate::runtime::recording_state::{
     InScope, is_anything_recorded, is_lifting, is_strict, wants_lifting,
 };
@@ -306,22 +305,13 @@ impl Entry {
         Ok((!declined).then(|| result.unbind()))
     }
 
-    /// Runs the code of a module as if nothing were recorded; other code that is executed takes part.
+    /// Imports a module as if nothing were recorded, and installs the overrides of what has been imported.
     fn import(&self, args: Arguments<'_>) -> PyResult<Option<Py<PyAny>>> {
         let py = args.py();
-        if !is_import(args)? {
-            return Ok(None);
-        }
-        let result = {
-            let _suspended = InScope::enter(py, |state| state.recordings = 0)?;
-            let given = PyTuple::new(py, args.by_position())?;
-            self.call_original(&given, args.by_keyword()?.as_ref())?
-        };
-        let name = match args.by_position().nth(1) {
-            Some(names) => names.get_item(intern!(py, "__name__")).ok(),
-            None => None,
-        };
-        hooks::INSTALL.get(py)?.call1((name,))?;
+        let _suspended = InScope::enter(py, |state| state.recordings = 0)?;
+        let given = PyTuple::new(py, args.by_position())?;
+        let result = self.call_original(&given, args.by_keyword()?.as_ref())?;
+        hooks::INSTALL.get(py)?.call0()?;
         Ok(Some(result.unbind()))
     }
 
@@ -355,27 +345,6 @@ impl Entry {
             Bound::from_owned_ptr_or_err(py, own(callable, pointers.as_ptr(), positional, names))
         }
     }
-}
-
-/// Whether `exec` gets the code of a module that is being imported, or a compiled one is initialised.
-fn is_import(args: Arguments<'_>) -> PyResult<bool> {
-    let py = args.py();
-    let mut given = args.by_position();
-    let (Some(first), second) = (given.next(), given.next()) else {
-        return Ok(false);
-    };
-    let Some(names) = second else {
-        // `_imp.create_dynamic` and `_imp.exec_dynamic`.
-        return Ok(!first.is_instance_of::<PyString>());
-    };
-    let Ok(names) = names.cast_exact::<PyDict>() else {
-        return Ok(!first.hasattr(intern!(py, "co_code"))?);
-    };
-    let Some(spec) = names.get_item(intern!(py, "__spec__"))? else {
-        return Ok(false);
-    };
-    let is_initializing = spec.getattr_opt(intern!(py, "_initializing"))?;
-    is_initializing.map_or(Ok(false), |flag| flag.is_truthy())
 }
 
 impl Case {
@@ -576,7 +545,7 @@ pub fn add_rule(
     add(callable, receiver, Policy::Arguments(rule))
 }
 
-/// Lets nothing be recorded while a function executes the code of a module that is being imported.
+/// Lets nothing be recorded while a function imports a module.
 #[pyfunction]
 #[pyo3(signature = (function: "Any") -> "None")]
 pub fn suspend_recordings_in(function: &Bound<'_, PyAny>) -> PyResult<()> {
