@@ -170,12 +170,11 @@ import numpy as np
 def f(x):
     m, one = np.matrix([[x, 1.0], [2.0, x]]), np.matrix(np.eye(2))
     made = m, one, np.block([[m, one], [one, m]]), m[0:1], m * one, m.I, np.linalg.inv(m)
-    assert all(type(a) == np.matrix == np.matrixlib.defmatrix.matrix for a in made)
-    assert type(m.A) is np.ndarray and type("Made", (), {}).__name__ == "Made"
+    assert all(isinstance(a, np.matrix) for a in made)
+    assert isinstance(m.A, np.ndarray) and not isinstance(m.A, np.matrix)
     return m.sum()
 """
     module = module_of(code)
-    ct.lift_module(module)
     assert ct.gradient(module.f, 3.0) == (2.0,)
 
 
@@ -262,7 +261,6 @@ def test_extended_precision_is_refused_by_name():
         "def g(x): return np.float64(np.longdouble(2.0)) * x\n"
     )
     exec(text, vars(module))
-    ct.lift_module(module)
     with pytest.raises(TypeError, match=r"np.longdouble\(x\): extended precision.*np.float64"):
         ct.gradient(module.f, 1.0)
     assert ct.gradient(module.g, 1.0) == (2.0,)
