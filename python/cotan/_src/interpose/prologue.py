@@ -24,10 +24,11 @@ _COVERED = 8
 _ARGUMENTS, _KEYWORDS = 0x04, 0x08
 
 
-def add_prologue(function: FunctionType, hook: Function) -> None:
-    """Let the code of a function begin with a call of `hook`, which gets its arguments."""
+def add_prologue(function: FunctionType, hook: Function | None) -> None:
+    """Keep a copy of a function, and let its code begin with a call of `hook`, if there is one."""
     keep_original(function)
-    function.__code__ = _with_prologue(function.__code__, hook)
+    if hook is not None:
+        function.__code__ = _with_prologue(function.__code__, hook)
 
 
 def _with_prologue(code: CodeType, hook: Function) -> CodeType:

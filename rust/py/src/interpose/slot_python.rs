@@ -51,6 +51,7 @@ pub fn own(function: &Bound<'_, PyAny>) -> PyResult<usize> {
 pub fn install(function: &Bound<'_, PyAny>, entry: &'static Entry) -> PyResult<()> {
     let py = function.py();
     if let Some(set) = set_vectorcall(py) {
+        hooks::ADD_PROLOGUE.get(py)?.call1((function, py.None()))?;
         // SAFETY: it is a function, which its entry keeps alive.
         unsafe { set(function.as_ptr(), call) };
         return Ok(());

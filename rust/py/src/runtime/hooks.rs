@@ -152,7 +152,7 @@ hooks! {
     CALLING_PACKAGE = "calling_package";
     /// Whether user code calls a function itself, and whether it always does at that place.
     IS_CALL_OF = "is_call_of";
-    /// Lets the code of a Python function begin with a call of a hook, for Python 3.11.
+    /// Keeps a copy of a Python function, and lets its code begin with a call of a hook, if there is one.
     ADD_PROLOGUE = "add_prologue";
     /// `__array_ufunc__`, where the call is not a primitive.
     ARRAY_UFUNC = "array_ufunc";
