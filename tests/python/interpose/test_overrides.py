@@ -1,7 +1,6 @@
 """Functions that NumPy does not dispatch: when they are overridden, and for whom."""
 
 import collections
-import gc
 import importlib
 import inspect
 import math

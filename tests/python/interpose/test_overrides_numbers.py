@@ -4,7 +4,6 @@
 
 import logging
 import math
-import sys
 import types
 
 import numpy as np
@@ -81,7 +80,7 @@ def g(x): return abs(complex(x, 2 * x)) + np.float64(x) * np.complex128(x).real
 def h(x): return sum(map(float, [x, x * x]))
 def i(x): return np.sum(np.zeros(2, dtype=np.float64) + np.ones(2, float)) + np.float32(x)
 def j(x):
-    assert isinstance(x, float) and isinstance(1.0, (int, float)) and float == type(1.0)
+    assert isinstance(x, float) and isinstance(1.0, (int, float)) and float is type(1.0)
     assert np.dtype(float) == np.float64 and type(float("2")) == float
     return x
 class A:
@@ -93,36 +92,16 @@ def l(x): return x * np.int64(x)
 """
 
 
+@pytest.mark.parametrize("knows_cotan", [False, True])
 @pytest.mark.parametrize("name", "fghijkl")
-def test_numbers_stay_traced_where_it_was_asked_for(name):
-    module = module_of("import cotan\n" + NUMBERS)
-    sys.modules["simulation"] = module
-    try:
-        if name in "fgk":
-            with pytest.raises(TypeError, match=r"dropgrad.*ct\.lift_module\(simulation\)"):
-                ct.gradient(getattr(module, name), 0.7)
-        ct.lift_module(module)
-        f = getattr(module, name)
-        slope_is_right(f, tolerance=1e-6 if name != "i" else np.inf)
-        assert type(module.f(1)) is float
-    finally:
-        del sys.modules["simulation"]
-
-
-@pytest.mark.parametrize("name", "fghijkl")
-def test_numbers_stay_traced_in_a_program_that_does_not_know_of_cotan(name):
-    module = module_of(NUMBERS)
-    sys.modules["simulation"] = module
-    try:
-        slope_is_right(getattr(module, name), tolerance=1e-6 if name != "i" else np.inf)
-        assert module.float is float and type(module.f(1)) is float
-        exec("def f(x):\n    import cotan\n    return float(x)", vars(module))
-        sys.modules["simulation"] = other = module_of("")
-        vars(other).update(vars(module))
-        with pytest.raises(TypeError, match="dropgrad"):
-            ct.gradient(other.f, 1.0)
-    finally:
-        del sys.modules["simulation"]
+def test_numbers_stay_active_in_any_program(name, knows_cotan):
+    module = module_of("import cotan\n" * knows_cotan + NUMBERS)
+    f = getattr(module, name)
+    slope_is_right(f, tolerance=1e-6 if name != "i" else np.inf)
+    assert "float" not in vars(module) and type(module.f(1)) is float
+    if name in "fgk":
+        with ct.strict(), pytest.raises(TypeError, match=r"dropgrad.*ct\.strict\(\)"):
+            ct.gradient(f, 0.7)
 
 
 CLASSES = """
@@ -130,8 +109,8 @@ import numpy as np
 class Angle:
     def __init__(self, x): self.x = float(x)
     def __float__(self): return float(self.x)
-def f(x): return float(Angle(x)) ** 2 + (1.0 if type(x) == float else 5.0 * x)
-def g(x): return np.sum(x) if type(x) is np.ndarray else 0.0
+def f(x): return float(Angle(x)) ** 2 + (1.0 if isinstance(x, float) else 5.0 * x)
+def g(x): return np.sum(x) if isinstance(x, np.ndarray) else 0.0
 class Wrong:
     def __float__(self): return "1"
 def h(x): return x * float(Wrong())
@@ -140,14 +119,10 @@ def h(x): return x * float(Wrong())
 
 def test_the_class_of_a_traced_value_is_what_numpy_has():
     module = module_of(CLASSES)
-    sys.modules["simulation"] = module
-    try:
-        assert ct.gradient(module.f, 3.0) == (6.0,)
-        np.testing.assert_array_equal(ct.gradient(module.g, np.ones(2))[0], np.ones(2))
-        with pytest.raises(TypeError, match="returned non-float"):
-            ct.gradient(module.h, 3.0)
-    finally:
-        del sys.modules["simulation"]
+    assert ct.gradient(module.f, 3.0) == (6.0,)
+    np.testing.assert_array_equal(ct.gradient(module.g, np.ones(2))[0], np.ones(2))
+    with pytest.raises(TypeError, match="returned non-float"):
+        ct.gradient(module.h, 3.0)
 
 
 def test_a_comparison_is_of_the_class_that_python_or_numpy_gives():
@@ -243,19 +218,15 @@ def test_what_is_drawn_is_looked_at():
 
     assert ct.gradient(f, 3.0) == (6.0,)
     assert seen[0] == 3.0 and type(seen[0]) is float
-    for drops in (library.hist, lambda x: library.call(lambda y: float(y), x)):
-        with pytest.raises(TypeError, match="dropgrad"):
-            ct.gradient(lambda x, drops=drops: x * np.sum(drops(x)), 3.0)
-
-
-def test_a_module_that_asks_for_the_class_itself_keeps_it():
-    module = module_of("def f(x): return type(x) is float\ndef g(x): return float(x)")
-    ct.lift_module(module)
-    assert not hasattr(module, "float")
-
-
-def test_numpy_scalars_drop_the_gradient_elsewhere():
     with pytest.raises(TypeError, match="dropgrad"):
+        ct.gradient(lambda x: x * np.sum(library.hist(x)), 3.0)
+    # What it calls of a program's is user code.
+    assert ct.gradient(lambda x: x * library.call(lambda y: float(y), x), 3.0) == (6.0,)
+
+
+def test_numpy_scalars_stay_active():
+    assert ct.gradient(lambda x: np.float64(x) ** 2, 0.5) == (1.0,)
+    with ct.strict(), pytest.raises(TypeError, match="dropgrad"):
         ct.gradient(lambda x: np.float64(x), 0.5)
     assert ct.gradient(lambda x: x * np.zeros(2, np.float64).size, 0.5) == (2.0,)
 
@@ -297,18 +268,15 @@ def test_remainders_are_no_texts():
     assert ct.gradient(lambda x: x % 2.0, 2.5) == (1.0,)
 
 
-def test_libraries_say_that_a_function_was_imported_by_name(out_of_reach):
+def test_functions_of_scipy_that_were_imported_by_name():
     module = module_of(
         "from scipy.linalg import expm\nfrom scipy.signal import lfilter\nimport numpy as np\n"
         "def f(x): return np.sum(lfilter([1 - x], [1, -x], [1.0, 2.0]))"
     )
-    with pytest.raises((TypeError, ValueError), match=r"lfilter: .*ct\.lift_module\(simulation\)"):
-        ct.gradient(out_of_reach(module.f), 0.5)
-    ct.lift_module(module)
     slope_is_right(module.f)
 
 
-def test_type_is_followed_in_a_module_that_was_lifted():
+def test_type_is_what_it_is():
     module = types.ModuleType("typed")
     exec(
         """
@@ -316,11 +284,9 @@ import numpy as np
 class Kind(type): pass
 class A(metaclass=Kind): pass
 def f(a, x):
-    y = a * 2 if type(a) in (int, float) else a * 3
-    if type(a) is float:
-        y = y + 1
-    if type(a) == float and type(x) == np.ndarray and type(x[0]) is np.float64:
-        y = y + x[0]
+    y = a * 2 if isinstance(a, (int, float)) else a * 3
+    if isinstance(a, float) and isinstance(x, np.ndarray) and isinstance(x[0], np.float64):
+        y = y + x[0] + 1
     assert isinstance(A, type) and type(3) is int and type(A()) is A and type(A) is Kind
     class Other(type): pass
     assert type(Other("B", (), {})) is Other and type("C", (), {}).__name__ == "C"
@@ -329,7 +295,6 @@ def f(a, x):
         vars(module),
     )
     expected = module.f(2.5, np.array([1.0, 2.0]))
-    ct.lift_module(module)
     value, (slope, _) = ct.value_and_gradient(module.f, 2.5, np.array([1.0, 2.0]))
     assert value == expected == 7.0
     assert slope == 2.0
@@ -415,28 +380,23 @@ import numpy as np
 def kinds(x):
     a = np.array([x, 2.0])
     values = (x, a, a[0], a.sum(), [x], "x")
-    classes = (Iterable, (Sized, dict), collections.abc.Container, numbers.Real, (float, int))
-    return [[isinstance(value, kind) for value in values] for kind in classes]
-def f(x):
-    total = 0.0
-    for part in x if isinstance(x, Iterable) else [x]:
-        total = total + part * part
-    return total
+    arrays = [a, [x], "x"]
+    classes = (Iterable, (Sized, dict), collections.abc.Container)
+    return [
+        [[isinstance(value, kind) for value in arrays] for kind in classes],
+        [[isinstance(value, kind) for value in values] for kind in (numbers.Real, (float, int))],
+    ]
 """
     )
-    ct.lift_module(module)
     seen = []
     ct.gradient(lambda x: (seen.append(module.kinds(x)), x)[1], 1.5)
     assert seen == [module.kinds(1.5)]
-    assert ct.gradient(module.f, 1.5) == (3.0,)
-    assert ct.gradient(module.f, PLAIN)[0].tolist() == [2.0, 4.0]
 
 
 def test_whole_numbers_of_other_dtypes():
     names = ["int8", "int16", "uint8", "uint16", "uint32", "uint64", "intc", "byte", "bool_"]
     lines = "".join(f"def {n}(x): return np.{n}(x)\n" for n in names)
     module = module_of(f"import numpy as np\n{lines}")
-    ct.lift_module(module)
     for name in names:
         convert = getattr(module, name)
         for given in (np.array([1.4, 2.6]), 2.7, [1.5, 2.5]):

@@ -149,13 +149,9 @@ def _written(frame: Any) -> str:
     made = callee_name(frame, {"float", "complex", *rows_of("numpy", Kind.NUMBER_CLASS)})
     if made in EXTENDED:
         return f"; {made}(x): extended precision has no derivatives here, use np.float64"
+    made = _kept_class(frame) if made is None else made
     if made is not None and _core.is_strict():
         return f"; outside of ct.strict(), {made}(x) stays active"
-    if (kept := _kept_class(frame)) is not None:
-        return (
-            f"; {kept}(x) is a class of NumPy's numbers under another name, whose calls cotan does "
-            "not see: write np.asarray(x, dtype)[()] in place of dtype(x)"
-        )
     if (drawn := callee_name(frame, _DRAWN)) is not None:
         return (
             f"; if {drawn} is a method of a generator that was made before: make that in "
