@@ -6,12 +6,12 @@
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
-use pyo3::ffi::PyObject;
+use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyFloat, PyFunction, PyInt, PyString, PyTuple, PyType};
@@ -24,9 +24,7 @@ use crate::interpose::{
 };
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
-use crate::runtime::recording_state::{
-    InScope, is_anything_recorded, is_lifting, is_strict, wants_lifting,
-};
+use crate::runtime::recording_state::{InScope, State, is_anything_recorded, state};
 
 exports!(
     add_override,
@@ -43,7 +41,10 @@ pub struct Entry {
     pub callable: Py<PyAny>,
     /// What the interpreter called before; null where it takes the slow way, by a tuple.
     pub own: usize,
-    cases: Mutex<Vec<&'static Case>>,
+    /// The overrides; another list takes the place of this one, which is never freed.
+    cases: AtomicPtr<Vec<&'static Case>>,
+    /// Whether a call without an array, a list or an object of another library may be overridden.
+    looks_further: AtomicBool,
 }
 
 /// One override of a callable. Methods have several, for different classes.
@@ -138,7 +139,8 @@ fn find_or_add(
     let entry: &'static Entry = Box::leak(Box::new(Entry {
         callable: callable.clone().unbind(),
         own,
-        cases: Mutex::new(Vec::new()),
+        cases: AtomicPtr::new(Box::leak(Box::default())),
+        looks_further: AtomicBool::new(false),
     }));
     let address = callable.as_ptr() as usize;
     let mut at = first_slot(address);
@@ -183,10 +185,28 @@ impl Entry {
     /// the call is the library's own.
     #[inline]
     pub fn answer(&self, args: Arguments<'_>) -> Option<*mut PyObject> {
-        if !is_anything_recorded() {
+        if !is_anything_recorded() || self.is_beside(args) {
             return None;
         }
         self.answer_recorded(args)
+    }
+
+    /// Whether the arguments alone say that no override computes the call.
+    #[inline]
+    fn is_beside(&self, args: Arguments<'_>) -> bool {
+        let is_plain = |object: &*mut PyObject| {
+            // SAFETY: the arguments are alive while the call goes on.
+            let class = unsafe { ffi::Py_TYPE(*object) };
+            class == &raw mut ffi::PyFloat_Type
+                || class == &raw mut ffi::PyLong_Type
+                || class == &raw mut ffi::PyUnicode_Type
+        };
+        !self.looks_further.load(Ordering::Relaxed) && args.pointers().iter().all(is_plain)
+    }
+
+    fn cases(&self) -> &'static [&'static Case] {
+        // SAFETY: it is one that was leaked.
+        unsafe { &*self.cases.load(Ordering::Acquire) }
     }
 
     #[inline(never)]
@@ -199,20 +219,17 @@ impl Entry {
     }
 
     fn computed(&self, args: Arguments<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let lifting = is_lifting();
-        if !lifting && !wants_lifting() {
+        let state = state(args.py());
+        let lifting = state.is_lifting();
+        if !lifting && !state.may_lift() {
             return Ok(None);
         }
-        let cases = {
-            let cases = self.cases.lock_py_attached(args.py());
-            cases.unwrap_or_else(PoisonError::into_inner).clone()
-        };
-        for case in cases {
+        for case in self.cases() {
             let Some(args) = case.receives(args)? else {
                 continue;
             };
             return match &case.policy {
-                Policy::Arguments(rule) => by_arguments(rule, args, lifting),
+                Policy::Arguments(rule) => by_arguments(rule, args, state),
                 _ if !lifting => Ok(None),
                 Policy::Caller {
                     user,
@@ -376,15 +393,16 @@ impl Case {
 fn by_arguments(
     rule: &Override,
     given: Arguments<'_>,
-    lifting: bool,
+    state: State,
 ) -> PyResult<Option<Py<PyAny>>> {
+    let lifting = state.is_lifting();
     // A thread that does not record may help one that does, and meets what a gradient depends on.
     let when = match rule.when {
         when if lifting => when,
         When::Followed | When::Always => When::Followed,
         _ => When::FollowedNumbers,
     };
-    if (rule.when == When::UserNumbers) && (is_strict() || !lifting) {
+    if rule.when == When::UserNumbers && (state.is_strict || !lifting) {
         return Ok(None);
     }
     if !when.for_any(given.all())? {
@@ -467,10 +485,10 @@ fn add(
         receiver: known,
         policy,
     }));
-    let mut cases = entry
-        .cases
+    let _one = COUNT
         .lock_py_attached(py)
         .unwrap_or_else(PoisonError::into_inner);
+    let mut cases = entry.cases().to_vec();
     cases.retain(|other| !other.is_for(py, receiver));
     // Those for one object or class come before those for all.
     let at = if case.receiver.is_some() {
@@ -479,6 +497,14 @@ fn add(
         cases.len()
     };
     cases.insert(at, case);
+    let looks_further = cases.iter().any(|case| match &case.policy {
+        Policy::Arguments(rule) => rule.when == When::Always,
+        _ => true,
+    });
+    entry.looks_further.store(looks_further, Ordering::Relaxed);
+    entry
+        .cases
+        .store(Box::leak(Box::new(cases)), Ordering::Release);
     Ok(())
 }
 

@@ -51,6 +51,18 @@ impl State {
     };
 }
 
+impl State {
+    /// Whether functions are overridden.
+    pub fn is_lifting(self) -> bool {
+        self.recordings > 0 && self.may_lift()
+    }
+
+    /// Whether they may be, in a context that meets what another one records.
+    pub fn may_lift(self) -> bool {
+        self.lifts && IS_ENABLED.load(Ordering::Relaxed)
+    }
+}
+
 impl Default for State {
     fn default() -> State {
         State::OUTSIDE
@@ -86,13 +98,19 @@ fn current(py: Python<'_>) -> Option<Bound<'_, Scope>> {
 
 /// What the running context is doing.
 #[inline]
-pub fn state() -> State {
+pub fn state(py: Python<'_>) -> State {
     if SCOPES.load(Ordering::Relaxed) == 0 {
         return State::OUTSIDE;
     }
-    Python::try_attach(|py| current(py).map(|scope| scope.get().state))
-        .flatten()
-        .unwrap_or_default()
+    current(py).map_or(State::OUTSIDE, |scope| scope.get().state)
+}
+
+/// The same, for code that has no token.
+fn state_here() -> State {
+    if SCOPES.load(Ordering::Relaxed) == 0 {
+        return State::OUTSIDE;
+    }
+    Python::try_attach(state).unwrap_or_default()
 }
 
 /// A scope that the running context is in, until this is dropped.
@@ -187,12 +205,12 @@ pub fn disable() {
 
 /// Whether overrides may be installed for the running context.
 pub fn may_install() -> bool {
-    IS_ENABLED.load(Ordering::Relaxed) && state().lifts
+    state_here().may_lift()
 }
 
 /// How many recordings are going on in this context.
 pub fn recordings() -> usize {
-    state().recordings
+    state_here().recordings
 }
 
 /// Whether anything is recorded or switched anywhere in the process: entries ask this first.
@@ -207,20 +225,14 @@ pub fn is_anything_recorded() -> bool {
 #[pyfunction]
 #[pyo3(signature = () -> "bool")]
 pub fn is_lifting() -> bool {
-    let state = state();
-    state.recordings > 0 && state.lifts && IS_ENABLED.load(Ordering::Relaxed)
-}
-
-/// Whether functions may be overridden in this context, should it meet what another one records.
-pub fn wants_lifting() -> bool {
-    state().lifts && IS_ENABLED.load(Ordering::Relaxed)
+    state_here().is_lifting()
 }
 
 /// Whether `float(x)` is refused for an active `x`: under `ct.strict()`.
 #[pyfunction]
 #[pyo3(signature = () -> "bool")]
 pub fn is_strict() -> bool {
-    state().is_strict
+    state_here().is_strict
 }
 
 /// Counts a program that is being traced, until it is dropped.
@@ -257,14 +269,14 @@ pub fn is_tracing() -> bool {
 #[pyfunction]
 #[pyo3(signature = () -> "bool")]
 pub fn isderiving() -> bool {
-    state().level > 0
+    state_here().level > 0
 }
 
 /// How deeply the running code is being differentiated: 0 outside any gradient.
 #[pyfunction]
 #[pyo3(signature = () -> "int")]
 pub fn nestlevel() -> usize {
-    state().level
+    state_here().level
 }
 
 /// Counts a function that is being mapped, until it is dropped.
