@@ -2,7 +2,6 @@
 
 import copy
 import importlib.util
-import re
 import sys
 from pathlib import Path
 
@@ -101,7 +100,6 @@ def test_gradient(name, rng):
     program = load(name)
     expected = program.main(*program.ARGUMENTS)
     given = copy.deepcopy(program.ARGUMENTS)
-    ct.lift_module(program)
     value, gradients = ct.value_and_gradient(program.main, *given)
     assert isinstance(value, float)
     np.testing.assert_allclose(value, expected, rtol=VALUE_TOLERANCE, atol=VALUE_TOLERANCE)
@@ -127,7 +125,6 @@ def test_gradient(name, rng):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_mask_changes_no_number(name):
     program = load(name)
-    ct.lift_module(program)
     everything = ct.gradient(program.main, *program.ARGUMENTS)
     last = len(program.ARGUMENTS) - 1
     masked = ct.gradient(program.main, *program.ARGUMENTS, wrt=last)
@@ -141,7 +138,6 @@ def test_a_mask_changes_no_number(name):
 def test_second_derivative(name, rng):
     """Along one direction, against difference quotients of the first derivative."""
     program = load(name)
-    ct.lift_module(program)
     primals = leaves(program.ARGUMENTS)
     directions = [random_direction(rng, primal) for primal in primals]
 
@@ -151,25 +147,3 @@ def test_second_derivative(name, rng):
 
     slope = ct.grad(line)
     assert is_derivative(ct.grad(slope)(0.0), slope, steps=(1e-4, 1e-5, 1e-6), tolerance=1e-5)
-
-
-def imports_names(name):
-    source = (FOLDER / f"{name}.py").read_text()
-    return "\nfrom math import" in source or "\nfrom numpy import" in source
-
-
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if imports_names(name)])
-def test_names_that_were_imported(name):
-    program = load(name)
-    remedy = r"ct\.lift_module\(programs_" + name
-    try:
-        before = ct.gradient(program.main, *program.ARGUMENTS)
-    except TypeError as error:
-        assert re.search(remedy, str(error))
-        before = None
-    ct.lift_module(program)
-    after = ct.gradient(program.main, *program.ARGUMENTS)
-    if before is not None:
-        # Names that NumPy dispatches need no help.
-        for one, other in zip(leaves(before), leaves(after), strict=True):
-            np.testing.assert_array_equal(one, other)

@@ -15,6 +15,7 @@ from packaging.version import Version
 
 import cotan as ct
 from cotan._src.interpose import install
+from cotan._src.interpose.providers import PROVIDERS
 from cotan._src.rebind import engine
 from cotan._src.runtime import registry
 from cotan._src.runtime.registry import Kind, Override, Way, override, rows
@@ -29,7 +30,7 @@ def is_installed(name):
 @pytest.fixture(scope="module", autouse=True)
 def _providers():
     """Import every library that has rows and is installed, and what enters its rows."""
-    for module in registry.PROVIDERS:
+    for module in PROVIDERS:
         if is_installed(module):
             importlib.import_module(module)
     ct.gradient(lambda x: x * x, 1.0)
@@ -71,7 +72,7 @@ def test_every_row_has_a_rule_but_those_whose_kind_says_all():
 
 
 def test_every_library_of_a_provider_is_there():
-    for module in registry.PROVIDERS:
+    for module in PROVIDERS:
         if is_installed(module):
             assert importlib.util.find_spec(module) is not None, module
 
@@ -85,15 +86,15 @@ def test_every_module_that_enters_rows_is_imported():
         not in sys.modules
     ]
     # Rows of libraries that are not installed here.
-    absent = [p for m, ps in registry.PROVIDERS.items() if not is_installed(m) for p in ps]
+    absent = [p for m, ps in PROVIDERS.items() if not is_installed(m) for p in ps]
     assert {name.removeprefix("cotan._src.") for name in missing} <= set(absent)
 
 
 def test_a_provider_that_is_misspelt_raises(monkeypatch):
     monkeypatch.setitem(sys.modules, "a_library", ModuleType("a_library"))
-    monkeypatch.setitem(registry.PROVIDERS, "a_library", ["stdlib.colours"])
+    monkeypatch.setitem(PROVIDERS, "a_library", ["stdlib.colours"])
     with pytest.raises(ModuleNotFoundError, match="stdlib.colours"):
-        install.prepare()
+        install.install()
 
 
 def test_a_function_that_numpy_does_not_have_is_an_error():
