@@ -188,7 +188,7 @@ def _install(module: Any, name: str, target: Any) -> None:
     row = rows_of(owner).get(name)
     number = rows_of(owner, Kind.NUMBER_CLASS).get(name)
     indexed = rows_of(owner, Kind.INDEXED).get(name)
-    if number is not None:
+    if number is not None and number.rule is not None:
         _core.add_rule(target, number.rule, "user numbers")
     elif indexed is not None and indexed.rule is not None:
         getitem: Any = type(target).__getitem__

@@ -35,7 +35,7 @@ class _Surface(Protocol):
     tck: tuple[AnyArray, AnyArray, AnyArray]
     degrees: tuple[int, int]
 
-    def integral(self, xa: float, xb: float, ya: float, yb: float) -> float: ...
+    def integral(self, xa: ArrayLike, xb: ArrayLike, ya: ArrayLike, yb: ArrayLike) -> float: ...
 
 
 @override(f"{_HERE}.RectBivariateSpline")
