@@ -57,7 +57,7 @@ from cotan._src.inspect.report import Report, explain
 from cotan._src.inspect.svg import attach as _attach_pictures
 from cotan._src.interpose import install as _lift
 from cotan._src.interpose.install import lift
-from cotan._src.interpose.switches import lifted, lifting, strict
+from cotan._src.interpose.switches import lifted, lifting, strict, warm_up
 from cotan._src.onnx.export import to_onnx
 from cotan._src.program.methods import attach as _attach_programs
 from cotan._src.program.serialization import load
@@ -141,5 +141,6 @@ __all__ = [  # noqa: PLE0604
     "value_and_grad",
     "value_and_gradient",
     "vmap",
+    "warm_up",
     *_functions,
 ]

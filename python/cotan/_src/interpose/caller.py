@@ -20,8 +20,13 @@ from cotan._src.runtime.call_site import (
 
 
 def calling_package(frame: FrameType) -> str:
-    """Give the package of a frame's code: empty for user code and the standard library."""
-    return "" if is_user_code(frame) else package_of(frame) or "?"
+    """Give the package of a frame's code: empty for user code and the standard library.
+
+    Examples in docstrings are user code, though they run with the names of their module.
+    """
+    if is_user_code(frame) or frame.f_code.co_filename.startswith("<doctest "):
+        return ""
+    return package_of(frame) or "?"
 
 
 def is_call_of(frame: FrameType, function: Any) -> tuple[bool, bool]:

@@ -4,10 +4,14 @@ The context is that of `contextvars`: asyncio tasks, threads and greenlets have 
 threads that are started with a copied context take part in it.
 """
 
+import contextlib
 import functools
+import importlib
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
+
+import numpy as np
 
 from cotan import _core
 
@@ -101,3 +105,20 @@ def lifted(on: bool) -> Callable[[_F], _F]:
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def warm_up() -> None:
+    """Import now what cotan imports later, and install the overrides of what has been imported.
+
+    After this, gradients look for no file: for programs that call `chroot` or `setuid`. Libraries
+    that they use have to be imported before.
+
+    >>> import cotan as ct
+    >>> ct.warm_up()
+    """
+    for name in ("interpose.error_hints", "interpose.index_context", "numpy.ufunc_protocol"):
+        importlib.import_module(f"cotan._src.{name}")
+    # What a first recording, an error in one and a first plan import.
+    with contextlib.suppress(_core.NotDifferentiableError), strict():
+        _core.gradient(float, 1.0)
+    _core.gradient(lambda x: np.sum(np.multiply(x, x)[:1]), np.ones(2))
