@@ -157,7 +157,13 @@ def _is_state(owner: str, name: str) -> bool:
     """Say whether a name is the interpreter's own bookkeeping: the last error, say."""
     if owner == "sys":
         return name.startswith("last_")
-    return name in {"__warningregistry__", "__annotations__", "__abstractmethods__", "_abc_impl"}
+    return name in {
+        "_",
+        "__warningregistry__",
+        "__annotations__",
+        "__abstractmethods__",
+        "_abc_impl",
+    }
 
 
 def _is_equal(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
