@@ -20,13 +20,19 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.interpose.number_classes import NUMBERS
+from cotan._src.interpose.prologue import as_called
 from cotan._src.interpose.providers import PROVIDERS
-from cotan._src.runtime.libraries import NATIVE_LIBRARIES, STANDARD_LIBRARY
+from cotan._src.runtime.libraries import (
+    NATIVE_LIBRARIES,
+    STANDARD_LIBRARY,
+    Trait,
+    libraries_with,
+)
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.plotting_context import is_read_for_display
-from cotan._src.runtime.registry import Kind, Override, Rule, When, enter, owners, rows_of
-from cotan._src.typing import Function
+from cotan._src.runtime.registry import Kind, Override, When, enter, owners, rows_of
 from cotan._src.runtime.values import DISPATCHER
+from cotan._src.typing import Function
 
 _installed: set[str] = set()
 # Names that a program had replaced when their module was installed: mocks of a test, say.
@@ -180,6 +186,8 @@ def _install_restored(name: str, module: Any) -> None:
 _FOR_MEMORY = {"ascontiguousarray", "asfortranarray", "require"}
 # Compiled functions of numbers, which need no look at the caller.
 _OF_NUMBERS = {"math", "cmath"}
+# Modules that are rebound, for the rest of their library, too.
+_REBOUND_ALONE = {name for name in libraries_with(Trait.REBOUND) if "." in name}
 
 
 def _install(module: Any, name: str, target: Any) -> None:
@@ -213,7 +221,7 @@ def _install_override(owner: str, name: str, target: Any, row: Override | None) 
     elif isinstance(target, type):
         library = "original"
     elif creates:
-        rule = None if row is None else row.rule
+        rule = _rule_of(row, target)
         if rule is not None:
             library = _unless_drawn(rule, bypass(target))
         elif is_dispatched:
@@ -221,7 +229,8 @@ def _install_override(owner: str, name: str, target: Any, row: Override | None) 
         else:
             library = "original"
         options["for_memory"] = name in _FOR_MEMORY
-    _core.add_override(callee, override, library, owner.partition(".")[0], **options)
+    package = owner if owner in _REBOUND_ALONE else owner.partition(".")[0]
+    _core.add_override(callee, override, library, package, **options)
 
 
 def _entry_of(target: Any) -> tuple[Any, Any]:
@@ -251,7 +260,7 @@ def overriding(owner: str, name: str, target: Any, plain: Function, when: str = 
     `when` is `"lifted"` in contexts that record, `"imported"` always.
     """
     row = rows_of(owner).get(name)
-    rule: Any = None if row is None else row.rule
+    rule = _rule_of(row, target) if when == "lifted" or row is None else row.rule
     if row is not None and row.when is When.ALWAYS:
         if when == "lifted":
             return rule
@@ -259,6 +268,16 @@ def overriding(owner: str, name: str, target: Any, plain: Function, when: str = 
     dispatched = isinstance(target, DISPATCHER)
     creates = _creates(owner, name) or target is np.ndarray
     return OverrideFunction(target, plain, rule, dispatched, creates, when)
+
+
+def _rule_of(row: Override | None, target: Any) -> Any:
+    """Give the rule of a function, called as the function was."""
+    if row is None or row.rule is None:
+        return None
+    callee, receiver = _entry_of(target)
+    if not isinstance(callee, FunctionType):
+        return row.rule
+    return as_called(callee, row.rule, is_bound=receiver is not None)
 
 
 def _creates(owner: str, name: str) -> bool:
@@ -323,7 +342,7 @@ def _install_methods(owner: type, methods: Mapping[str, Override]) -> None:
             continue  # not in this version, or compiled there
         when = "always" if row.when is When.ALWAYS else "contained"
         receiver = None if name in vars(owner) else owner
-        _core.add_rule(function, row.rule, when, receiver)
+        _core.add_rule(function, as_called(function, row.rule), when, receiver)
 
 
 # --------------------------------------------------------------------------------------------------

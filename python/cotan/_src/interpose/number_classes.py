@@ -17,8 +17,8 @@ from cotan._src.rebind.engine import BUILTINS
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.registry import Kind, override
-from cotan._src.typing import Function
 from cotan._src.runtime.values import TwinInstance, as_number, is_active, is_array, to_numpy
+from cotan._src.typing import Function
 
 # Numbers of more digits than ours; not all systems have them under all of their names.
 EXTENDED = frozenset({"longdouble", "clongdouble", "float128", "complex256"})

@@ -7,12 +7,17 @@ in the same frame. Names, defaults, signature, line numbers and exception handle
 original, and debuggers and coverage tools see nothing of the prologue: it stands before the
 instruction that completes a frame, so that the hook runs in the caller's frame.
 
-The function `flag` is asked first, whether anything is recorded in the process at all.
+It is asked first whether anything is recorded in the process at all. The hook gets by position what
+the call may have named; `as_called` gives that to rules that want it so.
 """
 
 import dis
+import functools
+import inspect
+import sys
 from collections.abc import Iterator
 from types import CodeType, FunctionType
+from typing import Any
 
 from cotan import _core
 from cotan._src.runtime.originals import keep_original
@@ -29,6 +34,40 @@ def add_prologue(function: FunctionType, hook: Function | None) -> None:
     keep_original(function)
     if hook is not None:
         function.__code__ = _with_prologue(function.__code__, hook)
+
+
+def as_called(function: FunctionType, rule: Function, is_bound: bool = False) -> Function:
+    """Give a rule of a function that gets by name what it has no position for.
+
+    The frame no longer says which arguments a call named. `is_bound` says that the rule gets no
+    `self`.
+    """
+    if sys.version_info >= (3, 12):
+        return rule
+    names = function.__code__.co_varnames[is_bound : function.__code__.co_argcount]
+
+    @functools.wraps(rule)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        room = _room(rule)
+        if not room < len(args) <= len(names):
+            return rule(*args, **kwargs)
+        defaults = dict(zip(reversed(names), reversed(function.__defaults__ or ()), strict=False))
+        rest = zip(names[room:], args[room:], strict=False)
+        named = {k: x for k, x in rest if k not in defaults or x is not defaults[k]}
+        return rule(*args[:room], **kwargs, **named)
+
+    return call
+
+
+@functools.cache
+def _room(rule: Function) -> int:
+    """Give how many arguments a rule takes by position."""
+    kinds = [parameter.kind for parameter in inspect.signature(rule).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return sys.maxsize
+    return sum(kind is not inspect.Parameter.KEYWORD_ONLY for kind in kinds) - (
+        inspect.Parameter.VAR_KEYWORD in kinds
+    )
 
 
 def _with_prologue(code: CodeType, hook: Function) -> CodeType:
