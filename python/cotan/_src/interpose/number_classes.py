@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import BUILTINS
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.registry import Kind, override
-from cotan._src.runtime.values import TwinInstance, as_number, is_active, is_array, to_numpy
+from cotan._src.runtime.values import TwinInstance, as_number, is_active, is_array, noted, to_numpy
 from cotan._src.typing import Function
 
 # Numbers of more digits than ours; not all systems have them under all of their names.
@@ -33,7 +32,7 @@ def _of_numpy(name: str) -> None:
         if len(args) != 1 or kwargs:
             return scalar(*map(to_numpy, args), **kwargs)
         if name in EXTENDED and is_active(asarray(args[0])):
-            raise NotDifferentiableError(
+            raise noted(
                 f"np.{name}(x): extended precision has no derivatives here; use np.float64, or "
                 "np.complex128, or ct.dropgrad(x) to hold x constant"
             )

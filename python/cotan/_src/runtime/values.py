@@ -243,7 +243,7 @@ def assign(name: str, target: AnyArray, value: ArrayLike) -> AnyArray:
     """Write a value into an array in place, and give that back."""
     if not is_array(target):
         if is_active(value) and not is_read_for_display():
-            raise _noted(
+            raise noted(
                 f"{name}: writing into a plain ndarray would drop the gradient, and there are "
                 "other references to this one; create it in the function with np.array(c), "
                 "np.copy(c) (not c.copy()), np.zeros or similar, or use the returned result; "
@@ -259,13 +259,13 @@ def assign(name: str, target: AnyArray, value: ArrayLike) -> AnyArray:
 
 def refuse(what: str) -> NotDifferentiableError:
     """Make the error for what has no derivative rule."""
-    return _noted(
+    return noted(
         f"{what} has no derivative rule in cotan yet; hold its arguments constant with "
         "ct.dropgrad, or write it in terms of functions that have one"
     )
 
 
-def _noted(message: str) -> NotDifferentiableError:
+def noted(message: str) -> NotDifferentiableError:
     """Make an error; if user code catches it, a warning says so."""
     _core.refused(message)
     return NotDifferentiableError(message)
