@@ -25,14 +25,3 @@ def pytest_addoption(parser):
     parser.addoption(
         "--update-snapshots", action="store_true", help="write tests/snapshots/ as it is now"
     )
-
-
-@pytest.fixture
-def out_of_reach():
-    """Give a function that hides another one, and the names of its module."""
-
-    def hide(f):
-        hidden = frozenset({f})
-        return lambda *xs: next(iter(hidden))(*xs)
-
-    return hide

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._src.numpy.user_subclasses import new_object
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.call_site import user_code_calls
 from cotan._src.runtime.registry import FUNCTIONS
@@ -80,6 +81,7 @@ def _holds(items: Any) -> bool:
     return bool(_core.contains_array((items,), {}))
 
 
+_core.add_rule(vars(np.ndarray)["__new__"], new_object, "arrays")
 _core.add_rule(vars(np.ndarray)["dot"], _dot, "arrays")
 _core.add_rule(vars(np.ndarray)["compress"], _compress, "arrays")
 _core.add_rule(vars(np.ndarray)["choose"], _choose, "arrays")

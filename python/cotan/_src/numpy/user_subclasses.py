@@ -300,7 +300,7 @@ def _kind(cls: Any) -> Callable[[Array, object], _Made] | None:
     return None if kind is None else functools.partial(new_twin, kind)
 
 
-def _new(
+def new_object(
     cls: type, shape: Any = None, dtype: DTypeLike = float,
     buffer: Any = None, offset: int = 0, strides: Shape | None = None, order: str | None = None,
 ) -> Any:  # fmt: skip
@@ -316,9 +316,6 @@ def _new(
     if kind is None or not in_order or np.prod(shape) != buffer.size:
         return NotImplemented
     return kind(buffer.reshape(shape), None)
-
-
-_core.add_rule(vars(np.ndarray)["__new__"], _new, "arrays")
 
 
 def view_as(array: Array, cls: type) -> _Made | None:
