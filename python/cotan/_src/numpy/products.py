@@ -21,7 +21,6 @@ from cotan._src.runtime.values import (
     check_cast,
     flat,
     is_active,
-    or_default,
     to_numpy,
     write_out,
 )
@@ -426,4 +425,4 @@ def vector_norm(
     a = host_asarray(x)
     a = a.astype(np.float64) if a.dtype.kind in "biu" else a
     axes = tuple(range(a.ndim)) if axis is None else normalize_axis_tuple(axis, a.ndim)
-    return _vector_norm(a, or_default(ord, 2), axes, bool(keepdims))
+    return _vector_norm(a, 2 if ord is None else ord, axes, bool(keepdims))
