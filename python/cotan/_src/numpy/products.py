@@ -402,8 +402,7 @@ def _matrix_norm(x: AnyArray, ord: _Order, axes: Shape, keepdims: bool) -> AnyAr
     summed, kept = axes if abs(ord) == 1 else axes[::-1]
     fold = _largest if ord > 0 else _core.min
     result = fold(_core.sum(_core.abs(x), summed, True), kept, True)
-    norms: AnyArray = result if keepdims else result.squeeze(axes)[()]
-    return norms
+    return result if keepdims else result.squeeze(axes)[()]
 
 
 def _largest(x: AnyArray, axes: int | Shape, keepdims: bool) -> AnyArray:
