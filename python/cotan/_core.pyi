@@ -337,12 +337,12 @@ class Array:
     def conj(self, out: AnyArray | None = None) -> Array: ...
     def conjugate(self, out: AnyArray | None = None) -> Array: ...
     @property
-    def ctypes(self) -> object: ...
+    def ctypes(self) -> NoReturn: ...
     def cumsum(
         self, axis: Axis = None, dtype: DTypeLike | None = None, out: AnyArray | None = None
     ) -> Array: ...
     @property
-    def data(self) -> object: ...
+    def data(self) -> NoReturn: ...
     @data.setter
     def data(self, value: object) -> None: ...
     @property
@@ -609,21 +609,18 @@ class _Memory: ...
 # Names on modules that know our arrays while something is recorded
 
 @final
-class Scope:
-    @staticmethod
-    def enter(lifts: bool | None, is_strict: bool | None) -> Scope: ...
-    def leave(self) -> None: ...
+class ModuleAttribute:
+    def __new__(
+        cls, name: str, original: object, override_function: object, foreign: object
+    ) -> Self: ...
+    def __get__(self, module: object, owner: type | None = None, /) -> Any: ...
+    def __set__(self, module: object, value: object, /) -> None: ...
+    def __delete__(self, module: object, /) -> None: ...
 
 @disjoint_base
 class OverrideFunction:
     def __new__(
-        cls,
-        original: object,
-        bypass: object,
-        rule: object,
-        dispatched: bool,
-        creates: bool,
-        when: str,
+        cls, original: object, rule: object, dispatched: bool, creates: bool, when: str
     ) -> Self: ...
     @property
     def __wrapped__(self) -> Function: ...
@@ -640,24 +637,24 @@ def failed(error: BaseException, x: Array) -> None:
 def is_preparing() -> bool:
     """Whether a function is being prepared in this thread."""
 
-def num_met(x: Any) -> int:
-    """How often an ndarray was captured: so many references to it are the log's."""
+def num_met(x: object) -> int:
+    """How often a plain array was met: so many references to it are the preparation's own."""
 
-def meet(x: Any) -> None:
-    """Notes an ndarray that code outside of this module has read as captured."""
+def meet(x: object) -> None:
+    """Notes that a plain array was read by code outside of this module."""
 
 # array/fancy_index.rs
 def is_elementwise(x: Array) -> bool:
-    """Whether an elementwise operation has just made an active array: elements of it may be infinite, or have an infinite slope."""
+    """Whether an elementwise operation has just made an array that a gradient follows: elements of it may be infinite, or have an infinite slope."""
 
 # array/index.rs
-def index_update(x: Any, key: Any, value: Any) -> Array:
+def index_update(x: _Values, key: _Key, value: _Values) -> Array:
     """`x` with `x[key]` replaced by `value`, as a new array."""
 
-def index_add(x: Any, key: Any, value: Any) -> Array:
+def index_add(x: _Values, key: _Key, value: _Values) -> Array:
     """`x` with `value` added to `x[key]`, as a new array; an index may occur several times."""
 
-def fit(value: Any, target: Any, shape: Sequence[int]) -> Array:
+def fit(value: _Values, target: _Values, shape: Sequence[int]) -> Array:
     """A value brought to a dtype and shape, as NumPy does in an assignment."""
 
 # array/matmul.rs
@@ -665,26 +662,26 @@ def matmul(x: _Values, y: _Values) -> Array:
     """The matrix product by NumPy's rules: vectors count as a row on the left and a column on the right."""
 
 # array/traced.rs
-def is_traced(x: Any) -> bool:
+def is_traced(x: object) -> bool:
     """Whether a program is being traced and an object may be a variable of it."""
 
 def is_mapped(x: Array) -> bool:
     """Whether a function is being mapped and an array may differ between examples, so that nobody knows its value."""
 
 # functions/creation.rs
-def array(object: Any, dtype: _DTypeLike | None = None) -> Array:
+def array(object: object, dtype: _DTypeLike | None = None) -> Array:
     """An `Array` with a copy of some values: an ndarray, a number, nested lists of them. Arrays among them stay differentiable."""
 
-def buffer(made: Any, args: tuple[Any, ...]) -> Any:
+def buffer(made: object, args: Args) -> Any:
     """What NumPy has made, as an `Array` into which traced values can be written; whatever is no new array of floats or complex numbers as it is."""
 
-def number(x: Any, dtype: _DTypeLike | None) -> Array:
-    """An array of one element in place of a Python number, of another dtype if one is given."""
+def number(x: _Values, dtype: _DTypeLike | None) -> Array:
+    """An array of one element as what stands for a Python number, of another dtype if one is given."""
 
-def asarray(object: Any, dtype: _DTypeLike | None = None) -> Array:
+def asarray(object: object, dtype: _DTypeLike | None = None) -> Array:
     """An `Array` with these values; an `Array` is given back as it is."""
 
-def from_dlpack(object: Any) -> Array:
+def from_dlpack(object: object) -> Array:
     """An `Array` with a copy of the values of another library's array that speaks DLPack."""
 
 def num_threads() -> int:
@@ -700,7 +697,7 @@ def clear_caches() -> None:
     """Forgets all plans and frees the memory that is kept for reuse."""
 
 # functions/fft.rs
-def usual_fourier(x: Any, axis: Any, half: bool) -> Array | None:
+def usual_fourier(x: object, axis: object, half: bool) -> Array | None:
     """The transform along one axis that is met most: of all that is there, unscaled, the half spectrum of real numbers when `half`. `None` for what has to be looked at more closely."""
 
 def fourier(x: _Values, axes: Sequence[int], inverse: bool = False, scale: float = 1.0) -> Array:
@@ -782,25 +779,21 @@ def scatter_add(x: _Values, index: _Values, updates: _Values) -> Array:
 def scatter(x: _Values, index: _Values, updates: _Values) -> Array:
     """`x` with its rows at int64 indices replaced."""
 
-def dropgrad(x: Any) -> Any:
+def dropgrad(x: _R) -> _R:
     """The same values, held constant for every derivative."""
 
-def is_active(x: Any) -> bool:
-    """Whether `x` is active in a gradient that is being recorded."""
+def is_active(x: object) -> bool:
+    """Whether a gradient that is being recorded follows `x`."""
 
-def value(x: Any) -> np.ndarray[Any, Any]:
+def value(x: object) -> NDArray:
     """The plain ndarray value of anything array-like. Detaches: for integers, bools and indices."""
 
-def peek(x: Any) -> np.ndarray[Any, Any]:
+def peek(x: object) -> NDArray:
     """The value of anything array-like for the errors that it leads to: nothing that is recorded may depend on it."""
 
 # functions/special_ufunc.rs
 def call_special(
-    name: str,
-    compute: Callable[..., Any],
-    rule: Callable[..., Any],
-    args: tuple[Any, ...],
-    dtypes: tuple[_DTypeLike, ...],
+    name: str, compute: Function, rule: Function, args: Args, dtypes: tuple[_DTypeLike, ...]
 ) -> tuple[Array, ...]:
     """Calls an elementwise function that is computed with values, with arrays of the dtypes that it takes; gives a tuple of its results, of the dtypes that are said."""
 
@@ -811,49 +804,36 @@ def ufuncs(module: str) -> dict[str, str]:
 def table() -> list[dict[str, Any]]:
     """One dictionary for each entry of the primitive table: what documentation and tests are made from."""
 
-def apply(name: str, *args: Any, **params: Any) -> Array:
+def apply(name: str, *args: object, **params: object) -> Array:
     """Applies any primitive of the table to arrays; parameters as they are printed."""
+
+# interpose/caller.rs
+def forget_places() -> None:
+    """Forgets the classified callers."""
 
 # interpose/contains_array.rs
 def contains_array(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether one of our arrays is among arguments, or in lists and tuples among them."""
 
-# interpose/entry.rs
-def add_override(
-    callable: Any,
-    user: Callable[..., Any],
-    library: Any,
-    package: str,
-    is_creator: bool = False,
-    for_memory: bool = False,
-    receiver: Any = None,
-) -> None:
-    """Overrides a callable, wherever it is kept: in contexts that record, `user` computes what user code calls. Libraries get the same (`"same"`), the original (`"original"`), or a rule for active arguments; the library of the callable itself gets the original. `None` is for functions that NumPy dispatches, by their arguments alone. With a receiver only the method of that object or class."""
-
-def add_rule(callable: Any, rule: Callable[..., Any], when: str, receiver: Any = None) -> None:
-    """Lets a rule compute a callable by its arguments: where an array is in a list among them (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`), from user code only (`"user numbers"`); where an argument is active (`"followed"`); or `"always"`. It may give `NotImplemented` for the original."""
-
-def suspend_recordings_in(function: Any) -> None:
-    """Lets nothing be recorded while a function imports a module."""
-
-def has_entry(callable: Any) -> bool:
-    """Whether a callable leads to overrides."""
-
-def entries() -> list[Any]:
-    """The callables that lead to overrides."""
-
-def bypass(callable: Any) -> Callable[..., Any]:
-    """A function that goes past the entry of a callable, which gets one."""
-
 # interpose/install.rs
-def add_ufuncs(ufuncs: list[np.ufunc]) -> None:
-    """Lets ufuncs take lists that hold an `Array`."""
-
 def after_fork_in_child() -> None:
-    """Called in the child just after a fork: only this thread goes on."""
+    """Called in the child just after a fork: only this thread goes on recording."""
 
-def disable_overrides() -> None:
-    """Lets nothing be overridden in this process."""
+def add_lifted(module: Any, lifted: type) -> type:
+    """Lets a module have another class while something is recorded; gives the class that it has then, which is an earlier one if there is one."""
+
+def set_imported(imported: Sequence[Any], programs: list[tuple[str, ModuleType]]) -> None:
+    """Lets names that modules have imported before stand for what knows our arrays, while something is recorded: these, and no others. It is looked again when one of some modules has become another one."""
+
+def add_ufuncs(ufuncs: list[np.ufunc]) -> None:
+    """Lets ufuncs take lists of our arrays while something is recorded."""
+
+def add_method(method: Any, rule: Callable[..., Any], when: str) -> bool:
+    """Lets a rule compute a compiled method or function while something is recorded: where one of our arrays is in a list among the arguments (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`); where a gradient follows an argument (`"followed"`); or `"always"`. It may give `NotImplemented` for the original's own way. False when it is of another kind."""
+
+# interpose/slot_dispatcher.rs
+def add_dispatcher(function: Any, stand_in: Callable[..., Any]) -> bool:
+    """Lets a stand-in compute a function that NumPy dispatches, where arrays of ours are in lists among its arguments while something is recorded, wherever a program keeps the function. False when it is of another kind."""
 
 # program/export.rs
 def with_gradient(program: Program, wrt: Sequence[bool]) -> tuple[Program, list[int | None]]:
@@ -863,12 +843,12 @@ def plain(program: Program) -> dict[str, Any]:
     """A program as an exporter takes it: calls of rules are written out, and what is common or not needed is gone. As plain data: `outputs` (variables by number), `names` of the inputs, `output_names`, `constants` (values of the last inputs), `types` (dtype and shape of every variable) and `equations` (primitive, arguments, result, parameters)."""
 
 # program/pyclass.rs
-def restore_program(head: bytes, blobs: Sequence[Any]) -> Program:
+def restore_program(head: bytes, blobs: Sequence[object]) -> Program:
     """The program that was pickled."""
 
 # program/serialize.rs
 def restore_array(
-    dtype: str, lanes: Sequence[tuple[int, int, bool]], scalar_kind: str, blob: Any
+    dtype: str, lanes: Sequence[tuple[int, int, bool]], scalar_kind: str, blob: object
 ) -> Array:
     """The array that was pickled."""
 
@@ -888,14 +868,11 @@ def before_exit() -> None:
     """Called by `atexit`."""
 
 # runtime/recording_state.rs
-def is_anything_recorded() -> bool:
-    """Whether anything is recorded or switched anywhere in the process: entries ask this first."""
+def switch_lifting(on: bool) -> bool:
+    """Switches lifting on or off in this thread; says what it was before."""
 
 def is_lifting() -> bool:
-    """Whether functions are overridden in this context."""
-
-def is_strict() -> bool:
-    """Whether `float(x)` is refused for an active `x`: under `ct.strict()`."""
+    """Whether names are lifted for this thread."""
 
 def is_tracing() -> bool:
     """Whether a program is being traced in this thread: what can fail on values fails when it runs."""
@@ -908,57 +885,46 @@ def nestlevel() -> int:
 
 # runtime/swallowed_errors.rs
 def refused(message: str) -> None:
-    """Notes that user code was refused something. Libraries try what they can do without."""
+    """Notes that a program was refused something. Libraries try what they can do without."""
 
 def granted(message: str) -> None:
-    """Takes back what user code was refused, once another way was found."""
+    """Takes back what a program was refused, once another way was found."""
 
 # transforms/checkpoint.rs
 def call_checkpoint(
-    function: Callable[..., Any],
-    name: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    policy: Any,
+    function: Function, name: str, args: Args, kwargs: Kwargs, policy: object
 ) -> Any:
     """Calls a function whose intermediate values are not kept."""
 
-def name_value(value: Any, name: str) -> None:
+def name_value(value: object, name: str) -> None:
     """Names the arrays of a value for the checkpoints around it."""
 
 # transforms/custom_rule.rs
 def call_adjoint(
-    rule: Callable[..., Any], name: str, names: list[str], args: Any, kwargs: Any, is_opaque: bool
+    rule: Function, name: str, names: list[str], args: object, kwargs: object, is_opaque: bool
 ) -> Any:
     """Calls a function that returns its result and its pullback."""
 
 def call_jvp(
-    function: Callable[..., Any],
-    rule: Callable[..., Any],
-    name: str,
-    names: list[str],
-    args: Any,
-    kwargs: Any,
+    function: Function, rule: Function, name: str, names: list[str], args: object, kwargs: object
 ) -> Any:
     """Calls a function that has a forward rule."""
 
 # transforms/gradient.rs
-def gradient(f: Callable[..., Any], /, *args: Any, wrt: _Wrt = None) -> Any:
+def gradient(f: Function, /, *args: object, wrt: _Wrt = None) -> Any:
     """The gradient of a function that returns a real scalar, with respect to all of its arguments."""
 
-def value_and_gradient(f: Callable[..., _R], /, *args: Any, wrt: _Wrt = None) -> tuple[_R, Any]:
+def value_and_gradient(f: Callable[..., _R], /, *args: object, wrt: _Wrt = None) -> tuple[_R, Any]:
     """The value of a function that returns a real scalar, and its gradient as [`gradient`] gives it."""
 
-def pullback(f: Callable[..., _R], /, *args: Any, wrt: _Wrt = None) -> tuple[_R, Pullback]:
+def pullback(f: Callable[..., _R], /, *args: object, wrt: _Wrt = None) -> tuple[_R, Pullback]:
     """The value of a function and its pullback: the linear map from a cotangent of the value to cotangents of the arguments."""
 
 # transforms/host_callback.rs
-def hooked(function: Callable[..., Any], x: Any, name: str) -> Any:
+def hooked(function: Function, x: object, name: str) -> Any:
     """`x`, whose cotangent goes through `function` (arrays to a tuple of arrays) on its way back."""
 
-def call_back(
-    function: Callable[..., Any], pullback: Callable[..., Any], name: str, args: Sequence[Array]
-) -> Array:
+def call_back(function: Function, pullback: Function, name: str, args: Sequence[Array]) -> Array:
     """What a function of plain values gives for arrays that are being differentiated: computed at once, and again when the program is run with other values. `function` and `pullback` return tuples of arrays; the pullback is differentiated in its turn."""
 
 # transforms/nonfinite.rs
@@ -972,28 +938,26 @@ def end_detection(id: int) -> None:
     """Ends it."""
 
 # transforms/saved_pullback.rs
-def restore_pullback(head: bytes, blobs: Sequence[Any], outline: dict[str, Any]) -> Pullback:
+def restore_pullback(head: bytes, blobs: Sequence[object], outline: dict[str, Any]) -> Pullback:
     """The pullback that was pickled."""
 
 def load_file(path: _File) -> Any:
     """What a file holds: a pullback or a program."""
 
-def load_memory(memory: Any) -> Any:
+def load_memory(memory: object) -> Any:
     """What the memory of a file holds. It is used as it is."""
 
 # transforms/trace.rs
-def trace(f: Callable[..., Any], /, *args: Any, lines: bool = False, **kwargs: Any) -> Program:
+def trace(f: Function, /, *args: object, lines: bool = False, **kwargs: object) -> Program:
     """The program of a function: recorded on arguments like these, without computing anything."""
 
 def record(
-    f: Callable[..., Any], args: tuple[Any, ...], replaced: Mapping[str, Any]
+    f: Function, args: Args, replaced: Mapping[str, object]
 ) -> tuple[Program, list[str], list[bool], list[Any]]:
     """The program of a function of which every array among the arguments is an input: those that are held constant, and integers, too. With the paths of the results, and for each input whether it can be differentiated with respect to, and its value. `replaced` has other arrays for some of them, by path."""
 
 # transforms/vmap.rs
-def call_vmap(
-    f: Callable[..., Any], args: tuple[Any, ...], batched: list[bool], names: list[str]
-) -> Any:
+def call_vmap(f: Function, args: Args, batched: list[bool], names: list[str]) -> Any:
     """Calls a function of one example with arguments of which those marked hold many along their first axes; its results have a first axis of examples. `names` are what errors call the arguments."""
 
 # tree/class_layout.rs
@@ -1001,7 +965,7 @@ def forget_layouts() -> None:
     """Forgets all layouts: a class was registered."""
 
 # tree/pyclass.rs
-def structure(tree: Any, declared: bool = False, root: str = "") -> _Structure:
+def structure(tree: object, declared: bool = False, root: str = "") -> _Structure:
     """Takes a structure apart; with `declared`, `trainable` heeds `__trainable__`. Paths start with `root`."""
 
 def neg(x: _Values, /) -> Array:

@@ -275,6 +275,7 @@ LINEAR = {
         lambda t: np.linalg.vector_norm(t),
         lambda t: np.linalg.vector_norm(t, axis=(0, 1), ord=3),
         lambda t: np.linalg.vector_norm(t, keepdims=True),
+        lambda m: np.linalg.vector_norm(m, axis=0, ord=None),
         lambda m: np.linalg.vector_norm(m, axis=0, ord=np.inf),
     ],
     "linalg.matrix_power": [

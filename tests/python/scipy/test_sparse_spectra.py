@@ -41,7 +41,14 @@ PROGRAMS = {
         ** 2
         * WEIGHTS
     ),
+    "buckling of one": lambda x: np.sum(
+        buckling_of_one(x)[1] ** 2 * WEIGHTS + buckling_of_one(x)[0]
+    ),
 }
+
+
+def buckling_of_one(x):
+    return eigsh((hamiltonian(x) + 4 * sparse.eye(8)).tocsc(), sigma=1.0, mode="buckling")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -361,8 +361,7 @@ def _clip_norm(x: T, *, norm: float) -> tuple[T, Function]:
         def clipped(ct: Array) -> Array:
             # With infinity or NaN there is no direction: the comparison is false, and this is NaN.
             scaled = _at_least_single(ct) / largest * (norm / relative)
-            bounded: Array = _core.where(small, ct, scaled).astype(ct.dtype)
-            return bounded
+            return _core.where(small, ct, scaled).astype(ct.dtype)
 
         return (map_leaves(clipped, dx),)
 

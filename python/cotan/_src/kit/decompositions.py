@@ -76,8 +76,7 @@ def known(x: Array) -> Array:
 
 def constant(x: ArrayLike) -> Array:
     """Give an array without its gradient."""
-    detached: Array = _core.dropgrad(_core.asarray(x))
-    return detached
+    return _core.dropgrad(_core.asarray(x))
 
 
 def packed(decomposition: str, a: AnyArray) -> Array:
@@ -152,8 +151,7 @@ def solve_adjoint_triangular(a: AnyArray, b: AnyArray, lower: bool, unit: bool =
     """Solve with the conjugate transpose of a triangle."""
     if a.dtype.kind != "c":
         return solve_triangular(a, b, lower, True, unit)
-    x: Array = solve_triangular(a, b.conj(), lower, True, unit).conj()
-    return x
+    return solve_triangular(a, b.conj(), lower, True, unit).conj()
 
 
 def qr(a: AnyArray) -> tuple[Array, Array]:

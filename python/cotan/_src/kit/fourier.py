@@ -75,8 +75,7 @@ def resized(x: Array, lengths: Sequence[int], axes: Sequence[int]) -> Array:
 
 def conjugated(x: Array) -> Array:
     """Give the complex conjugate."""
-    conj: Array = x.conj()
-    return conj
+    return x.conj()
 
 
 def complex_transform(

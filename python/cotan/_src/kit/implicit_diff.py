@@ -84,8 +84,7 @@ def solution(
     for _ in range(max(1, _core.nestlevel())):
         residual = stacked(equation(moved)).reshape(-1)
         moved = moved - _core.matmul(inverse, residual).reshape(at.shape)
-    solved: Array = attach_derivative(at, moved)
-    return solved
+    return attach_derivative(at, moved)
 
 
 def _inverse(matrix: NDArray, near: float = 10 * np.finfo(float).eps) -> NDArray | None:

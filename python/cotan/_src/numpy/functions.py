@@ -412,8 +412,7 @@ def array_equiv(a: AnyArray, b: AnyArray) -> AnyArray | bool:
         np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
         return False
-    same: AnyArray = np.equal(a, b)
-    return same
+    return np.equal(a, b)
 
 
 @override(np.isclose)
@@ -443,8 +442,7 @@ def searchsorted(
     a: ArrayLike, v: ArrayLike, side: _Side = "left", sorter: ArrayLike | None = None
 ) -> AnyArray:
     if not _is_recorded(a, v, sorter):
-        known: NDArray = np.searchsorted(to_numpy(a), to_numpy(v), side, to_numpy(sorter))
-        return known
+        return np.searchsorted(to_numpy(a), to_numpy(v), side, to_numpy(sorter))
     row: Any = host_asarray(a)
     x = host_asarray(v)
     if row.ndim != 1:
@@ -465,8 +463,7 @@ def searchsorted(
 @override(np.digitize)
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> AnyArray:
     if not _is_recorded(x, bins):
-        known: NDArray = np.digitize(to_numpy(x), to_numpy(bins), right)
-        return known
+        return np.digitize(to_numpy(x), to_numpy(bins), right)
     edges = host_asarray(bins)
     np.digitize(0.0, peek(edges))  # says what is wrong with the edges
     side: _Side = "left" if right else "right"

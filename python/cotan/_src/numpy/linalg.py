@@ -57,8 +57,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
             f"prod(a.shape[:b.ndim]), but they are {x.shape} and {y.shape}"
         )
     n = math.prod(shape)
-    solution: Array = solve(_core.reshape(x, (n, n)), _core.reshape(y, -1)).reshape(shape)
-    return solution
+    return solve(_core.reshape(x, (n, n)), _core.reshape(y, -1)).reshape(shape)
 
 
 @override(np.linalg.inv)
@@ -73,8 +72,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
         raise ValueError("Invalid ind argument.")
     x = host_asarray(a)
     shape = x.shape[ind:] + x.shape[:ind]
-    inverse: Array = inv(_core.reshape(x, (math.prod(x.shape[ind:]), -1))).reshape(shape)
-    return inverse
+    return inv(_core.reshape(x, (math.prod(x.shape[ind:]), -1))).reshape(shape)
 
 
 @override(np.linalg.det)

@@ -21,7 +21,6 @@ from cotan._src.runtime.values import (
     check_cast,
     flat,
     is_active,
-    or_default,
     to_numpy,
     write_out,
 )
@@ -403,8 +402,7 @@ def _matrix_norm(x: AnyArray, ord: _Order, axes: Shape, keepdims: bool) -> AnyAr
     summed, kept = axes if abs(ord) == 1 else axes[::-1]
     fold = _largest if ord > 0 else _core.min
     result = fold(_core.sum(_core.abs(x), summed, True), kept, True)
-    norms: AnyArray = result if keepdims else result.squeeze(axes)[()]
-    return norms
+    return result if keepdims else result.squeeze(axes)[()]
 
 
 def _largest(x: AnyArray, axes: int | Shape, keepdims: bool) -> AnyArray:
@@ -426,4 +424,4 @@ def vector_norm(
     a = host_asarray(x)
     a = a.astype(np.float64) if a.dtype.kind in "biu" else a
     axes = tuple(range(a.ndim)) if axis is None else normalize_axis_tuple(axis, a.ndim)
-    return _vector_norm(a, or_default(ord, 2), axes, bool(keepdims))
+    return _vector_norm(a, 2 if ord is None else ord, axes, bool(keepdims))

@@ -170,8 +170,7 @@ def moveaxis(
 @override(np.squeeze)
 def squeeze(a: ArrayLike, axis: int | Shape | None = None) -> AnyArray:
     x: AnyArray = a if isinstance(a, Array) else host_asarray(a)
-    result: AnyArray = x.squeeze(axis)
-    return result
+    return x.squeeze(axis)
 
 
 @override(np.broadcast_to)

@@ -217,17 +217,6 @@ _enter("numpy", {
 # Those of scipy.special
 
 
-def _at(
-    zero: AnyArray,
-    value: ArrayLike,
-    function: Callable[[ArrayLike], Array],
-    x: ArrayLike,
-    harmless: ArrayLike = 1,
-) -> Array:
-    """Give `value` where `zero` holds, elsewhere a function of `x`, which is harmless there."""
-    return _core.where(zero, value, function(_core.where(zero, harmless, x)))
-
-
 def _has_log(y: ArrayLike, least: float) -> Array:
     """Say where the logarithm of what is more than `least` is finite."""
     if _core.asarray(y).dtype.kind == "c":

@@ -75,8 +75,7 @@ class Flat:
         return (left, *place[::-1]) if self.base.shape else ()
 
     def _positions(self, key: Any) -> NDArray:
-        positions: NDArray = np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
-        return positions
+        return np.arange(self.base.size)[_core.value(key) if is_array(key) else key]
 
     def __getitem__(self, key: Any) -> Array:
         return copy_if_array(self.base.reshape(-1)[key])
@@ -127,8 +126,7 @@ class Flat:
 
     def copy(self) -> Array:
         """Give the elements as an array of their own."""
-        elements: Array = self.base.flatten()
-        return elements
+        return self.base.flatten()
 
 
 def _not_flat(x: object) -> Any:
@@ -193,13 +191,12 @@ def asarray(
     if isinstance(a, (list, tuple)) and contains_unmasked_array(a):
         return _core.array(a, dtype) if dtype is None or np.dtype(dtype) != object else _objects(a)
     try:
-        host: NDArray = np.asarray(a, dtype, order, **options)
+        return np.asarray(a, dtype, order, **options)
     except ValueError as error:
         inside = _given_out(a, error)
         if inside is None:
             raise
         return asarray(inside, dtype, order, **options)
-    return host
 
 
 def _given_out(a: object, error: ValueError) -> Array | None:
@@ -451,8 +448,7 @@ def _get_indexes(
 
     def chosen(index: ArrayLike) -> AnyArray:
         found = _core.where(last, -1.0, _core.where(below, 0.0, index))
-        whole: AnyArray = asarray(found).astype(np.intp)
-        return whole
+        return asarray(found).astype(np.intp)
 
     del arr
     return chosen(low), chosen(low + 1)

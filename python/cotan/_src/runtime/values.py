@@ -318,7 +318,8 @@ def expect_room(name: str, shape: Sequence[int], dtype: DTypeLike) -> None:
 def attach_derivative(value: AnyArray | complex, computed: Array) -> Array: ...
 @overload
 def attach_derivative(value: AnyArray | complex, computed: AnyArray | complex) -> AnyArray: ...
-def attach_derivative(value: AnyArray | complex, computed: AnyArray | complex) -> AnyArray:
+def attach_derivative(
+    value: AnyArray | complex, computed: AnyArray | complex
+) -> AnyArray | complex:
     """Give a value, with the derivatives of what was computed in another way."""
-    change: AnyArray = computed - _core.dropgrad(computed)
-    return value + change
+    return value + (computed - _core.dropgrad(computed))

@@ -123,13 +123,11 @@ def _beta_rate(a: AnyArray, b: AnyArray, log: AnyArray, other: AnyArray) -> AnyA
 
     def fall_now(v: Array) -> AnyArray:
         at, rest = logs(side * v, l0, l1)
-        fallen: AnyArray = c * (l0 - at) + d * (l1 - rest)
-        return fallen
+        return c * (l0 - at) + d * (l1 - rest)
 
     def steepness(v: Array) -> AnyArray:
         at, rest = logs(side * v, l0, l1)
-        slope: AnyArray = side * (d * np.exp(at) - c * np.exp(rest))
-        return slope
+        return side * (d * np.exp(at) - c * np.exp(rest))
 
     far = where(side < 0, (_FALL - d * l1) / c, (_FALL - c * l0) / d) + 1
     length = _length(fall_now, steepness, far)

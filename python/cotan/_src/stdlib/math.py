@@ -112,8 +112,7 @@ def _remainder(x: Array, y: Array) -> Array:
     other = n - size
     # Halfway between two multiples the even one counts.
     if size > other or (size == other and _core.fmod((abs(x) - size) / 2, n) != 0):
-        nearer: Array = rest - np.copysign(n, rest)
-        return nearer
+        return rest - np.copysign(n, rest)
     return rest
 
 

@@ -309,7 +309,7 @@ pub fn is_preparing() -> bool {
 
 /// How often an ndarray was captured: so many references to it are the log's.
 #[pyfunction]
-#[pyo3(name = "num_met", signature = (x: "Any") -> "int")]
+#[pyo3(name = "num_met", signature = (x: "object") -> "int")]
 pub fn num_captures(x: &Bound<'_, PyAny>) -> usize {
     ESCAPES.with_borrow(|escapes| {
         let arrays = escapes.iter().flat_map(|n| &n.captured_ndarrays);
@@ -319,7 +319,7 @@ pub fn num_captures(x: &Bound<'_, PyAny>) -> usize {
 
 /// Notes an ndarray that code outside of this module has read as captured.
 #[pyfunction]
-#[pyo3(name = "meet", signature = (x: "Any") -> "None")]
+#[pyo3(name = "meet", signature = (x: "object") -> "None")]
 pub fn capture(x: &Bound<'_, PyAny>) -> PyResult<()> {
     if let Ok(array) = x.cast::<PyUntypedArray>()
         && is_on()

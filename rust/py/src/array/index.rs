@@ -466,7 +466,7 @@ pub fn updated<'py>(
 
 /// `x` with `x[key]` replaced by `value`, as a new array.
 #[pyfunction]
-#[pyo3(signature = (x: "Any", key: "Any", value: "Any") -> "Array")]
+#[pyo3(signature = (x: "_Values", key: "_Key", value: "_Values") -> "Array")]
 pub fn index_update<'py>(
     x: &Bound<'py, PyAny>,
     key: &Bound<'py, PyAny>,
@@ -480,7 +480,7 @@ pub fn index_update<'py>(
 
 /// `x` with `value` added to `x[key]`, as a new array; an index may occur several times.
 #[pyfunction]
-#[pyo3(signature = (x: "Any", key: "Any", value: "Any") -> "Array")]
+#[pyo3(signature = (x: "_Values", key: "_Key", value: "_Values") -> "Array")]
 pub fn index_add<'py>(
     x: &Bound<'py, PyAny>,
     key: &Bound<'py, PyAny>,
@@ -494,7 +494,7 @@ pub fn index_add<'py>(
 
 /// A value brought to a dtype and shape, as NumPy does in an assignment.
 #[pyfunction]
-#[pyo3(name = "fit", signature = (value: "Any", target: "Any", shape: "Sequence[int]") -> "Array")]
+#[pyo3(name = "fit", signature = (value: "_Values", target: "_Values", shape: "Sequence[int]") -> "Array")]
 pub fn fitted<'py>(
     value: &Bound<'py, PyAny>,
     target: &Bound<'py, PyAny>,

@@ -14,7 +14,7 @@ exports!(is_traced, is_mapped);
 
 /// Whether a program is being traced and an object may be a variable of it.
 #[pyfunction]
-#[pyo3(signature = (x: "Any") -> "bool")]
+#[pyo3(signature = (x: "object") -> "bool")]
 pub fn is_traced(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     match x.cast::<PyArray>() {
         Ok(array) if is_tracing() => Ok(array.get().read()?.tag() != 0),

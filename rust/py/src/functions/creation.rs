@@ -42,7 +42,7 @@ exports!(
 /// Array([[1., 2.],
 ///        [3., 4.]])
 #[pyfunction]
-#[pyo3(signature = (object: "Any", dtype: "_DTypeLike | None" = None) -> "Array")]
+#[pyo3(signature = (object: "object", dtype: "_DTypeLike | None" = None) -> "Array")]
 pub fn array<'py>(
     py: Python<'py>,
     object: &Bound<'py, PyAny>,
@@ -144,7 +144,7 @@ fn entry(py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<Operand> {
 /// What NumPy has made, as an `Array` into which traced values can be written; whatever is no new array
 /// of floats or complex numbers as it is.
 #[pyfunction]
-#[pyo3(signature = (made: "Any", args: "tuple[Any, ...]") -> "Any")]
+#[pyo3(signature = (made: "object", args: "Args") -> "Any")]
 pub fn buffer<'py>(
     made: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
@@ -174,7 +174,7 @@ pub fn buffer<'py>(
 
 /// An array of one element in place of a Python number, of another dtype if one is given.
 #[pyfunction]
-#[pyo3(signature = (x: "Any", dtype: "_DTypeLike | None") -> "Array")]
+#[pyo3(signature = (x: "_Values", dtype: "_DTypeLike | None") -> "Array")]
 pub fn number<'py>(
     x: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
@@ -256,7 +256,7 @@ fn holds_arrays(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
 /// >>> ct.asarray(x) is x, ct.asarray(x, float)
 /// (True, Array([1., 2.]))
 #[pyfunction]
-#[pyo3(signature = (object: "Any", dtype: "_DTypeLike | None" = None) -> "Array")]
+#[pyo3(signature = (object: "object", dtype: "_DTypeLike | None" = None) -> "Array")]
 pub fn asarray<'py>(
     py: Python<'py>,
     object: &Bound<'py, PyAny>,
@@ -285,7 +285,7 @@ pub fn asarray<'py>(
 /// >>> ct.from_dlpack(np.array([1.0, 2.0]))
 /// Array([1., 2.])
 #[pyfunction]
-#[pyo3(signature = (object: "Any") -> "Array")]
+#[pyo3(signature = (object: "object") -> "Array")]
 pub fn from_dlpack<'py>(
     py: Python<'py>,
     object: &Bound<'py, PyAny>,

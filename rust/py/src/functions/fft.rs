@@ -18,7 +18,7 @@ exports!(usual_fourier, fourier, real_fourier, fourier_real);
 ///
 /// In one step, since a short transform takes less time than to look.
 #[pyfunction]
-#[pyo3(signature = (x: "Any", axis: "Any", half: "bool") -> "Array | None")]
+#[pyo3(signature = (x: "object", axis: "object", half: "bool") -> "Array | None")]
 pub fn usual_fourier<'py>(
     x: &Bound<'py, PyAny>,
     axis: &Bound<'py, PyAny>,

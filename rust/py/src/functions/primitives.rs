@@ -510,7 +510,7 @@ fn scattered<'py>(
 /// >>> ct.gradient(lambda x: ct.dropgrad(x) * x, 3.0)
 /// (3.0,)
 #[pyfunction]
-#[pyo3(signature = (x: "Any") -> "Any")]
+#[pyo3(signature = (x: "_R") -> "_R")]
 pub fn dropgrad<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match x.cast::<PyArray>() {
         Ok(array) => wrap(
@@ -524,7 +524,7 @@ pub fn dropgrad<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 
 /// Whether `x` is active in a gradient that is being recorded.
 #[pyfunction]
-#[pyo3(signature = (x: "Any") -> "bool")]
+#[pyo3(signature = (x: "object") -> "bool")]
 pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     match x.cast::<PyArray>() {
         Ok(array) => Ok(crate::array::escapes::loses_derivative(
@@ -536,7 +536,7 @@ pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// The plain ndarray value of anything array-like. Detaches: for integers, bools and indices.
 #[pyfunction]
-#[pyo3(signature = (x: "Any") -> "np.ndarray[Any, Any]")]
+#[pyo3(signature = (x: "object") -> "NDArray")]
 pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = x.py();
     match x.cast::<PyArray>() {
@@ -552,7 +552,7 @@ pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 /// The value of anything array-like for the errors that it leads to: nothing that is recorded may depend
 /// on it.
 #[pyfunction]
-#[pyo3(signature = (x: "Any") -> "np.ndarray[Any, Any]")]
+#[pyo3(signature = (x: "object") -> "NDArray")]
 pub fn peek<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match x.cast::<PyArray>() {
         Ok(array) => {

@@ -228,9 +228,9 @@ impl Custom for Special {
 #[pyfunction]
 #[pyo3(signature = (
     name: "str",
-    compute: "Callable[..., Any]",
-    rule: "Callable[..., Any]",
-    args: "tuple[Any, ...]",
+    compute: "Function",
+    rule: "Function",
+    args: "Args",
     dtypes: "tuple[_DTypeLike, ...]"
 ) -> "tuple[Array, ...]")]
 pub fn call_special<'py>(

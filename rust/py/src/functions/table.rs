@@ -147,7 +147,7 @@ pub fn table(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
 
 /// Applies any primitive of the table to arrays; parameters as they are printed.
 #[pyfunction]
-#[pyo3(signature = (name: "str", *args: "Any", **params: "Any") -> "Array")]
+#[pyo3(signature = (name: "str", *args: "object", **params: "object") -> "Array")]
 pub fn apply<'py>(
     py: Python<'py>,
     name: &str,

@@ -492,7 +492,7 @@ fn pass_names() -> String {
 
 /// The program that was pickled.
 #[pyfunction]
-#[pyo3(signature = (head: "bytes", blobs: "Sequence[Any]") -> "Program")]
+#[pyo3(signature = (head: "bytes", blobs: "Sequence[object]") -> "Program")]
 pub fn restore_program(head: &[u8], blobs: Vec<Bound<'_, PyAny>>) -> PyResult<PyProgram> {
     program_of(joined(head, blobs)?)
 }

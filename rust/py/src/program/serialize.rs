@@ -140,7 +140,7 @@ pub fn reduce_array<'py>(
     dtype: "str",
     lanes: "Sequence[tuple[int, int, bool]]",
     scalar_kind: "str",
-    blob: "Any"
+    blob: "object"
 ) -> "Array")]
 pub fn restore_array<'py>(
     dtype: &str,

@@ -210,11 +210,11 @@ fn write_back(py: Python<'_>, call: &Call, written: Vec<(usize, cotan::Array)>) 
 /// Calls a function whose intermediate values are not kept.
 #[pyfunction]
 #[pyo3(signature = (
-    function: "Callable[..., Any]",
+    function: "Function",
     name: "str",
-    args: "tuple[Any, ...]",
-    kwargs: "dict[str, Any]",
-    policy: "Any"
+    args: "Args",
+    kwargs: "Kwargs",
+    policy: "object"
 ) -> "Any")]
 pub fn call_checkpoint<'py>(
     py: Python<'py>,
@@ -275,7 +275,7 @@ pub fn call_checkpoint<'py>(
 
 /// Names the arrays of a value for the checkpoints around it.
 #[pyfunction]
-#[pyo3(signature = (value: "Any", name: "str") -> "None")]
+#[pyo3(signature = (value: "object", name: "str") -> "None")]
 pub fn name_value(value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
     if !names_matter() {
         return Ok(());

@@ -43,11 +43,11 @@ fn constants(name: &str, kwargs: &Bound<'_, PyDict>) -> PyResult<()> {
 /// Calls a function that returns its result and its pullback.
 #[pyfunction]
 #[pyo3(signature = (
-    rule: "Callable[..., Any]",
+    rule: "Function",
     name: "str",
     names: "list[str]",
-    args: "Any",
-    kwargs: "Any",
+    args: "object",
+    kwargs: "object",
     is_opaque: "bool"
 ) -> "Any")]
 pub fn call_adjoint<'py>(
@@ -85,12 +85,12 @@ pub fn call_adjoint<'py>(
 /// Calls a function that has a forward rule.
 #[pyfunction]
 #[pyo3(signature = (
-    function: "Callable[..., Any]",
-    rule: "Callable[..., Any]",
+    function: "Function",
+    rule: "Function",
     name: "str",
     names: "list[str]",
-    args: "Any",
-    kwargs: "Any"
+    args: "object",
+    kwargs: "object"
 ) -> "Any")]
 pub fn call_jvp<'py>(
     py: Python<'py>,

@@ -101,7 +101,7 @@ fn differentiated<T: Send>(
 /// >>> ct.gradient(lambda x, c: np.sum(x * c), np.array([1.0, 2.0]), ct.const(np.array([3.0, 4.0])))
 /// (array([3., 4.]), None)
 #[pyfunction]
-#[pyo3(signature = (f: "Callable[..., Any]", /, *args: "Any", wrt: "_Wrt" = None) -> "Any")]
+#[pyo3(signature = (f: "Function", /, *args: "object", wrt: "_Wrt" = None) -> "Any")]
 pub fn gradient<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
@@ -121,7 +121,7 @@ pub fn gradient<'py>(
 /// >>> ct.value_and_gradient(lambda x, y: x * y, 2.0, 3.0)
 /// (6.0, (3.0, 2.0))
 #[pyfunction]
-#[pyo3(signature = (f: "Callable[..., _R]", /, *args: "Any", wrt: "_Wrt" = None) -> "tuple[_R, Any]")]
+#[pyo3(signature = (f: "Callable[..., _R]", /, *args: "object", wrt: "_Wrt" = None) -> "tuple[_R, Any]")]
 pub fn value_and_gradient<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
@@ -153,7 +153,7 @@ pub fn value_and_gradient<'py>(
 /// >>> [float(d) for d in back(1.0)]
 /// [0.8775825618903728]
 #[pyfunction]
-#[pyo3(signature = (f: "Callable[..., _R]", /, *args: "Any", wrt: "_Wrt" = None) -> "tuple[_R, Pullback]")]
+#[pyo3(signature = (f: "Callable[..., _R]", /, *args: "object", wrt: "_Wrt" = None) -> "tuple[_R, Pullback]")]
 pub fn pullback<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,

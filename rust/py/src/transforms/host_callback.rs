@@ -135,7 +135,7 @@ impl Host for Callback {
 
 /// `x`, whose cotangent goes through `function` (arrays to a tuple of arrays) on its way back.
 #[pyfunction]
-#[pyo3(signature = (function: "Callable[..., Any]", x: "Any", name: "str") -> "Any")]
+#[pyo3(signature = (function: "Function", x: "object", name: "str") -> "Any")]
 pub fn hooked<'py>(
     function: &Bound<'py, PyAny>,
     x: &Bound<'py, PyAny>,
@@ -179,8 +179,8 @@ pub fn hooked<'py>(
 /// pullback is differentiated in its turn.
 #[pyfunction]
 #[pyo3(signature = (
-    function: "Callable[..., Any]",
-    pullback: "Callable[..., Any]",
+    function: "Function",
+    pullback: "Function",
     name: "str",
     args: "Sequence[Array]"
 ) -> "Array")]

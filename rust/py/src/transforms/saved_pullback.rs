@@ -80,7 +80,7 @@ pub fn reduce_pullback<'py>(
 
 /// The pullback that was pickled.
 #[pyfunction]
-#[pyo3(signature = (head: "bytes", blobs: "Sequence[Any]", outline: "dict[str, Any]") -> "Pullback")]
+#[pyo3(signature = (head: "bytes", blobs: "Sequence[object]", outline: "dict[str, Any]") -> "Pullback")]
 pub fn restore_pullback(
     head: &[u8],
     blobs: Vec<Bound<'_, PyAny>>,
@@ -200,7 +200,7 @@ pub fn load_file(py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>>
 
 /// What the memory of a file holds. It is used as it is.
 #[pyfunction]
-#[pyo3(signature = (memory: "Any") -> "Any")]
+#[pyo3(signature = (memory: "object") -> "Any")]
 pub fn load_memory(py: Python<'_>, memory: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let storage = storage_of(memory)?;
     let saved = enter(py, |_| Saved::mapped(&storage))?;

@@ -68,11 +68,11 @@ fn expect_results(what: &str, y: &Bound<'_, PyAny>, results: &Flattener) -> PyRe
 /// }
 #[pyfunction]
 #[pyo3(signature = (
-    f: "Callable[..., Any]",
+    f: "Function",
     /,
-    *args: "Any",
+    *args: "object",
     lines: "bool" = false,
-    **kwargs: "Any"
+    **kwargs: "object"
 ) -> "Program")]
 pub fn trace<'py>(
     py: Python<'py>,
@@ -135,9 +135,9 @@ type Recorded = (PyProgram, Vec<String>, Vec<bool>, Vec<Py<PyAny>>);
 /// Numbers that are held constant are a part of the program.
 #[pyfunction]
 #[pyo3(signature = (
-    f: "Callable[..., Any]",
-    args: "tuple[Any, ...]",
-    replaced: "Mapping[str, Any]"
+    f: "Function",
+    args: "Args",
+    replaced: "Mapping[str, object]"
 ) -> "tuple[Program, list[str], list[bool], list[Any]]")]
 pub fn record(
     py: Python<'_>,

@@ -32,8 +32,8 @@ enum Given<'py> {
 /// its results have a first axis of examples. `names` are what errors call the arguments.
 #[pyfunction]
 #[pyo3(signature = (
-    f: "Callable[..., Any]",
-    args: "tuple[Any, ...]",
+    f: "Function",
+    args: "Args",
     batched: "list[bool]",
     names: "list[str]"
 ) -> "Any")]

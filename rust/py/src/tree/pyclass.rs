@@ -22,7 +22,7 @@ pub struct PyStructure {
 
 /// Takes a structure apart; with `declared`, `trainable` heeds `__trainable__`. Paths start with `root`.
 #[pyfunction]
-#[pyo3(signature = (tree: "Any", declared: "bool" = false, root: "str" = "") -> "_Structure")]
+#[pyo3(signature = (tree: "object", declared: "bool" = false, root: "str" = "") -> "_Structure")]
 pub fn structure(tree: &Bound<'_, PyAny>, declared: bool, root: &str) -> PyResult<PyStructure> {
     let mut flattener = Flattener::of_objects(declared);
     let tree = flattener.flatten(tree, Position::Nested, true, root)?;

@@ -189,8 +189,7 @@ def _piece(x: AnyArray, breaks: AnyArray) -> NDArray:
     at = np.searchsorted(values, to_numpy(x), side="right") - 1
     if values[-1] < values[0]:
         at = np.searchsorted(-values, -to_numpy(x), side="right") - 1
-    piece: NDArray = np.clip(at, 0, len(values) - 2)
-    return piece
+    return np.clip(at, 0, len(values) - 2)
 
 
 def _outside(x: AnyArray, breaks: AnyArray) -> NDArray:
@@ -334,14 +333,12 @@ def _banded(widths: _Widths, ab: AnyArray, b: AnyArray) -> Array:
             products = _core.sum(products, tuple(range(2, products.ndim)))
         return _core.where(inside, -products, 0), back
 
-    solved: Array = host_call("scipy.linalg.solve_banded", forward, pullback, ab, b)
-    return solved
+    return host_call("scipy.linalg.solve_banded", forward, pullback, ab, b)
 
 
 def inside_of(index: NDArray, n: int) -> NDArray:
     """Say which indices an axis has."""
-    inside: NDArray = (index >= 0) & (index < n)
-    return inside
+    return (index >= 0) & (index < n)
 
 
 @override(f"{_HERE}._cubic.solve_banded", kind=SUBSTITUTE)
@@ -404,8 +401,7 @@ def place(knots: NDArray, k: int, values: NDArray) -> NDArray:
     """Give the knot after which each point comes."""
     n = knots.size - k - 1
     after = np.searchsorted(knots[: n + 1], values, side="right")
-    at: NDArray = np.clip(after - 1, k, n - 1)
-    return at
+    return np.clip(after - 1, k, n - 1)
 
 
 def _beyond(knots: NDArray, k: int, values: NDArray, extrapolate: bool) -> NDArray:
@@ -554,8 +550,7 @@ def _collocated(x: NDArray, t: NDArray, k: int, y: Array) -> AnyArray:
     matrix = locate(f"{_HERE}.BSpline").design_matrix(x, t, k).tocoo()
     bands = np.zeros((2 * k + 1, y.shape[0]))
     bands[k + matrix.row - matrix.col, matrix.col] = matrix.data
-    c: AnyArray = solve_banded((k, k), bands, y)
-    return c
+    return solve_banded((k, k), bands, y)
 
 
 def _through_points(x: AnyArray, y: Any, k: int, axis: int) -> Spline:

@@ -99,8 +99,7 @@ class _Fitted:
         """Integrate; the spline is zero outside of its interval."""
         whole = self._spline.antiderivative()
         low, high = self._ends()
-        value: AnyArray = (whole(np.clip(b, low, high)) - whole(np.clip(a, low, high)))[()]
-        return value
+        return (whole(np.clip(b, low, high)) - whole(np.clip(a, low, high)))[()]
 
     def roots(self) -> AnyArray:
         constant = self._spline
@@ -112,8 +111,7 @@ class _Fitted:
         # What SciPy says of other degrees than three it says here.
         at = locate(f"{_HERE}.UnivariateSpline")._from_tck(tck).roots()
         moved = newton_moved(at, self._spline, to_numpy(self._spline(at, 1)))
-        result: AnyArray = attach_derivative(at, moved)
-        return result
+        return attach_derivative(at, moved)
 
     def get_coeffs(self) -> AnyArray:
         return self._spline.c

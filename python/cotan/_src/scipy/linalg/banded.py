@@ -125,8 +125,7 @@ def cho_solve_banded(cb_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwri
 
     def solved(b: AnyArray, adjoint: bool) -> AnyArray:
         if adjoint and b.dtype.kind == "c":
-            x: AnyArray = _solve_bands(bands, b.conj(), True).conj()
-            return x
+            return _solve_bands(bands, b.conj(), True).conj()
         return _solve_bands(bands, b, adjoint)
 
     return result(solved(solved(b, not lower), lower), vector)

@@ -38,8 +38,7 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
         other = a.conj() if a.dtype.kind == "c" else a
         both = a[:, None, :, None] * other[None, :, None, :]
         system = np.eye(n * n, dtype=a.dtype) - _core.reshape(both, (n * n, n * n))
-        x: AnyArray = dec.solve(system, _core.reshape(q, (n * n, 1))).reshape(n, n)
-        return x
+        return dec.solve(system, _core.reshape(q, (n * n, 1))).reshape(n, n)
     # The bilinear transformation makes a continuous equation of it.
     inverse = dec.solve(dec.adjoint(a) + one, one)
     left = _core.matmul(dec.adjoint(a) - one, inverse)

@@ -42,8 +42,7 @@ def _solved(name: str, equation: Function, x: AnyArray) -> AnyArray:
     moved = _core.asarray(at)
     for _ in range(max(1, _core.nestlevel())):
         moved = moved - stacked(equation(moved)) / slope
-    solved: AnyArray = attach_derivative(at, moved).reshape(np.shape(x))[()]
-    return solved
+    return attach_derivative(at, moved).reshape(np.shape(x))[()]
 
 
 def _lift(name: str, equation_of: Callable[[Function], Function]) -> None:

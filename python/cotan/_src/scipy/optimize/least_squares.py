@@ -122,8 +122,7 @@ def least_squares(fun: Function, x0: ArrayLike, jac: Function | str = "2-point",
     again = function.from_initial_state(fun)
 
     def residuals(x: AnyArray) -> AnyArray:
-        r: AnyArray = stacked(again(x, *args, **kwargs)).reshape(-1)
-        return r
+        return stacked(again(x, *args, **kwargs)).reshape(-1)
 
     def cost(x: AnyArray) -> Array:
         return loss.cost(residuals(x))
@@ -162,8 +161,7 @@ def leastsq(func: Function, x0: ArrayLike, args: object = (),
     call = with_args(function.from_initial_state(func), args)
 
     def residuals(x: AnyArray) -> AnyArray:
-        r: AnyArray = stacked(call(x)).reshape(-1)
-        return r
+        return stacked(call(x)).reshape(-1)
 
     x = minimum_of("leastsq", lambda x: _Loss({}).cost(residuals(x)), result[0])
     whole: tuple[object, ...] = (x, *result[1:])
@@ -292,5 +290,4 @@ def _covariance(
     covariance = inverse(_core.matmul(matrix.T, matrix))
     if not absolute:
         covariance = covariance * (2 * loss.cost(r) / (r.shape[0] - p.shape[0]))
-    result: AnyArray = attach_derivative(value, covariance)
-    return result
+    return attach_derivative(value, covariance)

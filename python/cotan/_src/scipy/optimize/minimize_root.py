@@ -249,8 +249,7 @@ def fixed_point(func: Function, x0: ArrayLike, args: Iterable[object] = (), *res
 
     def equation(v: AnyArray) -> AnyArray:
         v = _core.reshape(v, shape)
-        off: AnyArray = (v - stacked(func(v, *args))).reshape(-1)
-        return off
+        return (v - stacked(func(v, *args))).reshape(-1)
 
     flat = solution(f"{_HERE}.fixed_point", equation, np.asarray(x, np.float64).reshape(-1))
     y = _core.reshape(flat, shape)
@@ -403,14 +402,12 @@ def estimated(what: str, value: Any, on: AnyArray) -> Any:
 
         class Estimated(type(value)):  # type: ignore[misc]
             def dot(self, x: ArrayLike) -> Array:
-                product: Array = without_rule(what, value.dot(to_numpy(x)), on)
-                return product
+                return without_rule(what, value.dot(to_numpy(x)), on)
 
             matvec = matmat = dot
 
             def todense(self) -> Array:
-                matrix: Array = without_rule(what, value.todense(), on)
-                return matrix
+                return without_rule(what, value.todense(), on)
 
         Estimated.__name__ = Estimated.__qualname__ = type(value).__name__
         marked.__class__ = Estimated

@@ -46,8 +46,7 @@ def _valued(known: Any, computed: Any) -> Any:
 
 def complex_vector(x: ArrayLike) -> Array:
     """Give numbers of any shape as a vector of complex128."""
-    vector: Array = _core.asarray(asarray(x), np.complex128).reshape(-1)
-    return vector
+    return _core.asarray(asarray(x), np.complex128).reshape(-1)
 
 
 def polynomial(roots: AnyArray) -> AnyArray:
@@ -60,8 +59,7 @@ def polynomial(roots: AnyArray) -> AnyArray:
 
 
 def _product(x: AnyArray) -> Scalar:
-    product: Scalar = np.prod(x) if x.shape[0] else 1.0
-    return product
+    return np.prod(x) if x.shape[0] else 1.0
 
 
 # --------------------------------------------------------------------------------------------------

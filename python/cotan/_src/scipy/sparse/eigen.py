@@ -95,7 +95,7 @@ def eigsh(
     if options.get("mode") == "buckling":
         # Here A is the positive one: with it for M the eigenvalues are the inverse ones, and the
         # vectors are of length 1 by it, as here.
-        inverse, v = eigh(m, a)
+        inverse, v = eigh(np.eye(a.shape[0], dtype=a.dtype) if m is None else m, a)
         at = _places(1 / chosen[0], _values(inverse))
         w, v = 1 / inverse[at], v[:, at]
     else:

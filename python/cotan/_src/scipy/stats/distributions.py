@@ -170,15 +170,13 @@ def _known(condition: AnyArray) -> AnyArray:
     if is_array(condition) and _core.is_preparing():
         for value, is_so in ((True, np.all(condition)), (False, not np.any(condition))):
             if is_so:
-                same: NDArray = np.full(condition.shape, value)[()]
-                return same
+                return np.full(condition.shape, value)[()]
     return to_numpy(condition)
 
 
 def _compared(x: AnyArray) -> AnyArray:
     """Give what conditions are computed of: values, but where a function is prepared."""
-    seen: AnyArray = x if _core.is_preparing() or _is_mapped(x) else to_numpy(x)
-    return seen
+    return x if _core.is_preparing() or _is_mapped(x) else to_numpy(x)
 
 
 def _staying(shape: AnyArray) -> AnyArray:

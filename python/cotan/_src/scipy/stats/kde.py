@@ -95,5 +95,4 @@ def _integrate_box_1d(self: _KernelDensity, low: Scalar, high: Scalar) -> Scalar
         share: Scalar = locate("scipy.special.ndtr")((end - self.dataset[0]) / width)
         return share
 
-    mass: Scalar = np.sum(self.weights * (below(high) - below(low)))
-    return mass
+    return np.sum(self.weights * (below(high) - below(low)))
