@@ -270,13 +270,13 @@ def test_a_context_that_was_copied_records_no_more_afterwards(process):
     assert kept[0].run(lambda: ct.gradient(math.sin, 0.0)) == (1.0,)
 
 
-def test_tasks_do_not_see_each_others_recordings(process):
+def test_tasks_do_not_see_each_others_scopes(process):
     async def main():
         inside, looked = asyncio.Event(), asyncio.Event()
         found = []
 
-        async def records():
-            # A recording is entered in this task and goes on while another one runs.
+        async def holds():
+            # A gradient does not await; a scope can be held open while another task runs.
             context = contextvars.copy_context()
             scope = context.run(_core.Scope.enter, False, None)
             inside.set()
@@ -288,7 +288,7 @@ def test_tasks_do_not_see_each_others_recordings(process):
             found.append(ct.gradient(lambda x: math.sin(x), 0.0))
             looked.set()
 
-        await asyncio.gather(records(), others())
+        await asyncio.gather(holds(), others())
         return found
 
     assert asyncio.run(main()) == [(1.0,)]
