@@ -13,6 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.dtypes import DTYPES
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.values import is_active, is_array
 from cotan._src.typing import Args, Function, Kwargs, NDArray
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from cotan._core import Array
 
 _DATA = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, slice)
+
+# What `scipy.stats.mstats` has, too, by code that computes with masked arrays.
+_ALSO_FOR_MASKED = frozenset({"gmean", "hmean"})
 
 
 def with_constant_fallback(name: str, rule: Function) -> Function:
@@ -35,8 +39,14 @@ def with_constant_fallback(name: str, rule: Function) -> Function:
 
     @functools.wraps(rule)
     def call(*args: Any, **kwargs: Any) -> object:
-        if module == "scipy.stats":
-            _expect_unmasked(name, (*args, *kwargs.values()))
+        if module == "scipy.stats" and (masked := _masked((*args, *kwargs.values()))) is not None:
+            if function in _ALSO_FOR_MASKED:
+                return original_of(original())(*args, **kwargs)  # type: ignore[misc]
+            raise TypeError(
+                f"{name}: an array of shape {masked.shape} would lose its mask, and masked "
+                "elements would count; use x.compressed(), or methods of x such as x.mean() and "
+                "x.std()"
+            )
         kinds = kinds_of((args, kwargs))
         if kinds is not None and "output" in kwargs:
             # What is written to says nothing of what is computed.
@@ -63,16 +73,15 @@ def with_constant_fallback(name: str, rule: Function) -> Function:
     return call
 
 
-def _expect_unmasked(name: str, items: Iterable[Any]) -> None:
-    """Refuse what is masked: SciPy's statistics leave it out, and rules would count it."""
+def _masked(items: Iterable[Any]) -> Any:
+    """Find what is masked: SciPy's statistics leave it out, and rules would count it."""
     for x in items:
-        if type(x) in {list, tuple}:
-            _expect_unmasked(name, x)
-        elif isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
-            raise TypeError(
-                f"{name}: an array of shape {x.shape} would lose its mask, and masked elements "
-                "would count; use x.compressed(), or methods of x such as x.mean() and x.std()"
-            )
+        found = _masked(x) if type(x) in {list, tuple} else None
+        if found is not None:
+            return found
+        if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+            return x
+    return None
 
 
 def kinds_of(tree: object) -> set[str] | None:
