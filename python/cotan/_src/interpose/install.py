@@ -13,7 +13,13 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any, cast
 
 import numpy as np
@@ -338,9 +344,12 @@ def _install_methods(owner: type, methods: Mapping[str, Override]) -> None:
     for name, row in methods.items():
         found = inspect.getattr_static(owner, name, None)
         function = getattr(found, "__func__", found)
+        when = "always" if row.when is When.ALWAYS else "contained"
+        if row.rule is not None and name == "__call__" and isinstance(found, WrapperDescriptorType):
+            _core.add_call_rule(owner, row.rule, when)
+            continue
         if row.rule is None or not isinstance(function, FunctionType):
             continue  # not in this version, or compiled there
-        when = "always" if row.when is When.ALWAYS else "contained"
         receiver = None if name in vars(owner) else owner
         _core.add_rule(function, as_called(function, row.rule), when, receiver)
 

@@ -29,6 +29,7 @@ use crate::runtime::recording_state::{InScope, State, is_anything_recorded, stat
 exports!(
     add_override,
     add_rule,
+    add_call_rule,
     suspend_recordings_in,
     bypass,
     has_entry,
@@ -109,7 +110,21 @@ fn first_slot(address: usize) -> usize {
 /// The entry of a callable.
 #[inline]
 pub fn find(callable: *mut PyObject) -> Option<&'static Entry> {
-    let address = callable as usize;
+    find_at(callable as usize)
+}
+
+/// The entry of the objects of a class, which are called through it.
+pub fn find_for_objects(class: *mut ffi::PyTypeObject) -> Option<&'static Entry> {
+    find_at(key_for_objects(class))
+}
+
+/// No callable has an odd address.
+fn key_for_objects(class: *mut ffi::PyTypeObject) -> usize {
+    class as usize | 1
+}
+
+#[inline]
+fn find_at(address: usize) -> Option<&'static Entry> {
     let mut at = first_slot(address);
     loop {
         match KEYS[at].load(Ordering::Acquire) {
@@ -128,7 +143,15 @@ fn find_or_add(
     callable: &Bound<'_, PyAny>,
     own: impl FnOnce() -> PyResult<usize>,
 ) -> PyResult<(&'static Entry, bool)> {
-    if let Some(entry) = find(callable.as_ptr()) {
+    find_or_add_at(callable.as_ptr() as usize, callable, own)
+}
+
+fn find_or_add_at(
+    address: usize,
+    callable: &Bound<'_, PyAny>,
+    own: impl FnOnce() -> PyResult<usize>,
+) -> PyResult<(&'static Entry, bool)> {
+    if let Some(entry) = find_at(address) {
         return Ok((entry, false));
     }
     let own = own()?;
@@ -142,7 +165,6 @@ fn find_or_add(
         cases: AtomicPtr::new(Box::leak(Box::default())),
         looks_further: AtomicBool::new(false),
     }));
-    let address = callable.as_ptr() as usize;
     let mut at = first_slot(address);
     while KEYS[at].load(Ordering::Relaxed) != 0 {
         at = (at + 1) % SLOTS;
@@ -475,8 +497,15 @@ fn add(
     receiver: Option<&Bound<'_, PyAny>>,
     policy: Policy,
 ) -> PyResult<()> {
-    let py = callable.py();
-    let entry = entry_of(callable)?;
+    add_case(callable.py(), entry_of(callable)?, receiver, policy)
+}
+
+fn add_case(
+    py: Python<'_>,
+    entry: &Entry,
+    receiver: Option<&Bound<'_, PyAny>>,
+    policy: Policy,
+) -> PyResult<()> {
     let known = receiver.map(|r| match r.cast::<PyType>() {
         Ok(class) => Receiver::Class(class.clone().unbind()),
         Err(_) => Receiver::Object(r.clone().unbind()),
@@ -569,6 +598,22 @@ pub fn add_rule(
         return slot_method::add(callable, rule);
     }
     add(callable, receiver, Policy::Arguments(rule))
+}
+
+/// Lets a rule compute the calls of all objects of a class, which gets the object first. See [`add_rule`].
+///
+/// Raises `TypeError` for a class whose objects have entries of their own.
+#[pyfunction]
+#[pyo3(signature = (class_: "type", rule: "Callable[..., Any]", when: "str") -> "None")]
+pub fn add_call_rule(class_: &Bound<'_, PyType>, rule: Py<PyAny>, when: &str) -> PyResult<()> {
+    let rule = Override {
+        function: rule,
+        when: When::from_name(when)?,
+    };
+    let key = key_for_objects(class_.as_type_ptr());
+    slot_object::install_class(class_)?;
+    let (entry, _) = find_or_add_at(key, class_, || Ok(0))?;
+    add_case(class_.py(), entry, None, Policy::Arguments(rule))
 }
 
 /// Lets nothing be recorded while a function imports a module.

@@ -9,11 +9,12 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple, PyType};
 
-use crate::interpose::entry::find;
+use crate::interpose::entry::{find, find_for_objects};
 use crate::interpose::slot::{Arguments, HAVE_VECTORCALL};
 use crate::interpose::slot_class::{TypeObject, is_layout_known};
 use crate::interpose::slot_function;
@@ -36,8 +37,25 @@ pub fn is_one(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// Lets the objects of a class be called here from now on.
+///
+/// Raises `TypeError` for a class whose objects have entries of their own.
+pub fn install_class(class: &Bound<'_, PyType>) -> PyResult<()> {
+    let flags: u64 = class.getattr("__flags__")?.extract()?;
+    if flags & HAVE_VECTORCALL != 0 || !is_layout_known(class.py()) {
+        return Err(PyTypeError::new_err(format!(
+            "calls of objects of {class} cannot be overridden"
+        )));
+    }
+    lead(class.as_type_ptr());
+    Ok(())
+}
+
+/// Lets the objects of the class of an object be called here from now on.
 pub fn install(object: &Bound<'_, PyAny>) {
-    let class = object.get_type_ptr();
+    lead(object.get_type_ptr());
+}
+
+fn lead(class: *mut ffi::PyTypeObject) {
     if own_of(class).is_some() {
         return;
     }
@@ -72,6 +90,19 @@ unsafe extern "C" fn call(
     let Some(own) = own_of(unsafe { ffi::Py_TYPE(object) }) else {
         return ptr::null_mut(); // Not reached: it is entered before this function is put in place.
     };
+    // SAFETY: the object is alive.
+    if let Some(entry) = find_for_objects(unsafe { ffi::Py_TYPE(object) }) {
+        // SAFETY: as below; the object itself comes first.
+        let answer = unsafe {
+            let py = Python::assume_attached();
+            with_object(py, object, args, named, |given| entry.answer(given))
+        };
+        match answer {
+            Ok(Some(answer)) => return answer,
+            Ok(None) => {}
+            Err(()) => return ptr::null_mut(),
+        }
+    }
     if let Some(entry) = find(object) {
         // SAFETY: the interpreter called us, so this thread is attached, with a tuple and a dictionary or null.
         let answer = unsafe {
@@ -86,6 +117,42 @@ unsafe extern "C" fn call(
     }
     // SAFETY: as we were called ourselves.
     unsafe { own(object, args, named) }
+}
+
+/// The same with an object before the arguments.
+///
+/// # Safety
+///
+/// As for `with_arguments`; the object is alive.
+unsafe fn with_object<T>(
+    py: Python<'_>,
+    object: *mut PyObject,
+    args: *mut PyObject,
+    named: *mut PyObject,
+    then: impl FnOnce(Arguments<'_>) -> T,
+) -> Result<T, ()> {
+    // SAFETY: says the caller.
+    let (object, args) = unsafe {
+        (
+            Bound::from_borrowed_ptr(py, object),
+            Bound::from_borrowed_ptr(py, args),
+        )
+    };
+    let longer = args
+        .cast_into::<PyTuple>()
+        .map_err(PyErr::from)
+        .and_then(|args| {
+            let all: Vec<_> = std::iter::once(object).chain(args.iter()).collect();
+            PyTuple::new(py, all)
+        });
+    match longer {
+        // SAFETY: says the caller.
+        Ok(longer) => unsafe { with_arguments(py, longer.as_ptr(), named, then) },
+        Err(error) => {
+            error.restore(py);
+            Err(())
+        }
+    }
 }
 
 /// The arguments of a call that come in a tuple and a dictionary, side by side. An error is set where there is one.

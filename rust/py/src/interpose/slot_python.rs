@@ -12,16 +12,13 @@ use std::ptr;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyMethodDef, PyMethodDefPointer, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyTuple};
-use smallvec::SmallVec;
+use pyo3::types::PyCapsule;
 
 use crate::interpose::entry::{Entry, find};
-use crate::interpose::slot::{Arguments, Vectorcall, guarded};
+use crate::interpose::slot::{Arguments, Vectorcall};
 use crate::interpose::slot_class::{is_layout_known, vectorcall_field};
 use crate::runtime::context_variable::symbol;
 use crate::runtime::hooks;
-use crate::runtime::once_cell::intern;
-use crate::runtime::recording_state::is_anything_recorded;
 
 type SetVectorcall = unsafe extern "C" fn(*mut PyObject, Vectorcall);
 
@@ -119,73 +116,7 @@ unsafe extern "C" fn answer(
         let given = Arguments::new(py, args, usize::try_from(count).unwrap_or(0), names);
         (py, given, &*(*held as *const Entry))
     };
-    if !is_anything_recorded() {
-        return py.NotImplemented().into_ptr();
-    }
-    let Some(kept) = guarded(py, || without_defaults(entry.callable.bind(py), given)) else {
-        return ptr::null_mut();
-    };
-    let pointers: SmallVec<[*mut PyObject; 8]> = kept.values.iter().map(Bound::as_ptr).collect();
-    let names = kept.names.as_ref().map_or(ptr::null_mut(), Bound::as_ptr);
-    // SAFETY: as many arguments as are said, alive until the call is over.
-    let given = unsafe { Arguments::new(py, pointers.as_ptr(), kept.positional, names) };
     entry
         .answer(given)
         .unwrap_or_else(|| py.NotImplemented().into_ptr())
-}
-
-/// The arguments that a caller gave.
-struct Given<'py> {
-    values: SmallVec<[Bound<'py, PyAny>; 8]>,
-    positional: usize,
-    names: Option<Bound<'py, PyTuple>>,
-}
-
-/// The arguments of a call whose code has filled in the defaults, without those at the end that are defaults: an override
-/// need not know what nobody gave.
-fn without_defaults<'py>(
-    function: &Bound<'py, PyAny>,
-    given: Arguments<'py>,
-) -> PyResult<Given<'py>> {
-    let py = given.py();
-    let mut values: SmallVec<[Bound<'py, PyAny>; 8]> = given.by_position().collect();
-    let code = function.getattr(intern!(py, "__code__"))?;
-    let count: usize = code.getattr(intern!(py, "co_argcount"))?.extract()?;
-    let defaults = function.getattr(intern!(py, "__defaults__"))?;
-    if values.len() == count
-        && let Ok(defaults) = defaults.cast::<PyTuple>()
-    {
-        for default in defaults.iter().rev() {
-            if values.last().is_none_or(|last| !last.is(&default)) {
-                break;
-            }
-            values.pop();
-        }
-    }
-    let positional = values.len();
-    let Some(named) = given.by_keyword()? else {
-        return Ok(Given {
-            values,
-            positional,
-            names: None,
-        });
-    };
-    let defaults = function.getattr(intern!(py, "__kwdefaults__"))?;
-    if let Ok(defaults) = defaults.cast::<PyDict>() {
-        for (name, default) in defaults.iter() {
-            if named
-                .get_item(&name)?
-                .is_some_and(|value| value.is(&default))
-            {
-                named.del_item(&name)?;
-            }
-        }
-    }
-    values.extend(named.values());
-    let names = (!named.is_empty()).then(|| named.keys().to_tuple());
-    Ok(Given {
-        values,
-        positional,
-        names,
-    })
 }
