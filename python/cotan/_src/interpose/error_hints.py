@@ -85,9 +85,9 @@ _REMEDIES = {
     "of type cotan.Array which has no callable": (
         "NumPy asks each element of an array of objects for a method; leave out dtype=object"
     ),
-    "bytes-like object is required, not 'cotan.Array'": (
-        "an Array has no memory to share: x.__array__() of a constant, or of ct.dropgrad(x), has; "
-        "objects of subclasses of ndarray cannot hold traced values, use ndarrays instead"
+    "an Array has no memory to share": (
+        "objects of subclasses of ndarray, which are memory, cannot hold traced values: use "
+        "ndarrays instead"
     ),
 }
 
