@@ -10,52 +10,52 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use numpy::PyUntypedArray;
-use pyo3::exceptions::{PyMemoryError, PyTypeError};
+use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::{PyDict, PyFloat, PyFunction, PyInt, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple, PyType};
 
 use crate::interpose::caller::{Package, calling_package, is_called_by_user_code};
 use crate::interpose::contains_array::contains_active;
 use crate::interpose::slot::{Arguments, Override, Vectorcall, When, guarded};
-use crate::interpose::{
-    slot_class, slot_dispatcher, slot_function, slot_method, slot_object, slot_python,
-};
-use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::recording_state::{InScope, State, is_anything_recorded, state};
-
-exports!(
-    add_override,
-    add_rule,
-    add_call_rule,
-    suspend_recordings_in,
-    bypass,
-    has_entry,
-    entries
-);
 
 /// What is known of one callable.
 pub struct Entry {
     /// The callable, which is kept alive.
     pub callable: Py<PyAny>,
-    /// What the interpreter called before; null where it takes the slow way, by a tuple.
+    /// What the interpreter called before; 0 where it takes the slow way, by a tuple.
     pub own: usize,
+    /// That way, past the entry.
+    slow: SlowCall,
     /// The overrides; another list takes the place of this one, which is never freed.
     cases: AtomicPtr<Vec<&'static Case>>,
     /// Whether a call without an array, a list or an object of another library may be overridden.
     looks_further: AtomicBool,
 }
 
+/// Calls a callable with a tuple and keywords, past its entry.
+///
+/// # Safety
+///
+/// The object is a callable of the kind that the function is for.
+pub type SlowCall = for<'py> unsafe fn(
+    Python<'py>,
+    *mut PyObject,
+    &Bound<'py, PyTuple>,
+    Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>>;
+
 /// One override of a callable. Methods have several, for different classes.
-struct Case {
-    receiver: Option<Receiver>,
-    policy: Policy,
+pub struct Case {
+    pub receiver: Option<Receiver>,
+    pub policy: Policy,
 }
 
 /// Whose method is overridden, where the callable is shared by others.
-enum Receiver {
+pub enum Receiver {
     /// This object's: the override is called without it.
     Object(Py<PyAny>),
     /// That of the instances of a class.
@@ -63,7 +63,7 @@ enum Receiver {
 }
 
 /// When an override computes a call.
-enum Policy {
+pub enum Policy {
     /// By the arguments alone.
     Arguments(Override),
     /// By the arguments and by the caller.
@@ -81,7 +81,7 @@ enum Policy {
 }
 
 /// What libraries get.
-enum ForLibraries {
+pub enum ForLibraries {
     /// The same as user code.
     Same,
     /// The original.
@@ -119,7 +119,7 @@ pub fn find_for_objects(class: *mut ffi::PyTypeObject) -> Option<&'static Entry>
 }
 
 /// No callable has an odd address.
-fn key_for_objects(class: *mut ffi::PyTypeObject) -> usize {
+pub fn key_for_objects(class: *mut ffi::PyTypeObject) -> usize {
     class as usize | 1
 }
 
@@ -139,16 +139,10 @@ fn find_at(address: usize) -> Option<&'static Entry> {
 }
 
 /// The entry of a callable, which is made with what `own` finds where there is none.
-fn find_or_add(
-    callable: &Bound<'_, PyAny>,
-    own: impl FnOnce() -> PyResult<usize>,
-) -> PyResult<(&'static Entry, bool)> {
-    find_or_add_at(callable.as_ptr() as usize, callable, own)
-}
-
-fn find_or_add_at(
+pub fn find_or_add(
     address: usize,
     callable: &Bound<'_, PyAny>,
+    slow: SlowCall,
     own: impl FnOnce() -> PyResult<usize>,
 ) -> PyResult<(&'static Entry, bool)> {
     if let Some(entry) = find_at(address) {
@@ -162,6 +156,7 @@ fn find_or_add_at(
     let entry: &'static Entry = Box::leak(Box::new(Entry {
         callable: callable.clone().unbind(),
         own,
+        slow,
         cases: AtomicPtr::new(Box::leak(Box::default())),
         looks_further: AtomicBool::new(false),
     }));
@@ -354,6 +349,20 @@ impl Entry {
         Ok(Some(result.unbind()))
     }
 
+    /// The same for an entry that gets its arguments side by side, of a callable that the interpreter calls by a tuple.
+    pub fn call_by_tuple(&self, given: Arguments<'_>) -> *mut PyObject {
+        let py = given.py();
+        let args = PyTuple::new(py, given.by_position());
+        let called = args.and_then(|args| self.call_original(&args, given.by_keyword()?.as_ref()));
+        match called {
+            Ok(result) => result.into_ptr(),
+            Err(error) => {
+                error.restore(py);
+                std::ptr::null_mut()
+            }
+        }
+    }
+
     /// Calls the library's own function.
     pub fn call_original<'py>(
         &self,
@@ -363,8 +372,8 @@ impl Entry {
         let py = args.py();
         let callable = self.callable.as_ptr();
         if self.own == 0 {
-            // SAFETY: the object can be called, in the interpreter's slow way.
-            return unsafe { slot_object::call_slowly(py, callable, args, kwargs) };
+            // SAFETY: it is of the kind that the entry was made for.
+            return unsafe { (self.slow)(py, callable, args, kwargs) };
         }
         // SAFETY: the interpreter keeps a function of this signature there.
         let own = unsafe { std::mem::transmute::<usize, Vectorcall>(self.own) };
@@ -401,7 +410,7 @@ impl Case {
         })
     }
 
-    fn is_for(&self, py: Python<'_>, other: Option<&Bound<'_, PyAny>>) -> bool {
+    pub fn is_for(&self, py: Python<'_>, other: Option<&Bound<'_, PyAny>>) -> bool {
         match (&self.receiver, other) {
             (None, None) => true,
             (Some(Receiver::Object(own)), Some(other)) => other.is(own),
@@ -444,63 +453,8 @@ fn is_number_of_user_code(given: Arguments<'_>) -> PyResult<bool> {
     Ok(matches!(calling_package(given.py())?, Package::User))
 }
 
-// --------------------------------------------------------------------------------------------------
-// From Python
-
-/// Whether an object is a callable with an entry that can lead here, and what it was.
-fn entry_of(callable: &Bound<'_, PyAny>) -> PyResult<&'static Entry> {
-    let class = callable.get_type();
-    let refused = || {
-        PyTypeError::new_err(format!(
-            "{} cannot be overridden: cotan knows no entry of {}",
-            callable
-                .repr()
-                .map_or_else(|_| "this object".into(), |r| r.to_string()),
-            class
-        ))
-    };
-    let (entry, is_new) = if callable.is_instance_of::<PyType>() {
-        find_or_add(callable, || slot_class::own(callable)?.ok_or_else(refused))?
-    } else if callable.is_exact_instance_of::<PyFunction>() {
-        find_or_add(callable, || slot_python::own(callable))?
-    } else if slot_dispatcher::is_one(callable)? {
-        find_or_add(callable, || {
-            slot_dispatcher::own(callable)?.ok_or_else(refused)
-        })?
-    } else if slot_function::is_one(callable)? {
-        find_or_add(callable, || {
-            slot_function::own(callable)?.ok_or_else(refused)
-        })?
-    } else if slot_object::is_one(callable)? {
-        find_or_add(callable, || Ok(0))?
-    } else {
-        return Err(refused());
-    };
-    if is_new {
-        if callable.is_instance_of::<PyType>() {
-            slot_class::install(callable);
-        } else if callable.is_exact_instance_of::<PyFunction>() {
-            slot_python::install(callable, entry)?;
-        } else if slot_dispatcher::is_one(callable)? {
-            slot_dispatcher::install(callable);
-        } else if slot_function::is_one(callable)? {
-            slot_function::install(callable, entry)?;
-        } else {
-            slot_object::install(callable);
-        }
-    }
-    Ok(entry)
-}
-
-fn add(
-    callable: &Bound<'_, PyAny>,
-    receiver: Option<&Bound<'_, PyAny>>,
-    policy: Policy,
-) -> PyResult<()> {
-    add_case(callable.py(), entry_of(callable)?, receiver, policy)
-}
-
-fn add_case(
+/// Enters an override of an entry, in the place of one for the same receiver.
+pub fn add_case(
     py: Python<'_>,
     entry: &Entry,
     receiver: Option<&Bound<'_, PyAny>>,
@@ -537,143 +491,11 @@ fn add_case(
     Ok(())
 }
 
-/// Overrides a callable, wherever it is kept: in contexts that record, `user` computes what user code calls. Libraries get
-/// the same (`"same"`), the original (`"original"`), or a rule for active arguments; the library of the callable itself gets
-/// the original. `None` is for functions that NumPy dispatches, by their arguments alone. With a receiver only the method of that object or class.
-///
-/// Raises `TypeError` for an object without a known entry.
-#[pyfunction]
-#[pyo3(signature = (callable: "Any", user: "Callable[..., Any]", library: "Any", package: "str", is_creator: "bool" = false, for_memory: "bool" = false, receiver: "Any" = None) -> "None")]
-#[allow(clippy::too_many_arguments)]
-pub fn add_override(
-    callable: &Bound<'_, PyAny>,
-    user: Py<PyAny>,
-    library: &Bound<'_, PyAny>,
-    package: String,
-    is_creator: bool,
-    for_memory: bool,
-    receiver: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
-    if library.is_none() {
-        return add(callable, receiver, Policy::Dispatched(user));
-    }
-    let library = match library.extract::<&str>() {
-        Ok("same") => ForLibraries::Same,
-        Ok("original") => ForLibraries::Original,
-        _ => ForLibraries::Rule {
-            function: library.clone().unbind(),
-            for_memory,
-        },
-    };
-    add(
-        callable,
-        receiver,
-        Policy::Caller {
-            user,
-            library,
-            is_creator,
-            package,
-        },
-    )
-}
-
-/// Lets a rule compute a callable by its arguments: where an array is in a list among them (`"lists"`), or is one itself,
-/// too (`"arrays"`), or only so (`"numbers"`), from user code only (`"user numbers"`); where an argument is active
-/// (`"followed"`); or `"always"`. It may give `NotImplemented` for the original.
-///
-/// Raises `TypeError` for an object without a known entry.
-#[pyfunction]
-#[pyo3(signature = (callable: "Any", rule: "Callable[..., Any]", when: "str", receiver: "Any" = None) -> "None")]
-pub fn add_rule(
-    callable: &Bound<'_, PyAny>,
-    rule: Py<PyAny>,
-    when: &str,
-    receiver: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
-    let rule = Override {
-        function: rule,
-        when: When::from_name(when)?,
-    };
-    if callable.get_type().name()? == "method_descriptor" {
-        return slot_method::add(callable, rule);
-    }
-    add(callable, receiver, Policy::Arguments(rule))
-}
-
-/// Lets a rule compute the calls of all objects of a class, which gets the object first. See [`add_rule`].
-///
-/// Raises `TypeError` for a class whose objects have entries of their own.
-#[pyfunction]
-#[pyo3(signature = (class_: "type", rule: "Callable[..., Any]", when: "str") -> "None")]
-pub fn add_call_rule(class_: &Bound<'_, PyType>, rule: Py<PyAny>, when: &str) -> PyResult<()> {
-    let rule = Override {
-        function: rule,
-        when: When::from_name(when)?,
-    };
-    let key = key_for_objects(class_.as_type_ptr());
-    slot_object::install_class(class_)?;
-    let (entry, _) = find_or_add_at(key, class_, || Ok(0))?;
-    add_case(class_.py(), entry, None, Policy::Arguments(rule))
-}
-
-/// Lets nothing be recorded while a function imports a module.
-#[pyfunction]
-#[pyo3(signature = (function: "Any") -> "None")]
-pub fn suspend_recordings_in(function: &Bound<'_, PyAny>) -> PyResult<()> {
-    add(function, None, Policy::Import)
-}
-
-/// Whether a callable leads to overrides.
-#[pyfunction]
-#[pyo3(signature = (callable: "Any") -> "bool")]
-pub fn has_entry(callable: &Bound<'_, PyAny>) -> bool {
-    find(callable.as_ptr()).is_some()
-}
-
-/// The callables that lead to overrides.
-#[pyfunction]
-#[pyo3(signature = () -> "list[Any]")]
-pub fn entries(py: Python<'_>) -> Vec<Py<PyAny>> {
+/// The callables that have an entry.
+pub fn callables(py: Python<'_>) -> Vec<Py<PyAny>> {
     let all = VALUES.iter().map(|value| value.load(Ordering::Acquire));
     // SAFETY: entries are never freed.
     all.filter_map(|entry| unsafe { entry.as_ref() })
         .map(|entry| entry.callable.clone_ref(py))
         .collect()
-}
-
-/// A function that goes past the entry of a callable: the library's own.
-#[pyclass(frozen, module = "cotan._core")]
-pub struct Bypass(&'static Entry);
-
-#[pymethods]
-impl Bypass {
-    #[pyo3(signature = (*args, **kwargs))]
-    fn __call__<'py>(
-        &self,
-        args: &Bound<'py, PyTuple>,
-        kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.0.call_original(args, kwargs)
-    }
-
-    fn __getattr__<'py>(
-        &self,
-        py: Python<'py>,
-        name: &Bound<'py, PyString>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.0.callable.bind(py).getattr(name)
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.0.callable.bind(py).repr()?.to_string())
-    }
-}
-
-/// A function that goes past the entry of a callable, which gets one.
-///
-/// Raises `TypeError` for an object without a known entry.
-#[pyfunction]
-#[pyo3(signature = (callable: "Any") -> "Callable[..., Any]")]
-pub fn bypass(callable: &Bound<'_, PyAny>) -> PyResult<Bypass> {
-    Ok(Bypass(entry_of(callable)?))
 }

@@ -8,6 +8,7 @@ pub mod caller;
 pub mod entry;
 pub mod install;
 pub mod override_function;
+pub mod overrides;
 pub mod slot;
 pub mod slot_class;
 pub mod slot_dispatcher;
@@ -25,6 +26,6 @@ use pyo3::prelude::*;
 /// Adds the functions of this folder to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     contains_array::register(module)?;
-    entry::register(module)?;
-    install::register(module)
+    install::register(module)?;
+    overrides::register(module)
 }

@@ -2,8 +2,9 @@
 //! side, the rule that may compute them, and how an error gets back to Python.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{self, PyMethodDef, PyObject};
@@ -22,6 +23,10 @@ pub type Vectorcall = unsafe extern "C" fn(
     usize,
     *mut PyObject,
 ) -> *mut PyObject;
+
+/// What a class keeps for calls of its objects with a tuple and keywords.
+pub type TupleCall =
+    unsafe extern "C" fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
 
 /// The flag of classes whose objects say themselves how they are called (`Py_TPFLAGS_HAVE_VECTORCALL`).
 pub const HAVE_VECTORCALL: u64 = 1 << 11;
@@ -264,6 +269,26 @@ impl Override {
         let result = (self.function.bind(py)).call(PyTuple::new(py, args)?, kwargs)?;
         let skipped = result.is(py.NotImplemented().bind(py));
         Ok((!skipped).then(|| result.unbind()))
+    }
+}
+
+/// Calls an object in the slow way of the interpreter, by what its class keeps for that.
+///
+/// # Safety
+///
+/// It can be called so, and what its class keeps does not lead to an entry of ours.
+pub unsafe fn call_by_class<'py>(
+    py: Python<'py>,
+    object: *mut PyObject,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let kwargs = kwargs.map_or(ptr::null_mut(), Bound::as_ptr);
+    // SAFETY: says the caller; classes keep a function of this signature there.
+    unsafe {
+        let slot = ffi::PyType_GetSlot(ffi::Py_TYPE(object), ffi::Py_tp_call);
+        let own = std::mem::transmute::<*mut c_void, TupleCall>(slot);
+        Bound::from_owned_ptr_or_err(py, own(object, args.as_ptr(), kwargs))
     }
 }
 

@@ -17,7 +17,6 @@ use pyo3::types::{PyFloat, PyType};
 
 use crate::interpose::entry::find;
 use crate::interpose::slot::{Arguments, HAVE_VECTORCALL, Vectorcall};
-use crate::interpose::slot_object::call_with_tuple;
 
 type Make = unsafe extern "C" fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
 
@@ -145,7 +144,7 @@ unsafe extern "C" fn call(
         return answer;
     }
     if entry.own == 0 {
-        return call_with_tuple(class, given);
+        return entry.call_by_tuple(given);
     }
     // SAFETY: the interpreter keeps a function of this signature there, and it is called as we were.
     unsafe { std::mem::transmute::<usize, Vectorcall>(entry.own)(class, args, count, names) }

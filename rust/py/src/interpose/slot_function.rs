@@ -14,11 +14,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi::{self, PyMethodDef, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyTuple};
+use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
 use crate::interpose::entry::{Entry, find};
-use crate::interpose::slot::{Arguments, HAVE_VECTORCALL, Vectorcall, definition_of};
-use crate::interpose::slot_object::call_with_tuple;
+use crate::interpose::slot::{
+    Arguments, HAVE_VECTORCALL, Vectorcall, call_by_class, definition_of,
+};
 
 /// A flag that means something for the methods of classes only, when these are made.
 const MARK: c_int = ffi::METH_COEXIST;
@@ -39,7 +40,7 @@ pub fn is_one(function: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(function.is_exact_instance_of::<PyCFunction>() || is_cython(function)?)
 }
 
-pub fn is_cython(function: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn is_cython(function: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(function.get_type().name()? == "cython_function_or_method")
 }
 
@@ -83,12 +84,36 @@ pub fn own(function: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     Ok(is_it.then_some(entry as usize))
 }
 
+/// Calls a function whose entry was null, which takes a tuple.
+///
+/// # Safety
+///
+/// It is a compiled function, or one that Cython made.
+pub unsafe fn call_slowly<'py>(
+    py: Python<'py>,
+    function: *mut PyObject,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: it is alive.
+    let is_cython = is_cython(&unsafe { Bound::from_borrowed_ptr(py, function) })?;
+    // SAFETY: says the caller.
+    unsafe {
+        if is_cython {
+            let kwargs = kwargs.map_or(ptr::null_mut(), Bound::as_ptr);
+            call_cython(py, function, args, kwargs)
+        } else {
+            call_by_class(py, function, args, kwargs)
+        }
+    }
+}
+
 /// Calls a method that Cython made and that takes a tuple. Its class would call the entry again.
 ///
 /// # Safety
 ///
 /// It is one, with an entry that was null.
-pub unsafe fn call_cython<'py>(
+unsafe fn call_cython<'py>(
     py: Python<'py>,
     function: *mut PyObject,
     args: &Bound<'py, PyTuple>,
@@ -143,7 +168,7 @@ unsafe extern "C" fn call(
         return answer;
     }
     if entry.own == 0 {
-        return call_with_tuple(function, given);
+        return entry.call_by_tuple(given);
     }
     // SAFETY: the interpreter keeps a function of this signature there, and it is called as we were.
     unsafe { std::mem::transmute::<usize, Vectorcall>(entry.own)(function, args, count, names) }

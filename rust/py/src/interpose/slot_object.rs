@@ -5,7 +5,6 @@
 //! without an override go on to the class's own.
 #![allow(unsafe_code)]
 
-use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -15,11 +14,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::interpose::entry::{find, find_for_objects};
-use crate::interpose::slot::{Arguments, HAVE_VECTORCALL};
+use crate::interpose::slot::{Arguments, HAVE_VECTORCALL, TupleCall};
 use crate::interpose::slot_class::{TypeObject, is_layout_known};
-use crate::interpose::slot_function;
-
-type TupleCall = unsafe extern "C" fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
 
 /// Classes whose objects are called here, and what called them before.
 static CLASSES: [[AtomicUsize; 2]; MOST] =
@@ -69,7 +65,7 @@ fn lead(class: *mut ffi::PyTypeObject) {
     // The class stays: it is compiled into its module.
     // SAFETY: a reference more, which is never given back.
     unsafe { ffi::Py_INCREF(class.cast()) };
-    field.store(call as *mut c_void, Ordering::Release);
+    field.store(call as *mut std::ffi::c_void, Ordering::Release);
 }
 
 fn own_of(class: *mut ffi::PyTypeObject) -> Option<TupleCall> {
@@ -213,38 +209,10 @@ pub unsafe fn call_slowly<'py>(
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let kwargs = kwargs.map_or(ptr::null_mut(), Bound::as_ptr);
-    // SAFETY: it is alive.
-    if slot_function::is_cython(&unsafe { Bound::from_borrowed_ptr(py, object) })? {
-        // SAFETY: those that are called so have an entry that was null.
-        return unsafe { slot_function::call_cython(py, object, args, kwargs) };
-    }
-    // SAFETY: says the caller; classes keep a function of this signature there.
+    // SAFETY: says the caller; its class led here, so what it kept before is known.
     unsafe {
-        let class = ffi::Py_TYPE(object);
-        let own = own_of(class).unwrap_or_else(|| {
-            std::mem::transmute::<*mut c_void, TupleCall>(ffi::PyType_GetSlot(
-                class,
-                ffi::Py_tp_call,
-            ))
-        });
+        let own = own_of(ffi::Py_TYPE(object))
+            .ok_or_else(|| PyTypeError::new_err("this object has no entry"))?;
         Bound::from_owned_ptr_or_err(py, own(object, args.as_ptr(), kwargs))
-    }
-}
-
-/// The same with arguments side by side, for an entry.
-pub fn call_with_tuple(object: *mut PyObject, given: Arguments<'_>) -> *mut PyObject {
-    let py = given.py();
-    let args = PyTuple::new(py, given.by_position());
-    let called = args.and_then(|args| {
-        let kwargs = given.by_keyword()?;
-        // SAFETY: the interpreter was about to call it.
-        unsafe { call_slowly(py, object, &args, kwargs.as_ref()) }
-    });
-    match called {
-        Ok(result) => result.into_ptr(),
-        Err(error) => {
-            error.restore(py);
-            ptr::null_mut()
-        }
     }
 }
