@@ -210,7 +210,6 @@ def test_an_index_by_value_is_a_guard():
 @pytest.mark.parametrize(
     "leak",
     [
-        lambda x: float(ct.dropgrad(x)[0]) * np.sum(x),
         lambda x: ct.dropgrad(x).__array__() @ x,
         lambda x: print(x) or np.sum(x),
         lambda x: np.sum(x) * len(f"{x[0]}"),
@@ -221,19 +220,30 @@ def test_values_that_leave_are_refused(leak):
         ct.prepare(leak, X)
 
 
-def test_lists_of_values_are_traced():
-    def f(x):
-        return ct.dropgrad(x).tolist()[0] * np.sum(x)
-
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: ct.dropgrad(x).tolist()[0] * np.sum(x),
+        lambda x: float(ct.dropgrad(x)[0]) * np.sum(x),
+    ],
+    ids=["list", "float"],
+)
+def test_lists_and_numbers_of_values_are_traced(f):
     g = ct.prepare(f)
     for x in (X, 2 * X):
         expect_same(g(x), ct.gradient(f, x))
+    assert g.num_recordings == 1
+
+
+def test_numbers_that_leave_are_refused_under_strict():
+    with ct.strict(), pytest.raises(TypeError, match=r"prepare: .*test_prepare.py:\d+: float"):
+        ct.prepare(lambda x: float(ct.dropgrad(x)[0]) * np.sum(x), X)
 
 
 def test_a_refusal_cannot_be_caught():
     def f(x):
         with contextlib.suppress(TypeError):
-            float(ct.dropgrad(x)[0])
+            ct.dropgrad(x).__array__()
         return np.sum(x)
 
     with pytest.raises(TypeError, match="prepare: "):

@@ -188,8 +188,14 @@ def test_looking_at_a_value_does_not_keep_it():
 def test_what_was_read_is_a_constant():
     program = ct.trace(lambda x: float(ct.dropgrad(x)) * x, 3.0)
     assert program(2.0) == 6.0
-    with pytest.raises(TypeError, match="would drop the gradient"):
+    with ct.strict(), pytest.raises(TypeError, match="would drop the gradient"):
         ct.trace(lambda x: float(x) * x, 3.0)
+
+
+def test_a_number_made_of_an_active_one_is_traced():
+    program = ct.trace(lambda x: float(x) * x, 3.0)
+    assert program(2.0) == 4.0
+    assert ct.gradient(program, 2.0) == (4.0,)
 
 
 def test_a_trace_inside_a_trace_and_a_gradient():

@@ -401,22 +401,8 @@ def test_finalizers_compute_gradients_while_modules_are_made_ready():
 # Functions that are handed on as values
 
 
-def test_a_function_that_was_taken_before_is_named():
-    import scipy.linalg
-
-    def apply(fun, x):
-        return np.sum(fun(x))
-
-    roots = scipy.linalg.sqrtm
-    with pytest.raises(TypeError, match=r"scipy\.linalg\.sqrtm, taken from its module before"):
-        ct.gradient(lambda x: apply(roots, x), np.eye(2))
-    with pytest.raises(TypeError, match=r"inside of the function, scipy\.linalg\.sqrtm\("):
-        ct.gradient(lambda x: apply(roots, x), 2 * np.eye(2))
-
-
-@pytest.mark.parametrize("name", ["cholesky", "expm", "toeplitz"])
-def test_a_function_that_an_attribute_keeps_is_named(name):
-    import scipy.integrate
+@pytest.mark.parametrize("name", ["cholesky", "expm", "sqrtm", "toeplitz"])
+def test_a_function_that_was_taken_before_is_met(name):
     import scipy.linalg
 
     class Filter:
@@ -426,27 +412,18 @@ def test_a_function_that_an_attribute_keeps_is_named(name):
         def run(self, x):
             return np.sum(self.root(x))
 
-    kept = Filter(getattr(scipy.linalg, name))
-    with pytest.raises(Exception, match=rf"what was called is scipy\.linalg\.{name}, taken from"):
-        ct.gradient(kept.run, np.array([2.0, 1.0]) * np.eye(2))
-    # What is asked of the module inside is not said to be kept.
-    with pytest.raises(ValueError, match="square") as caught:
-        ct.gradient(lambda x: np.sum(scipy.linalg.expm(x)), np.ones((2, 3)))
-    assert "taken from" not in str(caught.value)
-    with pytest.raises(ValueError, match="singular") as caught:
-        ct.gradient(lambda p: scipy.integrate.quad(lambda t: p / np.sqrt(t), 0, 1)[0], 2.0)
-    assert "taken from" not in str(caught.value)
+    kept = getattr(scipy.linalg, name)
+    given = np.array([2.0, 1.0]) * np.eye(2)
+    expected = ct.gradient(lambda x: np.sum(getattr(scipy.linalg, name)(x)), given)
+    for f in (Filter(kept).run, lambda x, root=kept: np.sum(root(x))):
+        np.testing.assert_array_equal(ct.gradient(f, given), expected)
 
 
-def test_names_in_executed_text_have_a_remedy():
+def test_names_in_executed_text_are_met():
     import scipy.special
 
     names = {}
     exec("from scipy.special import factorial\ndef f(x): return factorial(x).sum()", names)
     x = np.array([1.5, 2.5])
-    with pytest.raises(TypeError, match=r"namespace\['factorial'\] = lambda") as caught:
-        ct.gradient(names["f"], x)
-    assert "lift_module(None)" not in str(caught.value)
-    names["factorial"] = lambda *x: scipy.special.factorial(*x)
     expected = scipy.special.gamma(x + 1) * scipy.special.psi(x + 1)
     np.testing.assert_allclose(ct.gradient(names["f"], x)[0], expected)
