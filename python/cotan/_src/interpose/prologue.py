@@ -37,24 +37,31 @@ def add_prologue(function: FunctionType, hook: Function | None) -> None:
 
 
 def as_called(function: FunctionType, rule: Function, is_bound: bool = False) -> Function:
-    """Give a rule of a function that gets by name what it has no position for.
+    """Give a rule of a function that gets what the call gave, and no defaults.
 
-    The frame no longer says which arguments a call named. `is_bound` says that the rule gets no
-    `self`.
+    The frame no longer says which arguments a call left out, and which it named: those that are the
+    function's defaults count as left out, and those behind them go by name. `is_bound` says that
+    the rule gets no `self`.
     """
     if sys.version_info >= (3, 12):
         return rule
-    names = function.__code__.co_varnames[is_bound : function.__code__.co_argcount]
+    code = function.__code__
+    names = code.co_varnames[is_bound : code.co_argcount]
+    unnamed = max(code.co_posonlyargcount - is_bound, 0)
 
     @functools.wraps(rule)
     def call(*args: Any, **kwargs: Any) -> Any:
-        room = _room(rule)
-        if not room < len(args) <= len(names):
-            return rule(*args, **kwargs)
-        defaults = dict(zip(reversed(names), reversed(function.__defaults__ or ()), strict=False))
-        rest = zip(names[room:], args[room:], strict=False)
-        named = {k: x for k, x in rest if k not in defaults or x is not defaults[k]}
-        return rule(*args[:room], **kwargs, **named)
+        defaults, named = function.__defaults__ or (), function.__kwdefaults__ or {}
+        given = {k: x for k, x in kwargs.items() if k not in named or x is not named[k]}
+        if len(args) > len(names):
+            return rule(*args, **given)
+        required = len(names) - len(defaults)
+        is_given = [i < required or x is not defaults[i - required] for i, x in enumerate(args)]
+        count = is_given.index(False) if False in is_given else len(args)
+        count = max(min(count, _room(rule)), unnamed)
+        rest = zip(names[count:], args[count:], is_given[count:], strict=False)
+        given |= {name: x for name, x, is_one in rest if is_one}
+        return rule(*args[:count], **given)
 
     return call
 

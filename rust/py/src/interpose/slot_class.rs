@@ -1,9 +1,9 @@
 //! Leads calls of classes to overrides: `float(x)`, `np.float64(x)`, `np.matrix(x)`.
 //!
 //! A class has a field by which the interpreter calls it (`tp_vectorcall`), mostly empty: it makes an object in the slow way
-//! then, and so do we. Subclasses do not inherit it. Newer interpreters know a shorter way into classes written in Python
-//! whose objects are made as `object` makes them; such a class gets a function for that which does the same under another
-//! address. The layout of classes is compared with what the interpreter says before it is relied on.
+//! then, and so do we. Subclasses do not inherit it. Newer interpreters know a shorter way into a class whose `__init__` is
+//! written in Python, unless that has an entry of its own (`interpose/install.py`). The layout of classes is compared with
+//! what the interpreter says before it is relied on.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
@@ -17,8 +17,6 @@ use pyo3::types::{PyFloat, PyType};
 
 use crate::interpose::entry::find;
 use crate::interpose::slot::{Arguments, HAVE_VECTORCALL, Vectorcall};
-
-type Make = unsafe extern "C" fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
 
 /// `PyTypeObject`, of which pyo3 shows nothing with the stable ABI.
 #[repr(C)]
@@ -48,9 +46,6 @@ pub struct TypeObject {
     finalize: *mut c_void,
     vectorcall: *mut c_void,
 }
-
-/// The flag of classes that a class statement made, or its like in C.
-const HEAP_TYPE: c_ulong = 1 << 9;
 
 /// Whether classes are laid out as `TypeObject` says: compared for several fields up to the last one but one.
 pub fn is_layout_known(py: Python<'_>) -> bool {
@@ -116,11 +111,6 @@ pub fn install(class: &Bound<'_, PyAny>) {
     let object = class.as_ptr().cast::<TypeObject>();
     // SAFETY: it is a class of the known layout, which is kept alive by its entry; the fields are aligned pointers.
     unsafe {
-        let base = (&raw mut ffi::PyBaseObject_Type).cast::<TypeObject>();
-        if (*object).new == (*base).new && (*object).flags & HEAP_TYPE != 0 {
-            AtomicPtr::from_ptr(&raw mut (*object).new)
-                .store(make as *mut c_void, Ordering::Release);
-        }
         AtomicPtr::from_ptr(&raw mut (*object).vectorcall)
             .store(call as *mut c_void, Ordering::Release);
         // What the interpreter has cached of the class would go past it.
@@ -148,25 +138,4 @@ unsafe extern "C" fn call(
     }
     // SAFETY: the interpreter keeps a function of this signature there, and it is called as we were.
     unsafe { std::mem::transmute::<usize, Vectorcall>(entry.own)(class, args, count, names) }
-}
-
-/// Makes an object as `object` does, for a class whose `__init__` takes the arguments.
-unsafe extern "C" fn make(
-    class: *mut PyObject,
-    args: *mut PyObject,
-    named: *mut PyObject,
-) -> *mut PyObject {
-    let _ = (args, named);
-    // SAFETY: `object` makes objects so; it takes no arguments from a class that has a function of its own.
-    unsafe {
-        let base = (&raw mut ffi::PyBaseObject_Type).cast::<TypeObject>();
-        let own = std::mem::transmute::<*mut c_void, Make>((*base).new);
-        let none = ffi::PyTuple_New(0);
-        if none.is_null() {
-            return ptr::null_mut();
-        }
-        let made = own(class, none, ptr::null_mut());
-        ffi::Py_DECREF(none);
-        made
-    }
 }

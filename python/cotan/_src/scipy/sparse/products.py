@@ -97,7 +97,7 @@ def holds_written(matrix: Any) -> bool:
 
 def method_of(base: str, name: str) -> Function:
     """Give SciPy's own method of a class: `method_of(base, "toarray")`."""
-    method: Function = original_of(vars(locate(base))[name])
+    method: Function = original_of(inspect.getattr_static(locate(base), name))
     return method
 
 
