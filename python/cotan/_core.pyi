@@ -337,12 +337,12 @@ class Array:
     def conj(self, out: AnyArray | None = None) -> Array: ...
     def conjugate(self, out: AnyArray | None = None) -> Array: ...
     @property
-    def ctypes(self) -> NoReturn: ...
+    def ctypes(self) -> object: ...
     def cumsum(
         self, axis: Axis = None, dtype: DTypeLike | None = None, out: AnyArray | None = None
     ) -> Array: ...
     @property
-    def data(self) -> NoReturn: ...
+    def data(self) -> object: ...
     @data.setter
     def data(self, value: object) -> None: ...
     @property
@@ -609,18 +609,21 @@ class _Memory: ...
 # Names on modules that know our arrays while something is recorded
 
 @final
-class ModuleAttribute:
-    def __new__(
-        cls, name: str, original: object, override_function: object, foreign: object
-    ) -> Self: ...
-    def __get__(self, module: object, owner: type | None = None, /) -> Any: ...
-    def __set__(self, module: object, value: object, /) -> None: ...
-    def __delete__(self, module: object, /) -> None: ...
+class Scope:
+    @staticmethod
+    def enter(lifts: bool | None, is_strict: bool | None) -> Scope: ...
+    def leave(self) -> None: ...
 
 @disjoint_base
 class OverrideFunction:
     def __new__(
-        cls, original: object, rule: object, dispatched: bool, creates: bool, when: str
+        cls,
+        original: object,
+        bypass: object,
+        rule: object,
+        dispatched: bool,
+        creates: bool,
+        when: str,
     ) -> Self: ...
     @property
     def __wrapped__(self) -> Function: ...
@@ -638,14 +641,14 @@ def is_preparing() -> bool:
     """Whether a function is being prepared in this thread."""
 
 def num_met(x: object) -> int:
-    """How often a plain array was met: so many references to it are the preparation's own."""
+    """How often an ndarray was captured: so many references to it are the log's."""
 
 def meet(x: object) -> None:
-    """Notes that a plain array was read by code outside of this module."""
+    """Notes an ndarray that code outside of this module has read as captured."""
 
 # array/fancy_index.rs
 def is_elementwise(x: Array) -> bool:
-    """Whether an elementwise operation has just made an array that a gradient follows: elements of it may be infinite, or have an infinite slope."""
+    """Whether an elementwise operation has just made an active array: elements of it may be infinite, or have an infinite slope."""
 
 # array/index.rs
 def index_update(x: _Values, key: _Key, value: _Values) -> Array:
@@ -676,7 +679,7 @@ def buffer(made: object, args: Args) -> Any:
     """What NumPy has made, as an `Array` into which traced values can be written; whatever is no new array of floats or complex numbers as it is."""
 
 def number(x: _Values, dtype: _DTypeLike | None) -> Array:
-    """An array of one element as what stands for a Python number, of another dtype if one is given."""
+    """An array of one element in place of a Python number, of another dtype if one is given."""
 
 def asarray(object: object, dtype: _DTypeLike | None = None) -> Array:
     """An `Array` with these values; an `Array` is given back as it is."""
@@ -783,7 +786,7 @@ def dropgrad(x: _R) -> _R:
     """The same values, held constant for every derivative."""
 
 def is_active(x: object) -> bool:
-    """Whether a gradient that is being recorded follows `x`."""
+    """Whether `x` is active in a gradient that is being recorded."""
 
 def value(x: object) -> NDArray:
     """The plain ndarray value of anything array-like. Detaches: for integers, bools and indices."""
@@ -807,33 +810,46 @@ def table() -> list[dict[str, Any]]:
 def apply(name: str, *args: object, **params: object) -> Array:
     """Applies any primitive of the table to arrays; parameters as they are printed."""
 
-# interpose/caller.rs
-def forget_places() -> None:
-    """Forgets the classified callers."""
-
 # interpose/contains_array.rs
 def contains_array(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether one of our arrays is among arguments, or in lists and tuples among them."""
 
+# interpose/entry.rs
+def add_override(
+    callable: Any,
+    user: Callable[..., Any],
+    library: Any,
+    package: str,
+    is_creator: bool = False,
+    for_memory: bool = False,
+    receiver: Any = None,
+) -> None:
+    """Overrides a callable, wherever it is kept: in contexts that record, `user` computes what user code calls. Libraries get the same (`"same"`), the original (`"original"`), or a rule for active arguments; the library of the callable itself gets the original. `None` is for functions that NumPy dispatches, by their arguments alone. With a receiver only the method of that object or class."""
+
+def add_rule(callable: Any, rule: Callable[..., Any], when: str, receiver: Any = None) -> None:
+    """Lets a rule compute a callable by its arguments: where an array is in a list among them (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`), from user code only (`"user numbers"`); where an argument is active (`"followed"`); or `"always"`. It may give `NotImplemented` for the original."""
+
+def suspend_recordings_in(function: Any) -> None:
+    """Lets nothing be recorded while a function imports a module."""
+
+def has_entry(callable: Any) -> bool:
+    """Whether a callable leads to overrides."""
+
+def entries() -> list[Any]:
+    """The callables that lead to overrides."""
+
+def bypass(callable: Any) -> Callable[..., Any]:
+    """A function that goes past the entry of a callable, which gets one."""
+
 # interpose/install.rs
-def after_fork_in_child() -> None:
-    """Called in the child just after a fork: only this thread goes on recording."""
-
-def add_lifted(module: Any, lifted: type) -> type:
-    """Lets a module have another class while something is recorded; gives the class that it has then, which is an earlier one if there is one."""
-
-def set_imported(imported: Sequence[Any], programs: list[tuple[str, ModuleType]]) -> None:
-    """Lets names that modules have imported before stand for what knows our arrays, while something is recorded: these, and no others. It is looked again when one of some modules has become another one."""
-
 def add_ufuncs(ufuncs: list[np.ufunc]) -> None:
-    """Lets ufuncs take lists of our arrays while something is recorded."""
+    """Lets ufuncs take lists that hold an `Array`."""
 
-def add_method(method: Any, rule: Callable[..., Any], when: str) -> bool:
-    """Lets a rule compute a compiled method or function while something is recorded: where one of our arrays is in a list among the arguments (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`); where a gradient follows an argument (`"followed"`); or `"always"`. It may give `NotImplemented` for the original's own way. False when it is of another kind."""
+def after_fork_in_child() -> None:
+    """Called in the child just after a fork: only this thread goes on."""
 
-# interpose/slot_dispatcher.rs
-def add_dispatcher(function: Any, stand_in: Callable[..., Any]) -> bool:
-    """Lets a stand-in compute a function that NumPy dispatches, where arrays of ours are in lists among its arguments while something is recorded, wherever a program keeps the function. False when it is of another kind."""
+def disable_overrides() -> None:
+    """Lets nothing be overridden in this process."""
 
 # program/export.rs
 def with_gradient(program: Program, wrt: Sequence[bool]) -> tuple[Program, list[int | None]]:
@@ -868,11 +884,14 @@ def before_exit() -> None:
     """Called by `atexit`."""
 
 # runtime/recording_state.rs
-def switch_lifting(on: bool) -> bool:
-    """Switches lifting on or off in this thread; says what it was before."""
+def is_anything_recorded() -> bool:
+    """Whether anything is recorded or switched anywhere in the process: entries ask this first."""
 
 def is_lifting() -> bool:
-    """Whether names are lifted for this thread."""
+    """Whether functions are overridden in this context."""
+
+def is_strict() -> bool:
+    """Whether `float(x)` is refused for an active `x`: under `ct.strict()`."""
 
 def is_tracing() -> bool:
     """Whether a program is being traced in this thread: what can fail on values fails when it runs."""
@@ -885,10 +904,10 @@ def nestlevel() -> int:
 
 # runtime/swallowed_errors.rs
 def refused(message: str) -> None:
-    """Notes that a program was refused something. Libraries try what they can do without."""
+    """Notes that user code was refused something. Libraries try what they can do without."""
 
 def granted(message: str) -> None:
-    """Takes back what a program was refused, once another way was found."""
+    """Takes back what user code was refused, once another way was found."""
 
 # transforms/checkpoint.rs
 def call_checkpoint(

@@ -411,7 +411,9 @@ def _of_memory(name: str) -> Callable[[Array], object]:
 
     def get(self: Array) -> object:
         if is_active(self):
-            raise AttributeError(f"{name}: an active Array has no memory; use ct.dropgrad(x).{name}")
+            raise AttributeError(
+                f"{name}: an active Array has no memory; use ct.dropgrad(x).{name}"
+            )
         return getattr(np.asarray(self), name)
 
     return get

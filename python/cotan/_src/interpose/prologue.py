@@ -48,6 +48,7 @@ def as_called(function: FunctionType, rule: Function, is_bound: bool = False) ->
     code = function.__code__
     names = code.co_varnames[is_bound : code.co_argcount]
     unnamed = max(code.co_posonlyargcount - is_bound, 0)
+    takes_all = _takes_all(rule)
 
     @functools.wraps(rule)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -58,12 +59,18 @@ def as_called(function: FunctionType, rule: Function, is_bound: bool = False) ->
         required = len(names) - len(defaults)
         is_given = [i < required or x is not defaults[i - required] for i, x in enumerate(args)]
         count = is_given.index(False) if False in is_given else len(args)
-        count = max(min(count, _room(rule)), unnamed)
+        count = max(required if takes_all else min(count, _room(rule)), unnamed)
         rest = zip(names[count:], args[count:], is_given[count:], strict=False)
         given |= {name: x for name, x, is_one in rest if is_one}
         return rule(*args[:count], **given)
 
     return call
+
+
+def _takes_all(rule: Function) -> bool:
+    """Say whether a rule takes any arguments, by position and by name."""
+    kinds = {parameter.kind for parameter in inspect.signature(rule).parameters.values()}
+    return {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} <= kinds
 
 
 @functools.cache

@@ -288,7 +288,8 @@ impl Entry {
             match library {
                 ForLibraries::Same => {
                     let is_own = matches!(&caller, Package::Library(name) if **name == *package);
-                    if is_own {
+                    // Its own code computes with ndarrays, unless it was handed something else.
+                    if is_own && !contains_any_active(args)? {
                         return Ok(None);
                     }
                     user
@@ -298,11 +299,7 @@ impl Entry {
                     for_memory: true, ..
                 } if is_native => return Ok(None),
                 ForLibraries::Rule { function, .. } => {
-                    let mut is_active = false;
-                    for argument in args.all() {
-                        is_active = is_active || contains_active(&argument)?;
-                    }
-                    if !is_active {
+                    if !contains_any_active(args)? {
                         return Ok(None);
                     }
                     function
@@ -393,6 +390,16 @@ impl Entry {
             Bound::from_owned_ptr_or_err(py, own(callable, pointers.as_ptr(), positional, names))
         }
     }
+}
+
+/// Whether an argument is active, or something in a list among them.
+fn contains_any_active(args: Arguments<'_>) -> PyResult<bool> {
+    for argument in args.all() {
+        if contains_active(&argument)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Case {
