@@ -814,7 +814,17 @@ def apply(name: str, *args: object, **params: object) -> Array:
 def contains_array(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether one of our arrays is among arguments, or in lists and tuples among them."""
 
-# interpose/entry.rs
+# interpose/install.rs
+def add_ufuncs(ufuncs: list[np.ufunc]) -> None:
+    """Lets ufuncs take lists that hold an `Array`."""
+
+def after_fork_in_child() -> None:
+    """Called in the child just after a fork: only this thread goes on."""
+
+def disable_overrides() -> None:
+    """Lets nothing be overridden in this process."""
+
+# interpose/overrides.rs
 def add_override(
     callable: Any,
     user: Callable[..., Any],
@@ -829,6 +839,9 @@ def add_override(
 def add_rule(callable: Any, rule: Callable[..., Any], when: str, receiver: Any = None) -> None:
     """Lets a rule compute a callable by its arguments: where an array is in a list among them (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`), from user code only (`"user numbers"`); where an argument is active (`"followed"`); or `"always"`. It may give `NotImplemented` for the original."""
 
+def add_call_rule(class_: type, rule: Callable[..., Any], when: str) -> None:
+    """Lets a rule compute the calls of all objects of a class, which gets the object first. See [`add_rule`]."""
+
 def suspend_recordings_in(function: Any) -> None:
     """Lets nothing be recorded while a function imports a module."""
 
@@ -840,16 +853,6 @@ def entries() -> list[Any]:
 
 def bypass(callable: Any) -> Callable[..., Any]:
     """A function that goes past the entry of a callable, which gets one."""
-
-# interpose/install.rs
-def add_ufuncs(ufuncs: list[np.ufunc]) -> None:
-    """Lets ufuncs take lists that hold an `Array`."""
-
-def after_fork_in_child() -> None:
-    """Called in the child just after a fork: only this thread goes on."""
-
-def disable_overrides() -> None:
-    """Lets nothing be overridden in this process."""
 
 # program/export.rs
 def with_gradient(program: Program, wrt: Sequence[bool]) -> tuple[Program, list[int | None]]:
