@@ -20,7 +20,7 @@ def loss(x):
 
 print(ct.gradient(loss, np.array([0.0, 2.0]))[0].tolist())
 try:
-    ct.gradient(lambda x: np.float64(1.0).dtype.type(0) + len(np.asarray([1.0], dtype=object)) * ct.hessian, 1.0)
+    ct.gradient(lambda x: memoryview(x), np.ones(2))
 except TypeError as error:
     print(type(error).__name__)
 print(sorted(name for name in set(sys.modules) - before if name.startswith("cotan")))
@@ -28,5 +28,7 @@ print(sorted(name for name in set(sys.modules) - before if name.startswith("cota
 
 
 def test_nothing_is_imported_afterwards():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["[0.5, 0.0]", "TypeError", "[]"], done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == ["[0.5, 0.0]", "NotDifferentiableError", "[]"], done.stderr

@@ -485,7 +485,14 @@ def attach(cls: Any) -> None:
     cls.__array_namespace__ = array_api.namespace
     cls.flat = property(Flat, _set_flat, doc=DOCSTRINGS["flat"])
     for name in ("ctypes", "data"):
-        setattr(cls, name, property(_of_memory(name), doc="Of a copy of a constant's memory."))
+        setattr(
+            cls,
+            name,
+            property(
+                _of_memory(name),
+                doc=f"What `ndarray.{name}` says, of a copy of a constant's memory.",
+            ),
+        )
     for name, instead in _UNWRITABLE.items():
         found = getattr(cls, name)
         refused = _unwritable(name, instead)

@@ -207,15 +207,15 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
     if own is None or type(error) not in _COMPLAINTS or not error.args:
         return
     message, *rest = error.args
+    if isinstance(message, str) and (more := _of_packages(message, packages)) is not None:
+        error.args = (message if more in message else f"{message}; {more}", *rest)
+        return
     for said, remedy in _REMEDIES.items():
         if isinstance(message, str) and said in message:
             if remedy in message:
                 return  # by a gradient inside
             error.args = (f"{message}; {remedy}", *rest)
             return
-    if isinstance(message, str) and (more := _of_packages(message, packages)) is not None:
-        error.args = (message if more in message else f"{message}; {more}", *rest)
-        return
 
 
 def _bound(frame: Any) -> str | None:

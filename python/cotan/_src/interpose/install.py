@@ -20,7 +20,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -324,7 +324,7 @@ class _Always(OverrideFunction):
     __module__ = vars(OverrideFunction)["__module__"]
     _rule: Any
 
-    def __new__(cls, target: Any, plain: Any, rule: Any, *rest: Any) -> "_Always":
+    def __new__(cls, target: Any, plain: Any, rule: Any, *rest: Any) -> Self:
         made = super().__new__(cls, target, plain, rule, *rest)
         # Its own attribute: others are set on the function itself.
         object.__setattr__(made, "_rule", rule)

@@ -1,4 +1,4 @@
-"""Shows that a recording has changed nothing that other code can see: compares a process with itself.
+"""Compares a process with what it was: a recording changes nothing that other code can see.
 
 `process_state` takes down what every imported module and class holds, and how every function is
 made; `verify_process` lists the differences since then. Nothing is called for that, and no
@@ -91,11 +91,11 @@ def _made(function: FunctionType) -> tuple[object, ...]:
 
 
 def verify_process(before: ProcessState | None = None) -> list[str]:
-    """List what is not as it was before, a line for each difference; nothing where all is as it was.
+    """List what is not as it was before, a line for each difference.
 
-    Without a state to compare with, list what cotan can have left behind: its objects in modules and
-    classes of others, functions that are not what their copies say, and overrides without an entry.
-    New modules, and new names, are not listed: a program may have made them.
+    Without a state to compare with, list what cotan can have left behind: its objects in modules
+    and classes of others, functions that are not what their copies say, and overrides without an
+    entry. New modules, and new names, are not listed: a program may have made them.
 
     >>> import cotan as ct
     >>> ct.debug.verify_process()

@@ -10,7 +10,7 @@ PROVIDERS = {
             "numpy.creation",
             "interpose.number_classes",
             "numpy.matrix",
-            "interpose.c_methods",
+            "numpy.c_methods",
         ),
         "numpy.user_subclasses",
         "numpy.nditer",

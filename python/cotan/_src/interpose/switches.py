@@ -42,9 +42,9 @@ class lifting(_Switch):  # noqa: N801
 
     While a gradient is recorded, `np.zeros`, `np.array`, `math.sin`, `scipy.linalg.solve` and other
     functions that NumPy does not dispatch take `Array`s, in contexts that record. After
-    `ct.lifting(False)` they do not, and NumPy's own protocols work alone; a process in which nothing
-    is recorded without it, or that is started with `COTAN_LIFTING=0`, keeps the libraries' own
-    entries everywhere.
+    `ct.lifting(False)` they do not, and NumPy's own protocols work alone. A process in which
+    nothing is recorded without it, or that is started with `COTAN_LIFTING=0`, keeps the libraries'
+    own entries everywhere.
 
     >>> import math
     >>> import cotan as ct

@@ -1,7 +1,6 @@
 """Functions, operators and methods of `numpy.ma` for masked arrays of traced values."""
 
 import functools
-from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -34,8 +33,8 @@ from cotan._src.runtime.plotting_context import is_read_for_display
 from cotan._src.runtime.registry import (
     ALWAYS,
     CREATOR,
-    METHOD,
     INDEXED,
+    METHOD,
     override,
     rows_of,
 )

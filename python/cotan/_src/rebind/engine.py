@@ -25,8 +25,8 @@ from typing import Any
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.runtime.libraries import Trait, libraries_with
-from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import (
     FUNCTIONS,
     METHOD,
