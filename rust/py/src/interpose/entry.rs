@@ -466,7 +466,7 @@ pub fn add_case(
     entry: &Entry,
     receiver: Option<&Bound<'_, PyAny>>,
     policy: Policy,
-) -> PyResult<()> {
+) {
     let known = receiver.map(|r| match r.cast::<PyType>() {
         Ok(class) => Receiver::Class(class.clone().unbind()),
         Err(_) => Receiver::Object(r.clone().unbind()),
@@ -495,7 +495,6 @@ pub fn add_case(
     entry
         .cases
         .store(Box::leak(Box::new(cases)), Ordering::Release);
-    Ok(())
 }
 
 /// The callables that have an entry.

@@ -96,7 +96,8 @@ fn add(
     receiver: Option<&Bound<'_, PyAny>>,
     policy: Policy,
 ) -> PyResult<()> {
-    add_case(callable.py(), entry_of(callable)?, receiver, policy)
+    add_case(callable.py(), entry_of(callable)?, receiver, policy);
+    Ok(())
 }
 
 /// Overrides a callable, wherever it is kept: in contexts that record, `user` computes what user code calls. Libraries get
@@ -175,7 +176,8 @@ pub fn add_call_rule(class_: &Bound<'_, PyType>, rule: Py<PyAny>, when: &str) ->
     let key = key_for_objects(class_.as_type_ptr());
     slot_object::install_class(class_)?;
     let (entry, _) = find_or_add(key, class_, slot_object::call_slowly, || Ok(0))?;
-    add_case(class_.py(), entry, None, Policy::Arguments(rule))
+    add_case(class_.py(), entry, None, Policy::Arguments(rule));
+    Ok(())
 }
 
 /// Lets nothing be recorded while a function imports a module.
