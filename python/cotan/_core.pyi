@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from os import PathLike
-from types import EllipsisType, ModuleType
+from types import EllipsisType
 from typing import (
     Any,
     ClassVar,
@@ -125,6 +125,8 @@ class Array:
     def __add__(self, value: Any, /) -> Array: ...
     def __and__(self, value: Any, /) -> Array: ...
     def __array__(self, dtype: DTypeLike | None = None, *, copy: bool | None = None) -> NDArray: ...
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
     def __array_function__(
         self, func: Function, types: Iterable[type], args: Args, kwargs: Kwargs
     ) -> Any: ...

@@ -139,11 +139,11 @@ def _differences(before: ProcessState, now: ProcessState) -> Iterator[str]:
         if kind is not kind_now:
             yield f"{name} is of class {kind_now.__name__}, which was {kind.__name__}"
         for own, value in held.items():
-            if _is_state(name, own):
+            if _is_bookkeeping(name, own):
                 continue
             if own not in held_now:
                 yield f"{name}.{own} is gone"
-            elif held_now[own] is not value:
+            elif held_now[own] is not value and not _are_data(value, held_now[own]):
                 yield f"{name}.{own} is another object"
     for identity, (function, made) in before.functions.items():
         after = now.functions.get(identity)
@@ -153,7 +153,15 @@ def _differences(before: ProcessState, now: ProcessState) -> Iterator[str]:
         yield "sys.meta_path or sys.path_hooks has changed"
 
 
-def _is_state(owner: str, name: str) -> bool:
+# What a module counts, remembers and measures is its own business.
+_DATA = (bool, bytes, float, int, str, tuple, type(None))
+
+
+def _are_data(before: object, now: object) -> bool:
+    return type(before) in _DATA and type(now) in _DATA
+
+
+def _is_bookkeeping(owner: str, name: str) -> bool:
     """Say whether a name is the interpreter's own bookkeeping: the last error, say."""
     if owner == "sys":
         return name.startswith("last_")
