@@ -46,8 +46,7 @@ from cotan._src.typing import (
     Shape,
 )
 
-# The originals: while something is recorded, the names in the modules are overridden.
-ORIGINAL: Any = vars(ma)["MaskedArray"]
+ORIGINAL: Any = ma.MaskedArray
 _ma: Any = ma.core
 
 

@@ -45,8 +45,7 @@ _Part: TypeAlias = "int | slice | EllipsisType | ArrayLike | None"
 _Key: TypeAlias = "_Part | tuple[_Part, ...]"
 _Order: TypeAlias = Literal["C", "F", "A", "K"]
 
-# The original: the name is overridden while something is recorded.
-_matrix: Any = vars(np)["matrix"]
+_matrix: Any = np.matrix
 
 
 def _plain(x: Any) -> Any:

@@ -349,10 +349,9 @@ _Generator = _derived(np.random.Generator)
 _RandomState = _derived(np.random.RandomState)
 
 
-# The originals: these names are overridden while something is recorded.
-_default_rng, _generator, _random_state = (
-    vars(np.random)[name] for name in ("default_rng", "Generator", "RandomState")
-)
+_default_rng: Any = np.random.default_rng
+_generator: Any = np.random.Generator
+_random_state: Any = np.random.RandomState
 
 
 def _derived_from(made: Any) -> _Draws:

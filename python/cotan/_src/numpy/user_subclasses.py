@@ -286,8 +286,7 @@ def _as_matrix(array: Array, _: object) -> Matrix:
     return Matrix(array if array.ndim == 2 else array.reshape(1, -1))
 
 
-# The original: the name is overridden while something is recorded.
-KINDS |= {np.ndarray: _itself, vars(np)["matrix"]: _as_matrix}
+KINDS |= {np.ndarray: _itself, np.matrix: _as_matrix}
 
 
 def _kind(cls: Any) -> Callable[[Array, object], _Made] | None:

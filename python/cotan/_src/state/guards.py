@@ -64,8 +64,6 @@ _SIMPLE_C_DATA = ctypes.c_double.__mro__[1:2]
 # Classes of attributes that user code sets on a library's module.
 _VALUES = (float, int, str, bool, complex, np.generic, np.ndarray, list, dict, tuple,
            FunctionType)  # fmt: skip
-# Builtin names that are overridden in modules while something is recorded.
-_OVERRIDDEN = {"complex", "float", "type"}
 _CONTAINERS = (set, frozenset, deque, array, bytearray)
 # With these, code reaches attributes that it does not name.
 _ANY_ATTRIBUTE = {
@@ -429,7 +427,7 @@ class GuardCollector:
     def _guard_builtins(self, function: FunctionType, names: Names) -> None:
         """Guard builtin functions that code calls: a global may hide one of them later."""
         known, members = vars(builtins), function.__globals__
-        for name in sorted((names & known.keys()) - members.keys() - _OVERRIDDEN):
+        for name in sorted((names & known.keys()) - members.keys()):
             self._guard(members, name, None)
             self._guard(known, name, known[name])
 
