@@ -50,7 +50,7 @@ pub unsafe fn fill(slf: &Bound<'_, PyArray>, view: *mut Py_buffer, flags: i32) -
             )
         } else {
             PyTypeError::new_err(
-                "an Array has no memory to share; numpy.asarray(x) of a constant has",
+                "an Array has no memory to share; x.__array__() of a constant has",
             )
         });
     };
