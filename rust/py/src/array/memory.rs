@@ -49,9 +49,7 @@ pub unsafe fn fill(slf: &Bound<'_, PyArray>, view: *mut Py_buffer, flags: i32) -
                  x itself, or use ct.dropgrad(x) to drop it on purpose",
             )
         } else {
-            PyTypeError::new_err(
-                "an Array has no memory to share; x.__array__() of a constant has",
-            )
+            PyTypeError::new_err("an Array has no memory to share; x.__array__() of a constant has")
         });
     };
     // SAFETY: says the caller.
