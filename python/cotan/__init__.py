@@ -34,6 +34,7 @@ from cotan._core import (
     trace,
     value_and_gradient,
 )
+from cotan._src.api.check_grads import check_grads
 from cotan._src.api.checkpoint import checkpoint, name
 from cotan._src.api.convolution import avg_pool, conv, conv_transpose, max_pool
 from cotan._src.api.custom_rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
@@ -62,7 +63,9 @@ from cotan._src.onnx.export import to_onnx
 from cotan._src.program.methods import attach as _attach_programs
 from cotan._src.program.serialization import load
 from cotan._src.tree.class_registry import project_to, register
-from cotan._src.tree.tangent import Tangent
+from cotan._src.tree.ravel import ravel
+from cotan._src.tree.structure import tree_flatten, tree_leaves, tree_structure, tree_unflatten
+from cotan._src.tree.tangent import Cotangent, Tangent
 from cotan._src.tree.update import trainable_leaves, tree_map, update
 
 _set_hooks()
@@ -85,6 +88,7 @@ if hasattr(_os, "register_at_fork"):
 
 __all__ = [  # noqa: PLE0604
     "Array",
+    "Cotangent",
     "NonFiniteError",
     "NotDifferentiableError",
     "Prepared",
@@ -97,6 +101,7 @@ __all__ = [  # noqa: PLE0604
     "array",
     "asarray",
     "avg_pool",
+    "check_grads",
     "checkpoint",
     "clear_caches",
     "clip_gradient",
@@ -128,6 +133,7 @@ __all__ = [  # noqa: PLE0604
     "profile",
     "project_to",
     "pullback",
+    "ravel",
     "register",
     "set_num_threads",
     "showgrad",
@@ -136,7 +142,11 @@ __all__ = [  # noqa: PLE0604
     "to_onnx",
     "trace",
     "trainable_leaves",
+    "tree_flatten",
+    "tree_leaves",
     "tree_map",
+    "tree_structure",
+    "tree_unflatten",
     "update",
     "value_and_grad",
     "value_and_gradient",

@@ -203,7 +203,7 @@ def _matching(
         return (i for i, arg in enumerate(owner) if arg == at % len(names))
     if item in names:
         return (i for i, arg in enumerate(owner) if arg == names.index(item))
-    found = _matches(item, tuple(paths))
+    found = matching(item, tuple(paths))
     if not any(able[i] for i in found) and item != "**":
         possible = [path for path, can in zip(paths, able, strict=True) if can]
         constants = [i for i in found if _differentiable(leaves[i])]
@@ -260,7 +260,7 @@ _PIECE = re.compile(r"\\[\\*]|\*+|[^\\*]+|\\")
 
 
 @functools.lru_cache(maxsize=256)
-def _matches(pattern: str, paths: tuple[str, ...]) -> tuple[int, ...]:
+def matching(pattern: str, paths: tuple[str, ...]) -> tuple[int, ...]:
     """Give the paths that a pattern names, or that lie below what it names."""
     compiled = _compiled(pattern)
     return tuple(i for i, path in enumerate(paths) if compiled.fullmatch(_encoded(path)))

@@ -10,14 +10,17 @@ from cotan._src.tree.class_registry import register
 from cotan._src.typing import Function, Scalar
 
 
-class Tangent:
+class Tangent(Mapping[Any, Any]):
     """The cotangent of an object: its fields, by the names they have in the object.
 
     A field without a cotangent is None. Fields are read as attributes, or as items: `g["w"]`, also
     for a field that is called like a method (`g["replace"]`), and `g[0]` for the children of a
-    registered class that have no names. `replace` gives a tangent with other values in some of
-    them. Tangents of one structure can be added and subtracted, and multiplied and divided by
-    numbers; None counts as zero.
+    registered class that have no names. It is a mapping: `dict(g)`, `len(g)`, `g.items()`.
+    `replace` gives a tangent with other values in some of the fields. Tangents of one structure can
+    be added and subtracted, and multiplied and divided by numbers; None counts as zero.
+
+    `ct.Cotangent` is another name of the class: a gradient is a cotangent, though tangents of
+    objects (directions in which they change) have this form too.
 
     >>> import cotan as ct
     >>> g = ct.Tangent(complex, {"real": 1.0, "imag": None})
@@ -25,6 +28,8 @@ class Tangent:
     Tangent[complex](real=1.0)
     >>> 2.0 * g + g.replace(imag=5.0)
     Tangent[complex](real=3.0, imag=5.0)
+    >>> dict(g)
+    {'real': 1.0, 'imag': None}
     """
 
     __slots__ = ("_fields", "_type")
@@ -50,6 +55,12 @@ class Tangent:
             return self._fields[name]
         except (KeyError, TypeError):
             raise KeyError(self._unknown(name)) from None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
 
     def _unknown(self, name: object) -> str:
         owner = self._type.__name__
@@ -125,6 +136,9 @@ class Tangent:
     def __truediv__(self, divisor: Scalar) -> "Tangent":
         return map_leaves(lambda x: x / divisor, self) if _is_number(divisor) else NotImplemented
 
+
+#: What a gradient is: the name says that it is a cotangent.
+Cotangent = Tangent
 
 register(
     Tangent,

@@ -1,19 +1,21 @@
 """Updates of models: `update` from gradients, `tree_map` over leaves, `trainable_leaves`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from cotan import _core
-from cotan._src.tree.selection import joined
+from cotan._src.tree.selection import joined, matching
 from cotan._src.tree.tangent import Gradients
 from cotan._src.typing import AnyArray, Function, Scalar
 
 _Model = TypeVar("_Model")
 
 
-def update(model: _Model, gradients: object, function: Function, *rest: object) -> _Model:
+def update(
+    model: _Model, gradients: object, function: Function, *rest: object, mask: object = None
+) -> _Model:
     """Make a new model from a model and its gradient; the old one stays as it is.
 
     Parameters
@@ -24,12 +26,18 @@ def update(model: _Model, gradients: object, function: Function, *rest: object) 
         Its gradient, as `gradient` gives it: a `Tangent`, containers, None where there is nothing
         to do. A dictionary of fields may stand in place of a `Tangent`. Gradients by the identity
         of arrays (`wrt=[model.w]`) belong to those arrays wherever they are in the model.
+        Of a tuple, as `gradient` returns one, the only entry that is not None counts; but where
+        the model itself is a tuple or list, the tuple is read entry by entry.
     function
         `function(p, d, *r)` gives the new value of a leaf, of the same shape; it is called for
         leaves with a gradient only. Other leaves are the same objects in the new model.
     rest
         More structures like the gradient, such as moments of an optimiser; their entries come as
         further arguments, None where there is none.
+    mask
+        Which leaves may change, besides having a gradient: a predicate `mask(path, leaf)`; a path
+        or a list of paths as in `wrt=`, from the model on (`"layers[*].w"`); or a structure of
+        bools, one of which stands for everything below it. What a structure leaves out stays.
 
     Returns
     -------
@@ -39,27 +47,110 @@ def update(model: _Model, gradients: object, function: Function, *rest: object) 
     Raises
     ------
     ValueError
-        When the structures do not fit each other, or a new value has another shape; it names the
-        path.
+        When the structures do not fit each other, a new value has another shape, or a mask names
+        nothing; it names the path.
     TypeError
         When a new value is no number or array, or is complex where the leaf is real.
 
     >>> import cotan as ct
     >>> model = {"w": 2.0, "b": 1.0}
-    >>> (g,) = ct.gradient(lambda m: m["w"] ** 2 + m["b"], model, wrt="m.w")
+    >>> g = ct.gradient(lambda m: m["w"] ** 2 + m["b"], model)
     >>> ct.update(model, g, lambda p, d: p - 0.25 * d)
+    {'w': 1.0, 'b': 0.75}
+    >>> ct.update(model, g, lambda p, d: p - 0.25 * d, mask={"w": True})
     {'w': 1.0, 'b': 1.0}
     """
     structure = _core.structure(model, root="model")
+    gradients = only_gradient("update", model, gradients)
     columns = [_beside(structure, tree) for tree in (gradients, *rest)]
+    wanted = None if mask is None else masked("update", model, mask)
     leaves = []
-    for leaf, path, *entries in zip(structure.leaves, structure.paths, *columns, strict=True):
-        if entries[0] is None:
+    for i, (leaf, path, *entries) in enumerate(
+        zip(structure.leaves, structure.paths, *columns, strict=True)
+    ):
+        if entries[0] is None or (wanted is not None and not wanted[i]):
             leaves.append(leaf)
         else:
             leaves.append(_like(leaf, function(leaf, *entries), path))
     made: _Model = structure.build(leaves)
     return made
+
+
+def only_gradient(operation: str, model: object, gradients: object) -> object:
+    """Give the gradient of a model: of a tuple that `gradient` returned, the entry that is one."""
+    if type(gradients) is not tuple or isinstance(model, (tuple, list)):
+        return gradients
+    found = [g for g in gradients if g is not None]
+    if len(found) > 1:
+        raise ValueError(
+            f"{operation}: the gradients are a tuple with {len(found)} entries that are not None, "
+            f"and the model is one {type(model).__name__}; give the entry that belongs to it, or "
+            "the models as a tuple"
+        )
+    return found[0] if found else None
+
+
+def masked(operation: str, model: object, mask: object) -> list[bool]:
+    """Say for every leaf of a model whether a mask asks for it; `update` says what a mask is."""
+    structure = _core.structure(model)
+    paths = joined(structure.paths)
+    if callable(mask):
+        return [bool(mask(path, leaf)) for path, leaf in zip(paths, structure.leaves, strict=True)]
+    patterns = [mask] if isinstance(mask, str) else mask
+    wanted = [False] * len(paths)
+    if isinstance(patterns, (list, tuple)) and any(isinstance(p, str) for p in patterns):
+        for pattern in patterns:
+            found = matching(pattern, tuple(paths))
+            if not found:
+                raise ValueError(
+                    f"{operation}: the mask {pattern!r} matches nothing; there are: "
+                    f"{', '.join(paths[:20]) or 'no leaves at all'}"
+                )
+            for i in found:
+                wanted[i] = True
+        return wanted
+    for prefix, value in _bools(operation, mask, ""):
+        inside = [i for i, path in enumerate(structure.paths) if _lies_in(path, prefix)]
+        if not inside and value:
+            raise ValueError(
+                f"{operation}: the mask says True for {prefix.removeprefix('.') or 'the model'}, "
+                f"where the model has no array or float; there are: "
+                f"{', '.join(paths[:20]) or 'no leaves at all'}"
+            )
+        for i in inside:
+            wanted[i] = value
+    return wanted
+
+
+def _bools(operation: str, mask: Any, path: str) -> Iterator[tuple[str, bool]]:
+    """Give the bools of a mask, each with the path that it stands for."""
+    if mask is None:
+        return
+    if isinstance(mask, (bool, np.bool_)):
+        yield path, bool(mask)
+        return
+    if isinstance(mask, Mapping):
+        parts = [(_step(key), value) for key, value in mask.items()]
+    elif isinstance(mask, (list, tuple)):
+        parts = [(f"[{i}]", value) for i, value in enumerate(mask)]
+    elif hasattr(mask, "__dict__"):
+        parts = [(_step(name), value) for name, value in vars(mask).items()]
+    else:
+        raise TypeError(
+            f"{operation}: the mask must say True, False or None for "
+            f"{path.removeprefix('.') or 'the model'}, not {mask!r}"
+        )
+    for step, value in parts:
+        yield from _bools(operation, value, path + step)
+
+
+def _step(key: object) -> str:
+    """Write a key as paths do."""
+    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+
+
+def _lies_in(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith((f"{prefix}.", f"{prefix}["))
 
 
 def _beside(structure: _core._Structure, tree: object) -> Sequence[object]:

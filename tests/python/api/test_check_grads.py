@@ -1,0 +1,114 @@
+"""`check_grads` accepts what is right, and finds what is wrong, in any leaf and of any order."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+
+@dataclass
+class Model:
+    w: np.ndarray
+    z: complex
+    n: int = 3
+
+
+def rule(value, slope):
+    """Make a function with a derivative that was written down."""
+
+    @ct.adjoint
+    def f(x):
+        return value(x), lambda dy: (slope(x) * dy,)
+
+    return f
+
+
+RIGHT = {
+    "vector": (lambda x, y: np.sin(x) * y, (np.array([0.5, 1.0]), 2.0)),
+    "matrix": (np.linalg.inv, (np.eye(3) + 0.1,)),
+    "structure": (
+        lambda m: {"a": m.w @ m.w, "b": [m.z**2, m.n, None]},
+        (Model(np.array([1.0, 2.0]), 1 + 2j),),
+    ),
+    "complex": (np.fft.fft, (np.arange(4.0) + 1j,)),
+    "real of complex": (lambda z: np.abs(z) ** 3, (np.array([1 + 2j, 2 - 1j]),)),
+    "no influence": (lambda x, y: 3.0 * x + 0 * y, (2.0, 1.0)),
+    "constant": (lambda x, c: x * c[0], (2.0, [ct.const(3.0)])),
+    "integer": (lambda x: x**3, (2,)),
+    "float32": (lambda x: np.tanh(x) * x, (np.linspace(-1, 1, 7, dtype=np.float32),)),
+    "float32 inside": (lambda x: x.astype(np.float32) ** 3, (np.linspace(0.5, 1, 4),)),
+    "rule": (rule(lambda x: x**3, lambda x: 3 * x**2), (2.0,)),
+}
+
+
+@pytest.mark.parametrize("case", RIGHT)
+def test_right_derivatives_pass(case):
+    f, args = RIGHT[case]
+    ct.check_grads(f, args)
+
+
+def test_higher_orders():
+    ct.check_grads(lambda x: np.exp(x) * x, (0.7,), order=4)
+
+
+def test_a_wrong_derivative_is_found_in_its_leaf():
+    square = rule(lambda x: x**2, lambda x: x)
+    with pytest.raises(AssertionError, match=r"wrong for args\[0\]\['?b'?\]?|args\[0\]\.b"):
+        ct.check_grads(lambda t: square(t["b"]) + t["a"] ** 2, ({"a": 1.0, "b": 3.0},))
+
+
+def test_both_numbers_are_named():
+    square = rule(lambda x: x**2, lambda x: x)
+    with pytest.raises(AssertionError) as caught:
+        ct.check_grads(square, (3.0,))
+    found, wanted = [float(word.rstrip(",")) for word in str(caught.value).split()[-4::3]]
+    assert found == pytest.approx(wanted / 2)
+
+
+def test_a_wrong_second_derivative_is_found():
+    # The first derivative is right where it is asked for, the second is not.
+    inner = rule(lambda x: x**2, lambda x: 3 * x)
+    cube = rule(lambda x: x**3, lambda x: 3 * inner(x))
+    ct.check_grads(cube, (2.0,), order=1)
+    with pytest.raises(AssertionError, match="the pullback of the pullback is wrong"):
+        ct.check_grads(cube, (2.0,))
+
+
+def test_a_wrong_imaginary_part_is_found():
+    @ct.adjoint
+    def square(z):
+        return z * z, lambda dy: (2 * z * dy,)  # not conjugated
+
+    with pytest.raises(AssertionError, match="the pullback is wrong"):
+        ct.check_grads(square, (1 + 2j,))
+
+
+def test_nan_is_wrong():
+    f = rule(lambda x: x**2, lambda x: x * np.nan)
+    with pytest.raises(AssertionError, match="gives nan"):
+        ct.check_grads(f, (2.0,))
+
+
+def test_tolerances():
+    nearly = rule(lambda x: x**2, lambda x: 2.001 * x)
+    ct.check_grads(nearly, (1.0,), order=1, rtol=1e-2)
+    with pytest.raises(AssertionError):
+        ct.check_grads(nearly, (1.0,), order=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"args": (np.arange(3),)}, ValueError, "no float or complex"),
+        ({"args": 1.0}, TypeError, "list or tuple"),
+        ({"modes": ["sideways"]}, ValueError, "modes are"),
+        ({"order": 0}, ValueError, "order must be 1 or more"),
+        ({"f": lambda x: "text"}, ValueError, "returns no float"),
+    ],
+    ids=str,
+)
+def test_refusals(options, error, message):
+    with pytest.raises(error, match=message):
+        ct.check_grads(**{"f": np.sin, "args": (1.0,), **options})
