@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
-from cotan._src.tree.structure import Structure
+from cotan._src.tree.structure import Structure, tree_leaves
 from cotan._src.typing import AnyArray, ArrayLike, Dtype, Shape
 
 
@@ -72,6 +72,24 @@ class Unravel:
         for place in self._places:
             leaves[place.number] = _leaf(values[place.start : place.stop], place)
         return self._structure.unflatten(leaves)
+
+    def vector(self, tree: object) -> Any:
+        """Give the vector of a structure like the one that was taken apart, as `ravel` does.
+
+        What is held constant in that one stays out, even if it is not in this one.
+        """
+        leaves = tree_leaves(tree)
+        if len(leaves) != self._structure.num_leaves:
+            raise ValueError(
+                f"unravel.vector: the structure must have {self._structure.num_leaves} leaves, as "
+                f"the one that was taken apart, not {len(leaves)}"
+            )
+        return _joined([leaves[place.number] for place in self._places], self.dtype)
+
+    def without_constants(self) -> "Unravel":
+        """Give the same without the `ct.const` in the structure: as a function would receive it."""
+        structure = self._structure.without_constants()
+        return Unravel(structure, self._kept, self._places, self.dtype)
 
     def __reduce__(self) -> tuple[type["Unravel"], tuple[object, ...]]:
         return Unravel, (self._structure, self._kept, self._places, self.dtype)
@@ -142,14 +160,16 @@ def ravel(tree: object) -> tuple[Any, Unravel]:
         start = places[-1].stop if places else 0
         stop = start + math.prod(array.shape)
         places.append(_Place(i, start, stop, array.shape, array.dtype, _kind_of(leaf)))
-        columns.append(array.reshape(-1))
+        columns.append(array)
     dtype = np.result_type(*(p.dtype for p in places)) if places else np.dtype(float)
-    vector = (
-        np.concatenate([column.astype(dtype) for column in columns])
-        if columns
-        else np.zeros(0, dtype)
-    )
-    return vector, Unravel(Structure(tree), kept, places, dtype)
+    return _joined(columns, dtype), Unravel(Structure(tree), kept, places, dtype)
+
+
+def _joined(leaves: list[Any], dtype: Dtype) -> Any:
+    if not leaves:
+        return np.zeros(0, dtype)
+    arrays = [x if isinstance(x, (_core.Array, np.ndarray)) else np.asarray(x) for x in leaves]
+    return np.concatenate([array.reshape(-1).astype(dtype) for array in arrays])
 
 
 def _kind_of(leaf: object) -> type:

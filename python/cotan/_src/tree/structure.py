@@ -65,6 +65,10 @@ class Structure:
             )
         return self._parts.build(entries) if entries else self._skeleton
 
+    def without_constants(self) -> "Structure":
+        """Give the same structure without the `ct.const` in it, which has the same leaves."""
+        return Structure(without_constants(self._skeleton))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Structure):
             return NotImplemented

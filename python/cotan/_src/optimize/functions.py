@@ -1,0 +1,186 @@
+"""The user's functions as SciPy's solvers call them: of a vector, with exact derivatives.
+
+Problem: a solver calls its objective hundreds of times. So what gives the derivatives is prepared
+once, where that is possible, and run as it is where it is not. A function that is recorded and
+then refused has run once more than the user sees; what it wrote is taken back.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.api.derivatives import hessian, hvp
+from cotan._src.api.prepare import prepare
+from cotan._src.api.vmap import vmap
+from cotan._src.optimize.unknowns import Unknowns, result_vector
+from cotan._src.state.snapshot import StateSnapshot
+from cotan._src.typing import AnyArray, Function, NDArray
+
+# Recordings that are made before the number of calls matters.
+_FEW = 8
+
+
+def is_recording() -> bool:
+    """Say whether the running code is differentiated, traced or prepared itself."""
+    return _core.isderiving() or _core.is_preparing() or _core.is_tracing()
+
+
+class Replayed:
+    """A function of a vector and further arguments that is prepared, if it can be.
+
+    `how` says in a sentence whether it was; it is empty before the first call.
+    """
+
+    def __init__(self, function: Function, transform: str, user: Function) -> None:
+        self._plain = function if transform == "value" else _TRANSFORMS[transform](function)
+        self._prepared: _core.Prepared[..., Any] | None = None
+        self._user = user
+        self._calls = 0
+        self.how = ""
+        if is_recording():
+            self.how = "not prepared: the solver is called in a function that is recorded itself"
+        else:
+            wrt = None if transform == "value" else 0
+            self._prepared = prepare(function, transform=transform, wrt=wrt)
+
+    def __call__(self, vector: AnyArray, *args: object) -> Any:
+        prepared = self._prepared
+        if prepared is None:
+            return self._plain(vector, *args)
+        self._calls += 1
+        before = StateSnapshot(self._user, args) if self._calls == 1 else None
+        try:
+            result = prepared(vector, *args)
+        except TypeError as error:
+            refused = str(error)
+        else:
+            self._note(prepared.num_recordings)
+            return result
+        if before is not None:
+            before.restore()
+        self._prepared = None
+        # An error of the user's is raised again here.
+        result = self._plain(vector, *args)
+        self.how = f"not prepared: {refused}"
+        return result
+
+    def _note(self, num_recordings: int) -> None:
+        """Note how often it was recorded, and give preparing up if that is no gain."""
+        self.how = f"prepared: {self._calls} calls, of which {num_recordings} were recorded"
+        if num_recordings > _FEW + self._calls // 4:
+            self.how = (
+                f"no longer prepared: {num_recordings} of {self._calls} calls took another way "
+                "through the function, so each was recorded anew"
+            )
+            self._prepared = None
+
+
+_TRANSFORMS: dict[str, Function] = {
+    "value_and_gradient": lambda f: lambda *args: _core.value_and_gradient(f, *args, wrt=0),
+}
+
+
+class Objective:
+    """A function that is to be minimised, of vectors: value, gradient, Hessian."""
+
+    def __init__(self, operation: str, function: Function, unknowns: Unknowns) -> None:
+        def of_vector(vector: AnyArray, *args: object) -> Any:
+            value = function(unknowns.argument(vector), *args)
+            shape = np.shape(value)
+            if shape and np.size(value) != 1:
+                raise ValueError(
+                    f"{operation}: the function must return a number, not an array of shape {shape}"
+                )
+            return np.reshape(value, ()) if shape else value
+
+        self.value = of_vector
+        self._last: tuple[Any, Any, Any] = None, None, None
+        self._both = Replayed(of_vector, "value_and_gradient", function)
+        self._product = Replayed(
+            lambda x, v, *args: hvp(lambda x: of_vector(x, *args), x, v), "value", function
+        )
+
+    @property
+    def how(self) -> str:
+        """Say how the derivatives were computed."""
+        return self._both.how or "no gradients were computed"
+
+    def value_and_gradient(self, vector: AnyArray, *args: object) -> tuple[Any, Any]:
+        """Give value and gradient, as SciPy takes them with `jac=True`."""
+        value, gradients = self._both(vector, *args)
+        # Nothing depends on a vector with the gradient None.
+        slope = np.zeros(np.shape(vector)) if gradients[0] is None else gradients[0]
+        self._last = np.array(vector), value, slope
+        return value, slope
+
+    def recall(self, vector: NDArray) -> tuple[Any, Any]:
+        """Give value and gradient, if this is where they were computed last."""
+        place, value, slope = self._last
+        return (value, slope) if np.array_equal(place, vector) else (None, None)
+
+    def product(self, vector: AnyArray, direction: NDArray, *args: object) -> NDArray:
+        """Give the product of the Hessian with a vector."""
+        found: NDArray = self._product(vector, np.asarray(direction, float), *args)
+        return found
+
+    def hessian(self, vector: AnyArray, *args: object) -> NDArray:
+        """Give the Hessian."""
+        return hessian(lambda x: self.value(x, *args), vector)
+
+
+class Equations:
+    """A function with several results, of vectors: values and Jacobian.
+
+    `size` is how many results there must be, if that is known.
+    """
+
+    def __init__(
+        self, operation: str, function: Function, unknowns: Unknowns, size: int | None = None
+    ) -> None:
+        self._undo: Function = np.asarray
+
+        def of_vector(vector: AnyArray, *args: object) -> Any:
+            result = function(unknowns.argument(vector), *args)
+            numbers, undo = result_vector(operation, result)
+            self._undo = undo
+            if size is not None and numbers.shape != (size,):
+                raise ValueError(
+                    f"{operation}: x0 has {size} numbers and the function returned "
+                    f"{numbers.shape[0]}; there must be as many equations as unknowns"
+                )
+            return numbers
+
+        self.values = of_vector
+        self._jacobian = Replayed(
+            lambda vector, *args: _jacobian(lambda x: of_vector(x, *args), vector),
+            "value",
+            function,
+        )
+
+    @property
+    def how(self) -> str:
+        """Say how the derivatives were computed."""
+        return self._jacobian.how or "no Jacobians were computed"
+
+    def jacobian(self, vector: AnyArray, *args: object) -> Any:
+        """Give the matrix of derivatives, a row for each result."""
+        return self._jacobian(vector, *args)
+
+    def structure(self, values: NDArray) -> Any:
+        """Give values as the function returned them."""
+        return self._undo(values)
+
+
+def _jacobian(function: Function, x: AnyArray) -> Any:
+    """Give the Jacobian of a function of vectors, by the shorter side."""
+    y, back = _core.pullback(function, x)
+    rows, columns = y.shape[0], np.shape(x)[0]
+    if rows <= columns:
+        return vmap(lambda unit: _or_zeros(back(unit)[0], columns))(np.eye(rows))
+    _, forward = _core.pullback(lambda u: _or_zeros(back(u)[0], columns), np.zeros(rows))
+    return vmap(lambda unit: _or_zeros(forward(unit)[0], rows))(np.eye(columns)).T
+
+
+def _or_zeros(found: Any, size: int) -> Any:
+    return _core.asarray(np.zeros(size)) if found is None else found
