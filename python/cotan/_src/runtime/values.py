@@ -276,6 +276,16 @@ def is_active(x: object) -> bool:
     return is_array(x) and x.dtype.kind in "fc" and bool(_core.is_active(x))
 
 
+def is_known(x: object) -> bool:
+    """Say whether something has its value now, rather than when a program runs.
+
+    A program that is traced, mapped or prepared will run with other values.
+    """
+    if not is_array(x):
+        return True
+    return not (_core.is_mapped(x) or _core.is_tracing() or _core.is_preparing())
+
+
 def contains_active(tree: object) -> bool:
     """Say whether something in nested arguments is active."""
     if is_array(tree):

@@ -1,0 +1,1 @@
+"""Random numbers that are functions of a key: the generator, keys, and distributions over them."""
