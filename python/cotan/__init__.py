@@ -11,7 +11,9 @@ import os as _os
 
 from cotan import _core as _core
 from cotan import debug as debug
+from cotan import nn as nn
 from cotan import optimize as optimize
+from cotan import random as random
 from cotan._core import (
     Array,
     NotDifferentiableError,
@@ -37,6 +39,7 @@ from cotan._core import (
 )
 from cotan._src.api.check_grads import check_grads
 from cotan._src.api.checkpoint import checkpoint, name
+from cotan._src.api.control_flow import cond, fori_loop, scan, while_loop
 from cotan._src.api.convolution import avg_pool, conv, conv_transpose, max_pool
 from cotan._src.api.custom_rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
 from cotan._src.api.derivatives import (
@@ -106,6 +109,7 @@ __all__ = [  # noqa: PLE0604
     "checkpoint",
     "clear_caches",
     "clip_gradient",
+    "cond",
     "const",
     "conv",
     "conv_transpose",
@@ -113,6 +117,7 @@ __all__ = [  # noqa: PLE0604
     "detect",
     "dropgrad",
     "explain",
+    "fori_loop",
     "from_dlpack",
     "grad",
     "gradient",
@@ -136,6 +141,7 @@ __all__ = [  # noqa: PLE0604
     "pullback",
     "ravel",
     "register",
+    "scan",
     "set_num_threads",
     "showgrad",
     "simd_level",
@@ -153,5 +159,6 @@ __all__ = [  # noqa: PLE0604
     "value_and_gradient",
     "vmap",
     "warm_up",
+    "while_loop",
     *_functions,
 ]

@@ -70,6 +70,13 @@ def test_public_names_have_an_example(name):
     assert ">>> " in doc
 
 
+@pytest.mark.parametrize("module", [ct.nn, ct.random], ids=lambda module: module.__name__)
+def test_public_modules_have_examples_for_their_functions(module):
+    assert ">>> " in inspect.getdoc(module)
+    for name in {*module.__all__} - PRIMITIVES:
+        assert ">>> " in inspect.getdoc(getattr(module, name)), name
+
+
 # They refuse, or are what Python's and NumPy's numbers have.
 REFUSING = re.compile("Refuse: |What `")
 

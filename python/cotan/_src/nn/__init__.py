@@ -1,0 +1,1 @@
+"""Pieces of networks: functions of arrays over few primitives, without state."""
