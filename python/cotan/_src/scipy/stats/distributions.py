@@ -20,6 +20,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import METHOD, SUBSTITUTE, override
 from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
+from cotan._src.scipy.stats.shape_formulas import BRANCHES, FORMULAS, exp_of
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 
 _HERE = "scipy.stats"
@@ -41,14 +42,6 @@ class _Distribution(Protocol):
     _pdf: Function
     _ppf: Function
     _support_mask: Function
-
-
-def _by_logarithm(name: str) -> Function:
-    def method(self: _Distribution, x: AnyArray, *shapes: AnyArray) -> AnyArray:
-        logarithm: AnyArray = getattr(self, name)(x, *shapes)
-        return np.exp(logarithm)
-
-    return method
 
 
 def _t_logpdf(self: object, x: AnyArray, df: AnyArray) -> AnyArray:
@@ -101,11 +94,12 @@ def _cauchy_isf(self: object, q: AnyArray) -> AnyArray:
 
 # Distributions whose code is compiled in places, and what that code computes.
 _INSTEAD: dict[str, dict[str, Function]] = {
-    "beta_gen": {"_pdf": _by_logarithm("_logpdf")},
+    "beta_gen": {"_pdf": exp_of("_logpdf")},
     "cauchy_gen": {"_logpdf": _cauchy_logpdf, "_ppf": _cauchy_ppf, "_isf": _cauchy_isf},
-    "t_gen": {"_logpdf": _t_logpdf, "_pdf": _by_logarithm("_logpdf")},
+    "t_gen": {"_logpdf": _t_logpdf, "_pdf": exp_of("_logpdf")},
     "binom_gen": {"_pmf": _binom_pmf},
     "nbinom_gen": {"_pmf": _nbinom_pmf},
+    **FORMULAS,
 }
 # Distributions that are made of primitives alone: they fuse with what is around them.
 _PRIMITIVE = frozenset(
@@ -204,8 +198,8 @@ class _Call:
         given: list[AnyArray] = [asarray(v) for v in (x, loc, scale, *shapes)]
         # Integers stay as they are, to be counted with.
         self.dist, self.rebound = dist, _adopted(dist, list(shapes))
-        shapes_of = dist.shapes.split(", ") if dist.shapes else []
-        for name, v in zip(["x", "loc", "scale", *shapes_of], given, strict=True):
+        self.names = dist.shapes.split(", ") if dist.shapes else []
+        for name, v in zip(["x", "loc", "scale", *self.names], given, strict=True):
             if v.dtype.kind == "c":
                 raise NotDifferentiableError(
                     f"scipy.stats.{dist.name}: {name} is complex, and has no derivative rule in "
@@ -270,6 +264,30 @@ class _Call:
         ends: tuple[AnyArray, AnyArray] = self.rebound._get_support(*self.shapes)
         return ends
 
+    def evaluate(self, method: str, function: Function, *args: AnyArray) -> Any:
+        """Call a method of the standard form; refuse shape parameters without a derivative."""
+        active = [n for n, s in zip(self.names, self.shapes, strict=True) if is_active(s)]
+        who = f"scipy.stats.{self.dist.name}.{method}"
+        for branch in BRANCHES.get(type(self.dist).__name__, ()):
+            if branch.parameter in active and method in branch.methods:
+                value = self.values[self.names.index(branch.parameter)]
+                if np.any(branch.holds(value)):
+                    raise NotDifferentiableError(
+                        f"{who}: has no derivative rule for {branch.parameter} where "
+                        f"{branch.where}; hold it constant with ct.dropgrad"
+                    )
+        if not active:
+            return function(*args)
+        try:
+            return function(*args)
+        except NotDifferentiableError:
+            raise
+        except (AttributeError, IndexError, TypeError) as error:
+            raise NotDifferentiableError(
+                f"{who}: SciPy's code cannot be followed for its shape parameters "
+                f"({', '.join(active)}); hold them constant with ct.dropgrad"
+            ) from error
+
     def is_open(self) -> bool:
         """Say whether only points, location and scale are active."""
         return not any(map(is_active, self.shapes))
@@ -287,10 +305,10 @@ def _density(log: bool) -> Function:
         y = call.standard()
         # Where a density is infinite at an end of its support, that is not in it.
         inside = _known(self._support_mask(_compared(y), *call.values)) != 0
-        if log:
-            value = call.at(inside, y, call.rebound._logpdf) - np.log(_safe(call.scale))
-        else:
-            value = call.at(inside, y, call.rebound._pdf) / call.scale
+        name = "logpdf" if log else "pdf"
+        function = getattr(call.rebound, f"_{name}")
+        value = call.at(inside, y, lambda *args: call.evaluate(name, function, *args))
+        value = value - np.log(_safe(call.scale)) if log else value / call.scale
         return call.chosen(value, (~inside, -math.inf if log else 0.0))
 
     return method
@@ -315,7 +333,7 @@ def _computed(call: _Call, name: str, y: AnyArray, *shapes: AnyArray) -> AnyArra
     dist, rebound = call.dist, call.rebound
     is_composed = type(dist).__name__ in _PRIMITIVE and name in _SLOPES
     if is_composed or _is_mapped(y) or not call.is_open():
-        value: AnyArray = getattr(rebound, f"_{name}")(y, *shapes)
+        value: AnyArray = call.evaluate(name, getattr(rebound, f"_{name}"), y, *shapes)
         return value
 
     def compiled(y: AnyArray, *shapes: AnyArray) -> Array:
@@ -465,7 +483,8 @@ def _stats(
     given = {"loc": loc} if _is_discrete(self) else {"loc": loc, "scale": scale}
     call = _Call(self, 0.0, shapes, given, _is_discrete(self))
     options = {"moments": asked} if self._stats_has_moments else {}
-    mean, variance, skewness, excess = call.rebound._stats(*call.shapes, **options)
+    moments = call.evaluate("stats", lambda *s: call.rebound._stats(*s, **options), *call.shapes)
+    mean, variance, skewness, excess = moments
     known = {
         "m": None if mean is None else call.loc + call.scale * mean,
         "v": None if variance is None else call.scale**2 * variance,
@@ -507,7 +526,8 @@ def _entropy(self: _Distribution, *args: ArrayLike, **kwds: ArrayLike) -> AnyArr
             "derivative here; write it as a sum over the density"
         )
     call = _Call(self, 0.0, args, kwds)
-    return call.chosen(call.rebound._entropy(*call.shapes) + np.log(_safe(call.scale)))
+    entropy = call.evaluate("entropy", call.rebound._entropy, *call.shapes)
+    return call.chosen(entropy + np.log(_safe(call.scale)))
 
 
 @override(f"{_HERE}._distn_infrastructure.rv_frozen.__init__", kind=METHOD)

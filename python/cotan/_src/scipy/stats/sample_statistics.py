@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import (
     REBOUND,
     REBOUND_UNDECORATED,
@@ -26,6 +27,7 @@ from cotan._src.rebind.engine import (
 from cotan._src.rebind.numpy_substitutes import array, asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
+from cotan._src.runtime.values import is_active
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Shape
 
 
@@ -133,7 +135,7 @@ override(
     *named(
         "scipy.stats",
         """
-        boxcox_llf linregress binned_statistic binned_statistic_2d binned_statistic_dd
+        linregress binned_statistic binned_statistic_2d binned_statistic_dd
     """,
     )
 )(REBOUND)
@@ -145,6 +147,35 @@ override(
     """,
     )
 )(REBOUND_UNDECORATED)
+
+
+@override("scipy.stats.boxcox_llf")
+def _boxcox_llf(
+    lmb: AnyArray,
+    data: AnyArray,
+    *,
+    axis: int = 0,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> AnyArray:
+    """Give the likelihood of a Box-Cox transformation, whose branch at 0 is constant in SciPy."""
+    is_small = is_active(lmb) and bool(np.any(np.abs(lmb) < 1e-3))
+    if not is_small:
+        code = rebind_function(locate("scipy.stats.boxcox_llf"))
+        likelihood: AnyArray = code(
+            lmb, data, axis=axis, nan_policy=nan_policy, keepdims=keepdims)  # fmt: skip
+        return likelihood
+    if nan_policy != "propagate":
+        raise NotDifferentiableError(
+            "scipy.stats.boxcox_llf: has no derivative rule for lmb near 0 together with "
+            f"nan_policy={nan_policy!r}; leave out the NaN before the call"
+        )
+    data = asarray(data)
+    transformed: AnyArray = locate("scipy.special.boxcox")(data, lmb)
+    variance = np.var(transformed, axis=axis, keepdims=keepdims)
+    logs = np.sum(np.log(data), axis=axis, keepdims=keepdims)
+    result: AnyArray = (lmb - 1) * logs - data.shape[axis] / 2 * np.log(variance)
+    return result
 
 
 def _fits(name: str) -> None:
