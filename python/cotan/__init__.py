@@ -11,6 +11,7 @@ import os as _os
 
 from cotan import _core as _core
 from cotan import debug as debug
+from cotan import implicit as implicit
 from cotan import nn as nn
 from cotan import optimize as optimize
 from cotan import random as random

@@ -79,7 +79,7 @@ def test_every_package_has_a_place_in_the_order():
 
 def test_public_modules_stand_at_the_top():
     names = {path.stem for path in TOP.glob("*.py")} - {"__init__", "__main__"}
-    assert names == {"numpy", "math", "debug", "optimize", "nn", "random"}
+    assert names == {"numpy", "math", "debug", "optimize", "nn", "random", "implicit"}
 
 
 def test_every_package_says_what_it_is_for():

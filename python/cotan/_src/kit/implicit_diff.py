@@ -5,13 +5,14 @@ not move the value but has the first derivative of the solution; two steps have 
 """
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
-from cotan._src.kit.host_call import host_call
+from cotan._src.kit.host_call import conj, host_call, linear
+from cotan._src.kit.linear_systems import LinearSolver, products
 from cotan._src.runtime.values import attach_derivative
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.typing import AnyArray, ArrayLike, NDArray
@@ -44,6 +45,7 @@ def solution(
     matrix: NDArray | None = None,
     check: bool = True,
     nearest: bool = False,
+    solver: LinearSolver | None = None,
 ) -> Array:
     """Give the solution of an equation as a function of all that the equation depends on.
 
@@ -59,13 +61,72 @@ def solution(
         Whether to look if it is a solution, which calls `equation` once more.
     nearest
         Whether of solutions that lie in a line it is the one nearest to a constant place.
+    solver
+        Solves linear systems with the derivative, which is not formed then.
 
     Raises `ValueError` where the derivative is singular: the solution has no derivative then; and
     where the solver stopped far from a solution.
     """
     at = np.array(_core.value(x), ndmin=1)
     if matrix is None and at.dtype.kind == "c":
-        return _in_parts(name, equation, at, check)
+        return _in_parts(name, equation, at, check, solver)
+    newton = (
+        _dense(name, equation, at, matrix, nearest)
+        if solver is None
+        else _iterative(name, equation, at, solver)
+    )
+    if check:
+        step = newton(_core.asarray(to_numpy_items(stacked(equation(at)).reshape(-1))))
+        _expect_solution(name, at, _core.value(step))
+    moved = _core.asarray(at)
+    for _ in range(max(1, _core.nestlevel())):
+        residual = stacked(equation(moved)).reshape(-1)
+        moved = moved - newton(residual).reshape(at.shape)
+    return attach_derivative(at, moved)
+
+
+def recorded_solution(name: str, equation: Callable[[AnyArray], ArrayLike], x: Array) -> Array:
+    """Give the same for a solution that is not known yet, because a program is recorded.
+
+    The derivative is a part of the program, which may be differentiated twice.
+    """
+    at = _core.dropgrad(x)
+    if at.dtype.kind == "c":
+        raise TypeError(
+            f"{name}: complex unknowns are not supported where a program is recorded (vmap, "
+            "prepare, trace); write real and imaginary parts as two arrays"
+        )
+
+    def function(v: AnyArray) -> Array:
+        return stacked(equation(v)).reshape(-1)
+
+    matrix = _core.dropgrad(recorded_jacobian(function, at))
+    moved = at
+    for _ in range(max(2, _core.nestlevel())):
+        step: Any = np.linalg.solve(matrix, function(moved))
+        moved = moved - step
+    return attach_derivative(at, moved)
+
+
+def recorded_jacobian(function: Callable[[AnyArray], AnyArray], x: AnyArray) -> AnyArray:
+    """Give the matrix of derivatives of a function of a vector as it depends on everything."""
+    y, back = _core.pullback(function, x)
+    rows: AnyArray | None
+    rows = _core.call_vmap(
+        lambda u: back(u)[0], (np.eye(y.shape[0], dtype=y.dtype),), [True], ["u"]
+    )
+    # A pullback applies the conjugate transpose.
+    return np.zeros((y.shape[0], x.shape[0]), y.dtype) if rows is None else conj(rows)
+
+
+def _dense(
+    name: str,
+    equation: Callable[[AnyArray], ArrayLike],
+    at: NDArray,
+    matrix: NDArray | None,
+    nearest: bool,
+) -> Callable[[ArrayLike], Array]:
+    """Give the product with the inverse of the derivative."""
     if matrix is None:
         matrix = jacobian(equation, at)
         inverse = _inverse(matrix)
@@ -78,20 +139,25 @@ def solution(
             f"{name}: the derivative of the equation is singular at the solution, so the solution "
             "has no derivative; hold it constant with ct.dropgrad"
         )
-    if check:
-        _expect_solution(name, at, inverse @ np.reshape(to_numpy_items(stacked(equation(at))), -1))
-    moved = _core.asarray(at)
-    for _ in range(max(1, _core.nestlevel())):
-        residual = stacked(equation(moved)).reshape(-1)
-        moved = moved - _core.matmul(inverse, residual).reshape(at.shape)
-    return attach_derivative(at, moved)
+    known = inverse
+    return lambda residual: _core.matmul(known, residual)
 
 
-def _inverse(matrix: NDArray, near: float = 10 * np.finfo(float).eps) -> NDArray | None:
+def _iterative(
+    name: str, equation: Callable[[AnyArray], ArrayLike], at: NDArray, solver: LinearSolver
+) -> Callable[[ArrayLike], Array]:
+    """Give what solves systems with the derivative, by products with it and with its transpose."""
+    forth, back = products(lambda x: stacked(equation(x)).reshape(-1), at)
+    return linear(name, lambda r: solver(forth, r), lambda ct: solver(back, ct))
+
+
+def _inverse(matrix: NDArray, near: float | None = None) -> NDArray | None:
     """Give the inverse, `None` of a matrix that is singular, or nearer to that than rounding is.
 
     Units count for nothing: rows and columns are scaled before.
     """
+    if near is None:
+        near = 10 * float(np.finfo(matrix.dtype).eps)
     rows, columns = np.ones((len(matrix), 1)), np.ones(len(matrix))
     for _ in range(2 * (near > 0)):
         sizes = np.abs(matrix * rows * columns)
@@ -140,7 +206,11 @@ def _across_lines(
 
 
 def _in_parts(
-    name: str, equation: Callable[[AnyArray], ArrayLike], at: NDArray, check: bool
+    name: str,
+    equation: Callable[[AnyArray], ArrayLike],
+    at: NDArray,
+    check: bool,
+    solver: LinearSolver | None,
 ) -> Array:
     """Give a complex solution by equations of real numbers: it need not be holomorphic."""
     n = at.size
@@ -154,7 +224,8 @@ def _in_parts(
         return np.concatenate([residual.real, residual.imag])
 
     flat = at.reshape(-1)
-    return joined(solution(name, parts, np.concatenate([flat.real, flat.imag]), check=check))
+    at_parts = np.concatenate([flat.real, flat.imag])
+    return joined(solution(name, parts, at_parts, check=check, solver=solver))
 
 
 def newton_moved(
