@@ -70,7 +70,9 @@ def test_public_names_have_an_example(name):
     assert ">>> " in doc
 
 
-@pytest.mark.parametrize("module", [ct.implicit, ct.nn, ct.random], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [ct.implicit, ct.nn, ct.random], ids=lambda module: module.__name__
+)
 def test_public_modules_have_examples_for_their_functions(module):
     assert ">>> " in inspect.getdoc(module)
     for name in {*module.__all__} - PRIMITIVES:
