@@ -13,6 +13,7 @@ from cotan import _core as _core
 from cotan import debug as debug
 from cotan import implicit as implicit
 from cotan import nn as nn
+from cotan import optim as optim
 from cotan import optimize as optimize
 from cotan import random as random
 from cotan._core import (

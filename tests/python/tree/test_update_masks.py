@@ -71,8 +71,12 @@ def test_a_bool_stands_for_everything_below():
 @pytest.mark.parametrize(
     ("mask", "error", "message"),
     [
-        ({"x": True}, ValueError, "mask says True for x, where the model has no array or float"),
-        ("x", ValueError, "the mask 'x' matches nothing; there are: w, b"),
+        (
+            {"x": True},
+            ValueError,
+            "mask says True for 'x', which matches no array or float; there are: w, b",
+        ),
+        ("x", ValueError, "the mask 'x' matches no array or float"),
         ({"w": 1.0}, TypeError, "True, False or None for w, not 1.0"),
     ],
     ids=str,

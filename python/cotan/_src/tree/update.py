@@ -63,7 +63,10 @@ def update(
     structure = _core.structure(model, root="model")
     gradients = only_gradient("update", model, gradients)
     columns = [_beside(structure, tree) for tree in (gradients, *rest)]
-    wanted = None if mask is None else masked("update", model, mask)
+    wanted = None
+    if mask is not None:
+        paths = joined([path.removeprefix("model") for path in structure.paths])
+        wanted = masked("update", paths, structure.leaves, mask)
     leaves = []
     for i, (leaf, path, *entries) in enumerate(
         zip(structure.leaves, structure.paths, *columns, strict=True)
@@ -90,36 +93,33 @@ def only_gradient(operation: str, model: object, gradients: object) -> object:
     return found[0] if found else None
 
 
-def masked(operation: str, model: object, mask: object) -> list[bool]:
+def masked(operation: str, paths: Sequence[str], leaves: Sequence[object], mask: Any) -> list[bool]:
     """Say for every leaf of a model whether a mask asks for it; `update` says what a mask is."""
-    structure = _core.structure(model)
-    paths = joined(structure.paths)
     if callable(mask):
-        return [bool(mask(path, leaf)) for path, leaf in zip(paths, structure.leaves, strict=True)]
-    patterns = [mask] if isinstance(mask, str) else mask
+        return [bool(mask(path, leaf)) for path, leaf in zip(paths, leaves, strict=True)]
     wanted = [False] * len(paths)
+    patterns = [mask] if isinstance(mask, str) else mask
     if isinstance(patterns, (list, tuple)) and any(isinstance(p, str) for p in patterns):
         for pattern in patterns:
             found = matching(pattern, tuple(paths))
             if not found:
-                raise ValueError(
-                    f"{operation}: the mask {pattern!r} matches nothing; there are: "
-                    f"{', '.join(paths[:20]) or 'no leaves at all'}"
-                )
+                raise ValueError(f"{operation}: the mask {pattern!r} {_matches_nothing(paths)}")
             for i in found:
                 wanted[i] = True
         return wanted
     for prefix, value in _bools(operation, mask, ""):
-        inside = [i for i, path in enumerate(structure.paths) if _lies_in(path, prefix)]
-        if not inside and value:
-            raise ValueError(
-                f"{operation}: the mask says True for {prefix.removeprefix('.') or 'the model'}, "
-                f"where the model has no array or float; there are: "
-                f"{', '.join(paths[:20]) or 'no leaves at all'}"
-            )
+        inside = [i for i, path in enumerate(paths) if _lies_in(path, prefix)]
+        if value and not inside:
+            where = repr(prefix) if prefix else "the model"
+            raise ValueError(f"{operation}: the mask says True for {where}, which "
+                             f"{_matches_nothing(paths)}")  # fmt: skip
         for i in inside:
             wanted[i] = value
     return wanted
+
+
+def _matches_nothing(paths: Sequence[str]) -> str:
+    return f"matches no array or float; there are: {', '.join(paths[:20]) or 'no leaves at all'}"
 
 
 def _bools(operation: str, mask: Any, path: str) -> Iterator[tuple[str, bool]]:
@@ -138,10 +138,10 @@ def _bools(operation: str, mask: Any, path: str) -> Iterator[tuple[str, bool]]:
     else:
         raise TypeError(
             f"{operation}: the mask must say True, False or None for "
-            f"{path.removeprefix('.') or 'the model'}, not {mask!r}"
+            f"{path or 'the model'}, not {mask!r}"
         )
     for step, value in parts:
-        yield from _bools(operation, value, path + step)
+        yield from _bools(operation, value, path + step if path else step.removeprefix("."))
 
 
 def _step(key: object) -> str:
@@ -150,7 +150,7 @@ def _step(key: object) -> str:
 
 
 def _lies_in(path: str, prefix: str) -> bool:
-    return path == prefix or path.startswith((f"{prefix}.", f"{prefix}["))
+    return not prefix or path == prefix or path.startswith((f"{prefix}.", f"{prefix}["))
 
 
 def _beside(structure: _core._Structure, tree: object) -> Sequence[object]:

@@ -1,0 +1,1 @@
+"""Optimisers for training: gradient steps over structures, in optax's manner."""
