@@ -23,6 +23,7 @@ import rust_signatures
 import scipy_table
 
 from cotan import _core
+from cotan._src.onnx.windows import TAPWISE
 
 TOP = Path(__file__).resolve().parent.parent
 TEMPLATE = TOP / "tools" / "_core.pyi.template"
@@ -205,7 +206,7 @@ def section(entry: Entry) -> str:
     rows.append(f"Cost: {COSTS[entry['cost']]}.")
     numpy, wgsl = written(entry, entry["numpy"]), written(entry, entry["wgsl"] or "")
     rows.append(f"NumPy: `{numpy}`." if numpy else "NumPy: no single expression.")
-    onnx = entry["onnx"]
+    onnx = entry["onnx"] or (f"several operators ({name})" if name in TAPWISE else None)
     rows.append(f"ONNX: {onnx}." if onnx else f"ONNX: none; {entry['onnx_reason']}.")
     rows.append(f"WGSL: `{wgsl}`." if wgsl else f"WGSL: none; {entry['wgsl_reason']}.")
     listed = "".join(f"- {row}\n" for row in rows)

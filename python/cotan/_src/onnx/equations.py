@@ -6,6 +6,7 @@ import numpy as np
 
 from cotan._src.onnx.graph import Equation, Graph
 from cotan._src.onnx.recipes import DOUBLE, OPERATORS, RECIPES
+from cotan._src.onnx.windows import TAPWISE
 
 MOVES = {
     *(
@@ -99,6 +100,8 @@ def _of_table(g: Graph, e: Equation, table: dict[str, Any]) -> str:
             out = special(g, e)
         else:
             out = g.op(operator, *e.x)
+    elif e.name in TAPWISE:
+        out = TAPWISE[e.name](g, e)
     else:
         e.refuse(f"{entry['onnx_reason']}; {ADVICE.get(e.name, ELSEWHERE)}")
     return str(out)
