@@ -79,6 +79,18 @@ def test_public_modules_have_examples_for_their_functions(module):
         assert ">>> " in inspect.getdoc(getattr(module, name)), name
 
 
+PUBLIC_MODULES = [ct.implicit, ct.nn, ct.optim, ct.optimize, ct.random]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(m, name) for m in PUBLIC_MODULES for name in m.__all__ if name not in PRIMITIVES],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_names_of_public_modules_have_an_example(module, name):
+    assert ">>> " in (inspect.getdoc(getattr(module, name)) or "")
+
+
 # They refuse, or are what Python's and NumPy's numbers have.
 REFUSING = re.compile("Refuse: |What `")
 
