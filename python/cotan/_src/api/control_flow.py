@@ -293,7 +293,7 @@ def _length(xs: Any, length: int | None) -> int:
     if length is not None:
         lengths["length"] = operator.index(length)
     if not lengths:
-        raise TypeError("scan: without an array in xs the number of steps has to be given: length=")
+        raise TypeError("scan: without an array in xs pass the number of steps: length=")
     (first, count), *others = lengths.items()
     for path, other in others:
         if other != count:

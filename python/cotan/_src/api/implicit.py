@@ -29,7 +29,7 @@ from cotan._src.typing import AnyArray, Args, Function, Kwargs, NDArray, P, R
 _METHODS = ("gmres", "cg")
 #: How linear systems with the derivative of the equation are solved.
 _Linear: TypeAlias = str | LinearSolver
-#: From the unknown as a vector to the equation as a vector, given how to unravel and parameters.
+#: The equation as a function of how to unravel, of the parameters and of the unknown, a vector.
 _Equation: TypeAlias = Callable[[Unravel, Args, AnyArray], AnyArray]
 _Decorator: TypeAlias = Callable[[Callable[P, R]], Callable[P, R]]
 
@@ -52,8 +52,8 @@ def root(
         Whether the solver returns a pair, of which the second entry has no derivative.
     tol
         The largest absolute value of the residual at what the solver returns; else it is an error.
-        When it is not given, a solution is refused that a step of Newton's method would move by
-        more than one percent. Infinity checks nothing.
+        By default a solution is refused that a step of Newton's method would move by more than one
+        percent. Infinity checks nothing.
     linear_solver
         How linear systems with the Jacobian of `residual` with respect to `x` are solved:
         `"dense"`, which forms the Jacobian; `"gmres"` or `"cg"` of SciPy, which use products only
@@ -452,12 +452,12 @@ class _Implicit:
             )
         structure = _core.structure((args, kwargs))
         leaves = structure.leaves
-        given = [i for i, leaf in enumerate(leaves) if not is_known(leaf)]
+        known_later = [i for i, leaf in enumerate(leaves) if not is_known(leaf)]
         found: list[Unravel] = []
 
         def function(*values: Array) -> tuple[NDArray]:
             filled = list(leaves)
-            for i, value in zip(given, values, strict=True):
+            for i, value in zip(known_later, values, strict=True):
                 filled[i] = to_numpy(value)
             positional, named = structure.build(filled)
             result, _ = self._run(positional, named, _value)
@@ -466,7 +466,7 @@ class _Implicit:
             found.append(unravel)
             return (np.asarray(to_numpy(x)),)
 
-        x = _core.call_back(function, _unused, self._name, [leaves[i] for i in given])
+        x = _core.call_back(function, _unused, self._name, [leaves[i] for i in known_later])
         unravel = found[0]
         equation = functools.partial(self._equation, unravel, args[1:])
         return unravel(recorded_solution(self._name, equation, x))

@@ -44,7 +44,7 @@ def dot_product_attention(
     is_causal
         Whether query i sees the keys 0 to i only.
     scale
-        `1 / sqrt(features)` when it is not given.
+        `1 / sqrt(features)` by default.
     dropout_rate, dropout_key
         As for `dropout`, of the weights; without a key nothing is dropped.
 

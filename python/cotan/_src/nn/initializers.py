@@ -267,7 +267,7 @@ def orthogonal(
     rows, columns = math.prod(shape[:-1]), shape[-1]
     drawn = normal(key, (max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(drawn)
-    # The decomposition has signs of its own; with those of the diagonal it is unique.
+    # The signs are arbitrary; a positive diagonal makes the decomposition unique.
     q = q * np.sign(np.diagonal(r))
     made = (q.T if rows < columns else q).reshape(shape) * gain
     orthonormal: AnyArray = made.astype(dtype)

@@ -35,7 +35,7 @@ def bernoulli(key: Key, p: ArrayLike = 0.5, shape: ShapeLike | None = None) -> A
         Probabilities, an array that broadcasts to `shape`. Nothing is differentiated with respect
         to them: the result is piecewise constant.
     shape
-        Shape of the result, that of `p` when it is not given.
+        Shape of the result; by default that of `p`.
 
     Returns
     -------
@@ -158,8 +158,8 @@ def choice(
     replace
         Whether an element may be drawn more than once.
     p
-        Probabilities of the elements along the axis, which need not add up to 1; all equal when
-        they are not given. Nothing is differentiated with respect to them.
+        Probabilities of the elements along the axis, which need not add up to 1; equal by default.
+        Nothing is differentiated with respect to them.
     axis
         The axis along which elements lie.
 
@@ -206,7 +206,7 @@ def choice(
 def categorical(
     key: Key, logits: ArrayLike, axis: int = -1, shape: ShapeLike | None = None
 ) -> AnyArray:
-    """Draw indices along an axis, with probabilities that are given by their logarithms.
+    """Draw indices along an axis, from the logarithms of their probabilities.
 
     By Gumbel's trick: the index of the largest logit after noise was added.
 
