@@ -365,6 +365,28 @@ def test_how_much_is_dropped():
     assert np.mean(weights == 0) == pytest.approx(0.3, abs=0.02)
 
 
+def test_a_prepared_step_drops_by_the_key_that_it_gets():
+    labels = ct.random.randint(KEY, (8,), 0, 3)
+    x = ct.random.normal(KEY, (8, 4))
+
+    def loss(params, key):
+        hidden = nn.dropout(key, nn.gelu(x @ params["first"]), 0.3)
+        return nn.cross_entropy(nn.layer_norm(hidden) @ params["second"], labels)
+
+    keys = ct.random.split(KEY)
+    params = {
+        "first": nn.he_normal(keys[0], (4, 16)),
+        "second": nn.glorot_uniform(keys[1], (16, 3)),
+    }
+    prepared = ct.prepare(loss, wrt=0)
+    gradients = [prepared(params, ct.random.fold_in(KEY, i))["second"] for i in range(3)]
+    for i, gradient in enumerate(gradients):
+        wanted = ct.gradient(lambda p, i=i: loss(p, ct.random.fold_in(KEY, i)), params)[0]
+        np.testing.assert_allclose(gradient, wanted["second"], rtol=1e-12, atol=1e-14)
+    assert not np.array_equal(gradients[0], gradients[1])
+    assert prepared.num_recordings == 1
+
+
 INITIALIZERS = {
     "glorot_uniform": (2 / (300 + 200), True),
     "glorot_normal": (2 / (300 + 200), False),

@@ -212,6 +212,16 @@ def test_a_key_as_an_argument_of_what_is_differentiated():
     del value, none
 
 
+def test_a_prepared_function_folds_in_the_number_of_a_step():
+    draw = lambda step: cr.normal(cr.fold_in(KEY, step), 2)
+    prepared = ct.prepare(draw, transform="value")
+    for step in range(3):
+        np.testing.assert_array_equal(prepared(np.asarray(step)), draw(step))
+    assert prepared.num_recordings == 1
+    with pytest.raises(TypeError, match=r"counts as a float there: pass np\.asarray"):
+        prepared(3)
+
+
 def test_draws_are_the_same_on_any_number_of_threads():
     before = ct.num_threads()
     drawn = []

@@ -224,8 +224,8 @@ def linear_solve(
         `"dense"`, which forms the matrix; `"gmres"` or `"cg"` of SciPy; or a function
         `solve(matvec, b)`, which gets and gives values.
     transpose_solve
-        Solves systems with the transposed matrix: `transpose_solve(vecmat, b)`. When it is not
-        given, `solve` does.
+        Solves systems with the transposed matrix: `transpose_solve(vecmat, b)`; `solve` by
+        default.
     symmetric
         Whether the matrix is symmetric, so that no transposed product is needed.
 

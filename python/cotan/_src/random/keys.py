@@ -200,9 +200,9 @@ def fold_in(key: Key, data: int | AnyArray) -> Key:
     if isinstance(data, _core.Array):
         if data.shape or data.dtype.kind not in "iu":
             raise TypeError(
-                f"fold_in: data must be an integer, not {data.dtype}{data.shape}; a Python int that "
-                "is an argument of a gradient or of a prepared function counts as a float there: "
-                "pass np.asarray(n)"
+                f"fold_in: data must be an integer, not {data.dtype}{data.shape}; a Python int "
+                "that is an argument of a gradient or of a prepared function counts as a float "
+                "there: pass np.asarray(n)"
             )
         if is_known(data):
             data = int(_core.value(data))
