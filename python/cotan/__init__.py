@@ -9,6 +9,10 @@
 import atexit as _atexit
 import os as _os
 
+from cotan._src.runtime import versions as _versions  # noqa: F401 (it checks them)
+
+# isort: split
+
 from cotan import _core as _core
 from cotan import debug as debug
 from cotan import implicit as implicit

@@ -109,8 +109,42 @@ def test_a_vectorized_function_is_called_as_numpy_calls_it():
     assert ct.gradient(lambda x: f(x, [0.5, 1.5, 2.0]), 3.0) == (2.0,)
     kinds = lambda x: np.vectorize(lambda a, b: b * (type(a) is int) * (type(b) is float))
     assert ct.gradient(lambda x: x * kinds(x)([1, 2], 1.5).sum(), 3.0) == (3.0,)
-    with pytest.raises(ZeroDivisionError):
+    # NumPy finds the dtype by a call with one of its scalars.
+    with pytest.raises(ZeroDivisionError), np.errstate(divide="ignore"):
         ct.gradient(lambda x: x * np.vectorize(lambda a: 1.0 / a)([0.0]).sum(), 3.0)
+
+
+class Measured(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_vectorized_function_of_constants_gives_what_numpy_gives(cache):
+    calls = []
+
+    def noted(x, y=0):
+        calls.append((type(x).__name__, x, y))
+        return x + y
+
+    def several(x):
+        return x * 2, str(x)
+
+    def run():
+        calls.clear()
+        add, pair = np.vectorize(noted, cache=cache), np.vectorize(several)
+        grid = np.arange(6, dtype=np.int16).reshape(2, 3)
+        made = [add(grid.T), add(grid, 1), add(np.float32([0.5, 1.0])), add(3), *pair(grid)]
+        made.append(np.vectorize(lambda x: [x], otypes=[object])(grid))
+        made.append(add(grid.view(Measured)))
+        return made, list(calls)
+
+    found = []
+    ct.gradient(lambda x: (found.append(run()), x)[1], 1.0)
+    (made, called), (expected, expected_calls) = found[0], run()
+    assert sorted(called, key=str) == sorted(expected_calls, key=str)
+    for one, other in zip(made, expected, strict=True):
+        assert one.dtype == other.dtype and one.tolist() == other.tolist()
+    assert type(made[-1]) is Measured
 
 
 def test_compiled_code_that_takes_memory_is_told_what_has_it():

@@ -205,8 +205,9 @@ def _install(module: Any, name: str, target: Any) -> None:
     if number is not None and number.rule is not None:
         _core.add_rule(target, number.rule, "user numbers")
     elif indexed is not None and indexed.rule is not None:
-        getitem: Any = type(target).__getitem__
-        _core.add_override(getitem, indexed.rule(target), "same", "numpy", receiver=target)
+        getitem, rule = type(target).__getitem__, indexed.rule(target)
+        # Libraries hand what it makes to compiled code: they get the rule for active items alone.
+        _core.add_override(getitem, rule, rule, "numpy", receiver=target)
     elif row is not None and row.rule is not None and owner in _OF_NUMBERS:
         always = row.when is When.ALWAYS
         rule = getattr(row.rule, "declining", row.rule)

@@ -406,7 +406,8 @@ def vectorized(self: np.vectorize, *args: Any, **kwargs: Any) -> _Mapped:
 
     They may be traced whatever the arguments are, by what the function closes over.
     """
-    by_numpy: Callable[..., _Mapped] = original_of(type(self).__call__)
+    owner: Any = np.vectorize
+    by_numpy: Callable[..., _Mapped] = original_of(owner.__call__)
     pyfunc: Any = self.pyfunc
     if pyfunc is np._NoValue:
         return by_numpy(self, *args, **kwargs)  # used as a decorator with arguments
@@ -433,15 +434,47 @@ def vectorized(self: np.vectorize, *args: Any, **kwargs: Any) -> _Mapped:
         item = {k: wide[k][index] if k in wide else v for k, v in named.items()}
         return self.pyfunc(*(item[i] for i in range(len(args))), **{k: item[k] for k in kwargs})
 
-    results = [call(index) for index in np.ndindex(*shape)]
+    places = np.ndindex(*shape)
+    results: list[object] = []
+    dtypes: list[str | None] = list(self.otypes or ())
+    if not dtypes and not _core.contains_array((*named.values(),), {}):
+        # NumPy calls the function for the first element as it is, and takes its dtypes from that.
+        item = {k: v if k in fixed else np.asanyarray(v).flat[0] for k, v in named.items()}
+        first = self.pyfunc(*(item[i] for i in range(len(args))), **{k: item[k] for k in kwargs})
+        dtypes = [_code(x) for x in (first if isinstance(first, tuple) else (first,))]
+        if self.cache:
+            results, _ = [first], next(places)
+    results += [call(index) for index in places]
     several = bool(results) and isinstance(results[0], tuple)
     columns = [list(c) for c in zip(*results, strict=True)] if several else [results]
-    dtypes: list[str | None] = list(self.otypes or ()) or [None] * len(columns)
-    joined = [
-        _array(c, d).reshape(shape) if c else np.zeros(shape, d)
-        for c, d in zip(columns, dtypes, strict=True)
-    ]
+    dtypes = dtypes or [None] * len(columns)
+    given = [named[key] for key in arrays]
+    joined = [_mapped(c, d, shape, given) for c, d in zip(columns, dtypes, strict=True)]
     return tuple(joined) if several else joined[0]
+
+
+def _code(result: object) -> str | None:
+    return None if _core.contains_array((result,), {}) else np.asarray(result).dtype.char
+
+
+def _mapped(
+    results: list[Any], dtype: str | None, shape: Shape, given: Sequence[Any]
+) -> AnyArray:
+    """Give an array of what a function gave for each element, of the class that NumPy gives."""
+    if not results:
+        return np.zeros(shape, dtype)
+    if dtype is None or _core.contains_array((results,), {}):
+        made: AnyArray = _array(results, dtype).reshape(shape)
+        return made
+    inputs = [np.asanyarray(to_numpy(x), object) for x in given]
+    places = np.arange(len(results)).reshape(shape)
+    elements: AnyArray = np.empty(shape, object)
+    if shape:
+        elements = np.frompyfunc(lambda k, *_: results[k], len(inputs) + 1, 1)(places, *inputs)
+    else:
+        elements[()] = results[0]
+    plain: AnyArray = _core.buffer(np.asanyarray(elements, dtype), ())
+    return plain
 
 
 @override("numpy.piecewise", when=ALWAYS)

@@ -7,6 +7,7 @@ import dis
 import functools
 import inspect
 import linecache
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -26,8 +27,28 @@ _STORE_ATTR = dis.opmap["STORE_ATTR"]
 
 
 def package_of(frame: Any) -> str:
-    """Give the package that a frame's code belongs to."""
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    """Give the package that a frame's code belongs to.
+
+    Its module says it by name, except for what lies in the folder of a library and is run by
+    another name: test suites are imported like that.
+    """
+    name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    if name in NATIVE_LIBRARIES or name in libraries.STANDARD_LIBRARY:
+        return name
+    return _library_around(frame.f_code.co_filename) or name
+
+
+@functools.lru_cache(maxsize=4096)
+def _library_around(path: str) -> str:
+    """Name the library whose folder a file lies in, if there is one."""
+    parts = path.split(os.sep)
+    for i, part in enumerate(parts[:-1]):
+        if part in NATIVE_LIBRARIES:
+            spec = getattr(sys.modules.get(part), "__spec__", None)
+            folders = getattr(spec, "submodule_search_locations", None) or ()
+            if os.sep.join(parts[: i + 1]) in folders:
+                return part
+    return ""
 
 
 def user_frame() -> Any:

@@ -79,7 +79,9 @@ def call(
 ) -> AnyArray:
     values: AnyArray
     if not contains_unmasked_array((x, y, *self.tck)):
-        values = original_of(type(self).__call__)(self, x, y, dx, dy, grid)
+        # Not that of the object's own class, which may lead here.
+        by_scipy = original_of(locate(f"{_HERE}._fitpack2._BivariateSplineBase").__call__)
+        values = by_scipy(self, x, y, dx, dy, grid)
         return values
     xs = asarray(x)
     ys = asarray(y)
@@ -99,7 +101,8 @@ def call(
 def integral(self: _Surface, xa: ArrayLike, xb: ArrayLike, ya: ArrayLike, yb: ArrayLike) -> Scalar:
     value: Scalar
     if not contains_unmasked_array((xa, xb, ya, yb, *self.tck)):
-        value = original_of(type(self).integral)(self, xa, xb, ya, yb)
+        by_scipy = original_of(locate(f"{_HERE}.BivariateSpline").integral)
+        value = by_scipy(self, xa, xb, ya, yb)
         return value
     if any(np.ndim(end) for end in (xa, xb, ya, yb)):
         raise TypeError(

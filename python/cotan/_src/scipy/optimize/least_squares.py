@@ -199,7 +199,8 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
     if p0 is None and hasattr(f, "__code__"):
         # SciPy counts the parameters of the function itself.
         count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
-        p0 = np.ones(count) if np.all(np.isinf(to_numpy_items(_pair(bounds)[0]))) else None
+        is_free = np.all(np.isinf(to_numpy_items(_pair(bounds)[0])))
+        p0 = np.ones(count) if is_free and count > 0 else None
     result: tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.curve_fit"))(
         function if p0 is not None else _counted(function, f), to_numpy_items(xdata),
         to_numpy_items(ydata), to_numpy_items(p0), to_numpy_items(sigma), absolute_sigma,
