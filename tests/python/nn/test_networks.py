@@ -378,8 +378,8 @@ def test_a_prepared_step_drops_by_the_key_that_it_gets():
         "first": nn.he_normal(keys[0], (4, 16)),
         "second": nn.glorot_uniform(keys[1], (16, 3)),
     }
-    prepared = ct.prepare(loss, wrt=0)
-    gradients = [prepared(params, ct.random.fold_in(KEY, i))["second"] for i in range(3)]
+    prepared = ct.prepare(loss)
+    gradients = [prepared(params, ct.random.fold_in(KEY, i))[0]["second"] for i in range(3)]
     for i, gradient in enumerate(gradients):
         wanted = ct.gradient(lambda p, i=i: loss(p, ct.random.fold_in(KEY, i)), params)[0]
         np.testing.assert_allclose(gradient, wanted["second"], rtol=1e-12, atol=1e-14)
