@@ -2,6 +2,7 @@
 
 A `#[pyfunction]` states the types of its parameters and of its result, as Python writes them, in
 `#[pyo3(signature = ...)]`. A macro that stamps several functions has a row for each, `name NAME;`.
+A result `R | has_aux[S]` is an `R` without the keyword `has_aux`, and an `S` with it.
 """
 
 import re
@@ -62,7 +63,17 @@ def _stub(name: str, parameters: str, result: str) -> str:
         sys.exit(f"{name}: no function of cotan._core; its file has to name it in `exports!`")
     typed = re.sub(_PARAMETER, _parameter, " ".join(parameters.split()))
     about = " ".join(function.__doc__.split("\n\n")[0].split())
-    return f'def {name}({typed}) -> {result}:\n    """{about}"""\n'
+    of_aux = re.fullmatch(r"(.*) \| has_aux\[(.*)\]", result)
+    if of_aux is None:
+        return f'def {name}({typed}) -> {result}:\n    """{about}"""\n'
+    without, given = (
+        typed.replace("has_aux: bool = False", f"has_aux: {keyword}")
+        for keyword in ("Literal[False] = False", "bool")
+    )
+    return (
+        f"@overload\ndef {name}({without}) -> {of_aux[1]}:\n    \"\"\"{about}\"\"\"\n"
+        f"@overload\ndef {name}({given}) -> {of_aux[2]}: ...\n"
+    )
 
 
 def _parameter(match: re.Match[str]) -> str:

@@ -26,6 +26,7 @@ from cotan._core import (
     Prepared,
     Program,
     Pullback,
+    Pushforward,
     __version__,
     array,
     asarray,
@@ -34,6 +35,9 @@ from cotan._core import (
     from_dlpack,
     gradient,
     isderiving,
+    jvp,
+    linear_transpose,
+    linearize,
     nestlevel,
     num_threads,
     profile,
@@ -48,17 +52,13 @@ from cotan._src.api.checkpoint import checkpoint, name
 from cotan._src.api.control_flow import cond, fori_loop, scan, while_loop
 from cotan._src.api.convolution import avg_pool, conv, conv_transpose, max_pool
 from cotan._src.api.custom_rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
-from cotan._src.api.derivatives import (
-    const,
-    grad,
-    hessian,
-    hvp,
-    nograd,
-    value_and_grad,
-)
+from cotan._src.api.derivatives import const, grad, nograd, value_and_grad
 from cotan._src.api.functions import *  # noqa: F403
 from cotan._src.api.functions import __all__ as _functions
+from cotan._src.api.jacobian import jacfwd, jacobian, jacrev
+from cotan._src.api.other_names import missing as __getattr__  # noqa: F401
 from cotan._src.api.prepare import prepare, prepared
+from cotan._src.api.second_order import ggnvp, hessian, hvp, vhp
 from cotan._src.api.vmap import vmap
 from cotan._src.array.fast_methods import attach as _attach_array
 from cotan._src.array.methods import attach as _attach_methods
@@ -77,6 +77,8 @@ from cotan._src.tree.ravel import ravel
 from cotan._src.tree.structure import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from cotan._src.tree.tangent import Cotangent, Tangent
 from cotan._src.tree.update import trainable_leaves, tree_map, update
+
+vjp = pullback
 
 _set_hooks()
 if _os.environ.get("COTAN_LIFTING", "1").strip().lower() in {"0", "false", "no", "off"}:
@@ -104,6 +106,7 @@ __all__ = [  # noqa: PLE0604
     "Prepared",
     "Program",
     "Pullback",
+    "Pushforward",
     "Report",
     "Tangent",
     "__version__",
@@ -125,15 +128,22 @@ __all__ = [  # noqa: PLE0604
     "explain",
     "fori_loop",
     "from_dlpack",
+    "ggnvp",
     "grad",
     "gradient",
     "hessian",
     "hook",
     "hvp",
     "isderiving",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jvp",
     "lift",
     "lifted",
     "lifting",
+    "linear_transpose",
+    "linearize",
     "load",
     "max_pool",
     "name",
@@ -163,6 +173,8 @@ __all__ = [  # noqa: PLE0604
     "update",
     "value_and_grad",
     "value_and_gradient",
+    "vhp",
+    "vjp",
     "vmap",
     "warm_up",
     "while_loop",

@@ -76,6 +76,7 @@ def set_hooks() -> None:
         pickle_by_name=pickle_by_name.by_name,
         argument_names=selection.argument_names,
         code_names=selection.code_names,
+        expect_arguments=selection.expect_arguments,
         listed_arrays=selection.listed_arrays,
         leaf_info_class=selection.LeafInfo,
         select=selection.select,

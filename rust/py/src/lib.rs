@@ -62,6 +62,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<array::cell::PyArray>()?;
     module.add_class::<tree::treedef::Const>()?;
     module.add_class::<transforms::pullback::PyPullback>()?;
+    module.add_class::<transforms::pushforward::PyPushforward>()?;
     module.add_class::<prepare::pyclass::PyPrepared>()?;
     module.add_class::<tree::pyclass::PyStructure>()?;
     module.add_class::<program::pyclass::PyProgram>()?;

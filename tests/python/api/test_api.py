@@ -349,8 +349,8 @@ def test_constants_are_never_computed():
 
 def test_grad_and_value_and_grad():
     assert ct.grad(lambda x: x**3)(2.0) == 12.0
-    assert ct.grad(lambda x, y: x * y**2, argnum=1)(2.0, 3.0) == 12.0
-    assert ct.grad(lambda x, y: x * y**2, argnum=-1)(2.0, 3.0) == 12.0
+    assert ct.grad(lambda x, y: x * y**2, argnums=1)(2.0, 3.0) == 12.0
+    assert ct.grad(lambda x, y: x * y**2, argnums=-1)(2.0, 3.0) == 12.0
     assert ct.grad(lambda x, *, n: x**n)(2.0, n=3) == 12.0
     assert ct.value_and_grad(lambda x: x**3)(2.0) == (8.0, 12.0)
     np.testing.assert_array_equal(ct.grad(lambda x: 1.0)(X), np.zeros(3))
@@ -363,8 +363,8 @@ def test_grad_and_value_and_grad():
         return x**3
 
     assert cube.__doc__ == "A cube."
-    with pytest.raises(ValueError, match=r"argnum 1.*1 argument"):
-        ct.grad(lambda x: x, argnum=1)(2.0)
+    with pytest.raises(ValueError, match=r"argnums=1.*1 argument"):
+        ct.grad(lambda x: x, argnums=1)(2.0)
 
 
 def test_third_derivative():

@@ -1,15 +1,13 @@
-"""Public transforms on top of `gradient`: `grad`, `value_and_grad`, `hvp`, `hessian`, `const`."""
+"""Constants (`const`, `nograd`), and gradients as functions: `grad`, `value_and_grad`."""
 
 import functools
 from collections.abc import Callable
 from typing import Any, cast
 
-import numpy as np
-
 from cotan import _core
-from cotan._core import Array
+from cotan._src.api.selected import Argnums, selected
 from cotan._src.tree.tangent import leaves_of, map_leaves
-from cotan._src.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray, P, R, Scalar, T
+from cotan._src.typing import P, R, T
 
 
 def const(value: T) -> T:
@@ -53,34 +51,35 @@ def _constant(leaf: object) -> object:
     return _core.dropgrad(leaf) if isinstance(leaf, _core.Array) else leaf
 
 
-def _at(
-    function: Function, args: Args, argnum: int, kwargs: Kwargs
-) -> tuple[Function, list[object], int]:
-    """Give `function` of the argument at a position, and the arguments with the others constant."""
-    if not -len(args) <= argnum < len(args):
-        raise ValueError(f"argnum {argnum}: the function was called with {len(args)} arguments")
-    argnum %= len(args)
-    arguments = [a if i == argnum else const(a) for i, a in enumerate(args)]
-    called = functools.partial(function, **kwargs) if kwargs else function
-    return called, arguments, argnum
-
-
-def grad(function: Callable[P, Any], argnum: int = 0) -> Callable[P, Any]:
-    """Make the function that gives the gradient with respect to one argument.
+def grad(
+    function: Callable[P, Any],
+    argnums: Argnums | None = None,
+    has_aux: bool = False,
+    *,
+    wrt: "_core._Wrt" = None,
+) -> Callable[P, Any]:
+    """Make the function that gives the gradient with respect to one argument, or several.
 
     Parameters
     ----------
     function
-        Returns a real scalar.
-    argnum
-        Position of the argument; the others, and keyword arguments, are held constant.
+        Returns a real scalar; with `has_aux`, a pair of it and anything else.
+    argnums
+        Position of the argument, the first by default, or a tuple of positions. Other arguments,
+        and keyword arguments, are held constant.
+    has_aux
+        The function returns `(value, aux)`.
+    wrt
+        In place of `argnums`: a position or name, or a tuple of these; or whatever else `wrt` of
+        `gradient` takes.
 
     Returns
     -------
     callable
-        Takes the arguments of `function`, and gives one gradient as `gradient` does: an array of
-        the shape and dtype of the argument, a float for a float. Zeros where the argument has no
-        influence.
+        Takes the arguments of `function`, and gives one gradient: of the structure of the argument,
+        an array of its shape and dtype for each array, a float for a float. Zeros where there is no
+        influence. For a tuple a tuple of gradients, for a mask a tuple with one for each argument.
+        With `has_aux` a pair of that and `aux`.
 
     Raises
     ------
@@ -93,20 +92,35 @@ def grad(function: Callable[P, Any], argnum: int = 0) -> Callable[P, Any]:
     >>> import cotan as ct
     >>> ct.grad(ct.grad(lambda x: x**3))(2.0)
     12.0
+    >>> ct.grad(lambda x, y: x * y**2, argnums=(0, 1))(2.0, 3.0)
+    (9.0, 12.0)
+    >>> ct.grad(lambda x: (x * x, {"x": x}), has_aux=True)(3.0)
+    (6.0, {'x': 3.0})
     """
 
     @functools.wraps(function)
     def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
-        called, arguments, at = _at(function, args, argnum, kwargs)
-        return _zero_if_none(_core.gradient(called, *arguments)[at], args[at])
+        call = selected("grad", function, args, kwargs, wrt=wrt, argnums=argnums, default=0)
+        value, gradients = _core.value_and_full_gradient(
+            "grad", call.function, call.arguments, call.wrt, False, has_aux
+        )
+        gradients = call.picked(gradients)
+        return (gradients, value[1]) if has_aux else gradients
 
     return gradient
 
 
-def value_and_grad(function: Callable[P, R], argnum: int = 0) -> Callable[P, tuple[R, Any]]:
+def value_and_grad(
+    function: Callable[P, R],
+    argnums: Argnums | None = None,
+    has_aux: bool = False,
+    *,
+    wrt: "_core._Wrt" = None,
+) -> Callable[P, tuple[R, Any]]:
     """Make the function that gives the value and the gradient with respect to one argument.
 
-    Parameters, gradient and errors are those of `grad`; the value is what the function returns.
+    Parameters, gradient and errors are those of `grad`; the value is what the function returns,
+    with `has_aux` the pair `(value, aux)`.
 
     >>> import cotan as ct
     >>> ct.value_and_grad(lambda x, y: x * y)(2.0, 3.0)
@@ -115,96 +129,11 @@ def value_and_grad(function: Callable[P, R], argnum: int = 0) -> Callable[P, tup
 
     @functools.wraps(function)
     def value_and_gradient(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Any]:
-        called, arguments, at = _at(function, args, argnum, kwargs)
-        value, gradients = _core.value_and_gradient(called, *arguments)
-        return value, _zero_if_none(gradients[at], args[at])
+        name = "value_and_grad"
+        call = selected(name, function, args, kwargs, wrt=wrt, argnums=argnums, default=0)
+        value, gradients = _core.value_and_full_gradient(
+            name, call.function, call.arguments, call.wrt, True, has_aux
+        )
+        return value, call.picked(gradients)
 
     return value_and_gradient
-
-
-def _zero_if_none(gradient: T | None, argument: object) -> T | AnyArray | complex | None:
-    """Give zeros where an argument has no influence: a derivative as a function needs a value."""
-    if gradient is not None:
-        return gradient
-    if isinstance(argument, (int, float)):
-        return 0.0
-    if isinstance(argument, complex):
-        return 0j
-    if isinstance(argument, (np.ndarray, np.generic)) and argument.dtype.kind in "fc":
-        return np.zeros_like(argument)
-    if isinstance(argument, _core.Array):
-        return _core.mul(_core.dropgrad(argument), 0)
-    return None
-
-
-def hvp(function: Function, x: AnyArray | Scalar, v: ArrayLike) -> Any:
-    """Multiply the Hessian of a scalar function of one array with a vector.
-
-    It is the gradient of the product of the gradient and the vector; the Hessian is not formed.
-
-    Parameters
-    ----------
-    function
-        Of one array, returns a real scalar.
-    x, v
-        The point and the vector, of one shape.
-
-    Returns
-    -------
-    An array of the shape and dtype of `x`.
-
-    Raises
-    ------
-    ValueError
-        When the shapes do not fit, or the function does not return a real scalar.
-    NotDifferentiableError
-        When something on the way has no second derivative.
-
-    >>> import cotan as ct
-    >>> import numpy as np
-    >>> ct.hvp(lambda x: np.sum(x**3), np.array([1.0, 2.0]), np.array([1.0, 1.0]))
-    array([ 6., 12.])
-    """
-
-    def along(x: Array) -> Array | float:
-        (gradient,) = _core.gradient(function, x)
-        # A gradient that does not depend on x is a plain array, or nothing at all.
-        return 0.0 if gradient is None else _core.sum(_core.mul(gradient, _core.asarray(v)))
-
-    return _zero_if_none(_core.gradient(along, x)[0], x)
-
-
-def hessian(function: Function, x: ArrayLike) -> NDArray:
-    """Compute the Hessian of a scalar function of one array.
-
-    The pullback of the gradient is applied to one unit vector after the other.
-
-    Returns
-    -------
-    An array of shape `x.shape + x.shape` and of the dtype of `x`.
-
-    Raises
-    ------
-    ValueError
-        When the function does not return a real scalar.
-    NotDifferentiableError
-        When something on the way has no second derivative.
-
-    >>> import cotan as ct
-    >>> import numpy as np
-    >>> ct.hessian(lambda x: x[0] ** 2 * x[1], np.array([1.0, 3.0]))
-    array([[6., 2.],
-           [2., 0.]])
-    """
-    x = np.asarray(x)
-    rows = np.eye(x.size, dtype=x.dtype).reshape(x.size, *x.shape)
-
-    def gradient(x: Array) -> Array:
-        (g,) = _core.gradient(function, x)
-        return _core.mul(x, 0) if g is None else g
-
-    _, back = _core.pullback(gradient, x)
-    columns = [back(row)[0] for row in rows]
-    zero = np.zeros_like(x)
-    dense = [zero if c is None else np.asarray(c) for c in columns]
-    return np.reshape(dense, x.shape + x.shape)

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from cotan import _core
-from cotan._src.api.derivatives import hvp
+from cotan._src.api.second_order import hvp
 from cotan._src.runtime.call_site import package_of
 from cotan._src.runtime.libraries import LIBRARIES_WITHOUT_USER_CODE
 from cotan._src.typing import Function, P, R

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cotan._src.api.derivatives import hvp
+from cotan._src.api.second_order import hvp
 from cotan._src.optimize.functions import Equations
 from cotan._src.optimize.solvers import scipy_module
 from cotan._src.optimize.unknowns import Unknowns, result_vector

@@ -57,6 +57,29 @@ def argument_names(function: Function, count: int) -> list[str]:
     return _filled(names, count)
 
 
+#: Functions that make a derivative, by those that compute one at once.
+_MAKERS = {
+    "gradient": "ct.grad(f)",
+    "value_and_gradient": "ct.value_and_grad(f)",
+    "jacobian": "ct.jacrev(f) or ct.jacfwd(f)",
+}
+
+
+def expect_arguments(operation: str, function: Function) -> None:
+    """Refuse to differentiate a function without the arguments that it needs."""
+    try:
+        inspect.signature(function).bind()
+    except ValueError:
+        return
+    except TypeError as error:
+        made = _MAKERS.get(operation)
+        hint = f"; did you mean {made}, a function of the arguments?" if made else ""
+        raise TypeError(
+            f"{operation}: the function needs arguments ({error}); write ct.{operation}(f, x, ...)"
+            f"{hint}"
+        ) from None
+
+
 def code_names(code: CodeType, count: int) -> list[str]:
     """Give names to positional arguments of a function, of which only the code is known."""
     names = list(code.co_varnames[: code.co_argcount])

@@ -11,13 +11,15 @@ use crate::prim::{Prim, Var};
 use crate::program::{Builder, Program};
 use crate::sched::{self, Plan};
 use crate::tape::close::ClosedProgram;
-use crate::transform::{split, vjp};
+use crate::transform::{split, vjp_of_first};
 use crate::util::Lru;
 
 /// All that follows from the structure of a recorded program.
 pub(super) struct DerivedPrograms {
     pub primal: Program,
     leaves: usize,
+    /// How many of the outputs are differentiated; the others are auxiliary.
+    heads: usize,
     known: Vec<Var>,
     /// As the reverse pass wrote it. What is made of it is optimised once, when it is made.
     pub joint: Program,
@@ -78,6 +80,7 @@ pub fn lock_for_fork() -> impl Sized {
         crate::tape::recording::lock(),
         crate::tape::call_once::lock_waiting(),
         table(),
+        super::forward_cache::lock(),
         sched::lock_plans(),
         #[cfg(feature = "fft")]
         kernels::lock_plans(),
@@ -90,23 +93,27 @@ pub fn lock_for_fork() -> impl Sized {
 /// Forgets all derived programs and plans.
 pub fn clear_caches() {
     *table() = None;
+    super::forward_cache::clear();
     sched::clear_plans();
 }
 
 impl DerivedPrograms {
-    pub fn of(closed: &ClosedProgram, leaves: usize) -> Result<Arc<DerivedPrograms>> {
+    pub fn of(closed: &ClosedProgram, leaves: usize, heads: usize) -> Result<Arc<DerivedPrograms>> {
         let known: Vec<Var> = closed.known.iter().map(|(v, _)| *v).collect();
         let primal = &closed.program;
         let hash = primal.structural_hash() ^ (leaves as u64).wrapping_mul(0x9e37_79b9);
         let is_it = |d: &DerivedPrograms| {
-            d.leaves == leaves && d.known == known && d.primal.same_structure(primal)
+            d.leaves == leaves
+                && d.heads == heads
+                && d.known == known
+                && d.primal.same_structure(primal)
         };
         // What calls back is not kept, nor looked for: nothing else is equal to it.
         let keep = !primal.has_host_calls();
         if keep && let Some(found) = table().get_or_insert_default().get(hash, is_it) {
             return found.with_sites(closed, leaves);
         }
-        let derived = DerivedPrograms::new(closed, leaves, known)?;
+        let derived = DerivedPrograms::new(closed, (leaves, heads), known)?;
         if keep {
             let weight = derived.joint.eqns().len() + 16;
             table()
@@ -131,7 +138,7 @@ impl DerivedPrograms {
         if let Some(found) = all().iter().find(|d| fits(d)) {
             return Ok(Arc::clone(found));
         }
-        let new = DerivedPrograms::new(closed, leaves, self.known.clone())?;
+        let new = DerivedPrograms::new(closed, (leaves, self.heads), self.known.clone())?;
         let mut all = all();
         if all.len() >= MAX_SITED {
             all.remove(0);
@@ -140,15 +147,20 @@ impl DerivedPrograms {
         Ok(new)
     }
 
-    fn new(closed: &ClosedProgram, leaves: usize, known: Vec<Var>) -> Result<Arc<DerivedPrograms>> {
+    fn new(
+        closed: &ClosedProgram,
+        (leaves, heads): (usize, usize),
+        known: Vec<Var>,
+    ) -> Result<Arc<DerivedPrograms>> {
         let primal = &closed.program;
         let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
         room_for(primal.eqns().len())?;
-        let derived = vjp(primal, &wrt)?;
+        let derived = vjp_of_first(primal, &wrt, heads)?;
         let joint = cut(&derived.program, primal.num_inputs(), &known);
         Ok(Arc::new(DerivedPrograms {
             primal: primal.clone(),
             leaves,
+            heads,
             known,
             joint,
             cotangents: derived.cotangents,
@@ -179,7 +191,7 @@ impl DerivedPrograms {
         Ok(cell.get_or_init(|| SeededGradient { program, plan }))
     }
 
-    /// A joint program with 1 for the cotangent of its only output, as it is written.
+    /// A joint program with 1 for the cotangent of its first output, as it is written.
     pub fn seed(&self, joint: &Program, with_value: bool) -> Result<Program> {
         let builder = Builder::new();
         let first_known = self.primal.num_inputs() + 1;
@@ -238,7 +250,7 @@ impl DerivedPrograms {
 
 /// The joint program with known variables of the primal as further inputs, so that they are not
 /// computed again.
-fn cut(joint: &Program, primal_inputs: usize, known: &[Var]) -> Program {
+pub(super) fn cut(joint: &Program, primal_inputs: usize, known: &[Var]) -> Program {
     if known.is_empty() {
         return joint.pruned();
     }

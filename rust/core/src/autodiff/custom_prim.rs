@@ -8,7 +8,7 @@ use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::prim::{Custom, V, Var};
 use crate::program::{Builder, Program, Splice};
-use crate::transform::vjp;
+use crate::transform::{reverse_only, vjp};
 
 /// The transpose of the part of a program that is linear in the `linear` inputs behind the first `args`:
 /// from a cotangent for each output behind the first `keep` to cotangents of these inputs. Its inputs are
@@ -84,6 +84,8 @@ pub(super) struct Traced {
     pub(super) program: Program,
     /// For each argument, which output is its cotangent.
     pub(super) gradients: Vec<Option<usize>>,
+    /// Whether it only looks at cotangents, so that tangents pass as they are.
+    pub(super) passes: bool,
     /// The other direction, made when it is asked for.
     pub(super) forward: OnceLock<Result<Forward>>,
 }
@@ -111,21 +113,71 @@ impl Traced {
         made.as_ref().map_err(Clone::clone)
     }
 
-    fn make_forward(&self) -> Result<Forward> {
-        let linear = self.cts.iter().flatten().count();
-        let (program, found, _) = transpose(&self.program, self.args, linear, self.outs, false)?;
+    /// For each argument with a cotangent, which input of the forward program is its tangent.
+    fn tangent_inputs(&self) -> Vec<Option<usize>> {
         let mut next = self.args;
-        let tangents = (self.gradients.iter())
+        (self.gradients.iter())
             .map(|g| {
                 next += usize::from(g.is_some());
                 g.is_some().then(|| next - 1)
             })
+            .collect()
+    }
+
+    /// The forward direction of a function that gives arguments back as they are, and does something to their
+    /// cotangents only: tangents pass as they are, too.
+    fn identity(&self) -> Option<Forward> {
+        let outs = &self.program.outs()[..self.outs];
+        if outs.iter().any(|&v| v as usize >= self.args) {
+            return None;
+        }
+        let tangents = self.tangent_inputs();
+        let builder = Builder::new();
+        for v in 0..self.args as Var {
+            builder.input("", self.program.aval(v));
+        }
+        let pushed: Vec<Var> = (tangents.iter().enumerate())
+            .filter(|(_, slot)| slot.is_some())
+            .map(|(i, _)| builder.input("", self.program.aval(i as Var)))
             .collect();
+        for v in self.args + self.cts.iter().flatten().count()..self.program.num_inputs() {
+            builder.input("", self.program.aval(v as Var));
+        }
+        let results = outs
+            .iter()
+            .map(|&v| Some(tangents[v as usize]? - self.args));
+        Some(Forward {
+            results: results.collect(),
+            program: builder.finish(pushed).ok()?,
+            tangents,
+        })
+    }
+
+    fn make_forward(&self) -> Result<Forward> {
+        if self.passes
+            && let Some(identity) = self.identity()
+        {
+            return Ok(identity);
+        }
+        let linear = self.cts.iter().flatten().count();
+        let who = || format!("{} {}", self.kind, self.name);
+        let (program, found, reads) = transpose(&self.program, self.args, linear, self.outs, false)
+            .map_err(|error| reverse_only(&who(), error))?;
+        if reads {
+            if let Some(identity) = self.identity() {
+                return Ok(identity);
+            }
+            return Err(Error::NotDifferentiable(format!(
+                "{}: its pullback is not linear in the cotangent, so there is no tangent; use reverse mode (gradient, \
+                 pullback, jacrev)",
+                who()
+            )));
+        }
         let results = self.cts.iter().map(|slot| found[(*slot)? - self.args]);
         Ok(Forward {
             results: results.collect(),
             program,
-            tangents,
+            tangents: self.tangent_inputs(),
         })
     }
 

@@ -8,15 +8,23 @@ mod cache;
 mod checkpoint;
 mod custom;
 mod custom_prim;
+mod forward_cache;
+mod linear_map;
+mod linear_transpose;
 mod linearity;
 mod prepared;
 mod pullback;
+mod pushforward;
 mod serialization;
 mod trace_rule;
 
 pub use cache::{clear_caches, lock_for_fork};
 pub use checkpoint::{Checkpoint, Policy, checkpoint, name, names_matter, note_name};
 pub use custom::{custom, custom_jvp, custom_many};
+pub use linear_map::on_basis;
 pub use prepared::{Constants, Prepared};
-pub use pullback::{Pullback, gradient, trace, trace_with, value_and_gradient};
+pub use pullback::{
+    Pullback, WithAux, gradient, trace, trace_with, value_and_gradient, value_aux_and_gradient,
+};
+pub use pushforward::{Pushed, Pushforward, value_and_pushforward};
 pub use trace_rule::{Tracer, project, write_traced};

@@ -49,38 +49,56 @@ struct Recorded {
     nested: bool,
 }
 
-fn differentiate(recording: &Recording, outputs: &[&Array], leaves: &[Array]) -> Result<Recorded> {
-    let closed = close(outputs, Some((leaves, recording.tag())))?;
-    closed.note_computed();
-    let derived = DerivedPrograms::of(&closed, leaves.len())?;
+/// Closes and differentiates what was recorded, but for the `aux` last outputs, which are computed along with the rest.
+fn differentiate(
+    recording: &Recording,
+    outputs: &[&Array],
+    aux: usize,
+    leaves: &[Array],
+) -> Result<Recorded> {
+    let Closed {
+        closed,
+        inputs,
+        nested,
+    } = Closed::of(recording, outputs, leaves)?;
+    let derived = DerivedPrograms::of(&closed, leaves.len(), outputs.len() - aux)?;
     note(|counts| counts.add_skipped(&derived.skipped));
-    let mut inputs: Vec<Array> = Vec::with_capacity(closed.inputs.len() + closed.known.len());
-    inputs.extend(leaves.iter().map(Array::source));
-    inputs.extend_from_slice(&closed.inputs[leaves.len()..]);
-    // A known value is of this recording, hence constant here; outside it is what it was made of.
-    let nested = inputs.iter().any(Array::is_active);
-    if nested && !closed.known.is_empty() {
-        // Its history matters to the outer recording: compute it again from the inputs.
-        let again = ClosedProgram {
-            program: closed.program,
-            inputs: closed.inputs,
-            known: Vec::new(),
-            kept: Vec::new(),
-            computed: Vec::new(),
-        };
-        let derived = DerivedPrograms::of(&again, leaves.len())?;
-        return Ok(Recorded {
-            derived,
-            inputs,
-            nested,
-        });
-    }
-    inputs.extend(closed.known.into_iter().map(|(_, array)| array));
     Ok(Recorded {
         derived,
         inputs,
         nested,
     })
+}
+
+/// What was recorded, closed into a program.
+pub(super) struct Closed {
+    pub closed: ClosedProgram,
+    /// The arrays that are its inputs, with what they copy in place of leaves; then the values that are known.
+    pub inputs: Vec<Array>,
+    /// Whether something takes part that is active in an outer recording.
+    pub nested: bool,
+}
+
+impl Closed {
+    pub fn of(recording: &Recording, outputs: &[&Array], leaves: &[Array]) -> Result<Closed> {
+        let mut closed = close(outputs, Some((leaves, recording.tag())))?;
+        closed.note_computed();
+        let mut inputs: Vec<Array> = Vec::with_capacity(closed.inputs.len() + closed.known.len());
+        inputs.extend(leaves.iter().map(Array::source));
+        inputs.extend_from_slice(&closed.inputs[leaves.len()..]);
+        // A known value is of this recording, hence constant here; outside it is what it was made of.
+        let nested = inputs.iter().any(Array::is_active);
+        if nested {
+            // Its history matters to the outer recording: compute it again from the inputs.
+            closed.known.clear();
+        }
+        inputs.extend(closed.known.iter().map(|(_, array)| array.clone()));
+        Ok(Closed {
+            closed,
+            inputs,
+            nested,
+        })
+    }
 }
 
 /// The value of a scalar output and its gradients with respect to leaves of a recording. Gradients
@@ -92,14 +110,30 @@ pub fn value_and_gradient(
     leaves: &[Array],
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<(Array, Vec<Option<Array>>)> {
-    let mut outs = seeded(recording, output, leaves, true, interrupted)?;
-    let value = outs.0.remove(0);
-    let gradients = outs
-        .1
-        .iter()
-        .map(|slot| slot.map(|i| outs.0[i - 1].clone()))
-        .collect();
+    let (value, _, gradients) =
+        value_aux_and_gradient(recording, output, &[], leaves, interrupted)?;
     Ok((value, gradients))
+}
+
+/// A value, auxiliary arrays, and the gradients of the value.
+pub type WithAux = (Array, Vec<Array>, Vec<Option<Array>>);
+
+/// [`value_and_gradient`] with further arrays of the recording, which are computed in the same run and are not
+/// differentiated.
+pub fn value_aux_and_gradient(
+    recording: &Recording,
+    output: &Array,
+    aux: &[&Array],
+    leaves: &[Array],
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<WithAux> {
+    let (mut outs, slots) = seeded(recording, output, aux, leaves, true, interrupted)?;
+    let gradients = (slots.iter())
+        .map(|slot| slot.map(|i| outs[i].clone()))
+        .collect();
+    outs.truncate(1 + aux.len());
+    let aux = outs.split_off(1);
+    Ok((outs.swap_remove(0), aux, gradients))
 }
 
 /// Like [`value_and_gradient`], but the value is never computed unless a gradient needs it.
@@ -109,7 +143,7 @@ pub fn gradient(
     leaves: &[Array],
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<Option<Array>>> {
-    let (outs, slots) = seeded(recording, output, leaves, false, interrupted)?;
+    let (outs, slots) = seeded(recording, output, &[], leaves, false, interrupted)?;
     Ok(slots
         .iter()
         .map(|slot| slot.map(|i| outs[i - 1].clone()))
@@ -142,6 +176,7 @@ type Outs = (Vec<Array>, Vec<Option<usize>>);
 fn seeded(
     recording: &Recording,
     output: &Array,
+    aux: &[&Array],
     leaves: &[Array],
     with_value: bool,
     interrupted: &mut dyn FnMut() -> bool,
@@ -152,7 +187,8 @@ fn seeded(
             output.aval()
         )));
     }
-    let recorded = differentiate(recording, &[output], leaves)?;
+    let outputs: Vec<&Array> = std::iter::once(output).chain(aux.iter().copied()).collect();
+    let recorded = differentiate(recording, &outputs, aux.len(), leaves)?;
     let slots = recorded.derived.gradients.clone();
     if !recorded.nested && nonfinite::looks().is_some() {
         let results = watched(&recorded, with_value, interrupted)?;
@@ -192,7 +228,7 @@ fn watched(
     // The value is output 0 of the joint program.
     let slot = out + usize::from(!with_value);
     let leaf = derived.gradients.iter().position(|g| *g == Some(slot));
-    let reached = leaf.map_or(Reached::Value(0), Reached::Gradient);
+    let reached = leaf.map_or(Reached::Value(slot), Reached::Gradient);
     let (found, reached) = ((look, &results[out]), (reached, "".into()));
     Err(nonfinite::explain(
         &program,
@@ -213,7 +249,18 @@ impl Pullback {
         leaves: &[Array],
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(Vec<Array>, Pullback)> {
-        let recorded = differentiate(recording, outputs, leaves)?;
+        Pullback::with_aux(recording, outputs, 0, leaves, interrupted)
+    }
+
+    /// The same, where the `aux` last outputs are only computed: they have no cotangents.
+    pub fn with_aux(
+        recording: &Recording,
+        outputs: &[&Array],
+        aux: usize,
+        leaves: &[Array],
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(Vec<Array>, Pullback)> {
+        let recorded = differentiate(recording, outputs, aux, leaves)?;
         let derived = &recorded.derived;
         let programs = derived.pullback_programs()?;
         let cotangents = derived.cotangents.iter().flatten().count();
@@ -228,37 +275,16 @@ impl Pullback {
         let mut outs: Vec<Array> = if recorded.nested {
             Array::call(&programs.forward, &inputs)
         } else {
-            // What is called back is not to be called once more when an origin is looked for.
-            let is_logged = nonfinite::looks().is_some() && programs.forward.has_host_calls();
-            let logged = is_logged.then(|| nonfinite::logged(&programs.forward));
-            let own_plan = logged.as_ref().map(Plan::of_optimized).transpose()?;
-            let plan = own_plan.as_ref().unwrap_or(&programs.plan);
-            let results = sched::run(plan, values(&inputs, interrupted)?, interrupted)?;
             let count = outputs.len();
-            if let Some((look, out)) = nonfinite::found(&results[..count])? {
-                let inputs = described(&inputs, interrupted)?;
-                let (found, reached) = ((look, &results[out]), (Reached::Value(out), "".into()));
-                let program = logged.unwrap_or_else(|| derived.forward());
-                return Err(nonfinite::explain(
-                    &program,
-                    &inputs,
-                    out,
-                    found,
-                    reached,
-                    interrupted,
-                ));
-            }
-            let first = programs.forward.num_inputs();
-            let site = |i: usize| {
-                let var = programs.forward.outs()[i] as usize;
-                var.checked_sub(first)
-                    .map_or(Site::NONE, |k| programs.forward.site(k))
-            };
-            let keep = |(i, value)| if i < count { Ok(value) } else { keep(value) };
-            let results: Result<Vec<Value>> = results.into_iter().enumerate().map(keep).collect();
-            (results?.into_iter().enumerate())
-                .map(|(i, value)| Array(Node::known_at(value, site(i))))
-                .collect()
+            let (forward, plan) = (&programs.forward, &programs.plan);
+            run_early(
+                forward,
+                plan,
+                &inputs,
+                count,
+                &|| derived.forward(),
+                interrupted,
+            )?
         };
         let residuals = outs.split_off(outputs.len());
         let sources = inputs.iter().map(Array::id).collect();
@@ -269,7 +295,17 @@ impl Pullback {
                 next - 1
             })
         });
-        let slots = slots.collect();
+        let mut slots: Vec<Option<usize>> = slots.collect();
+        let mut forward = Arc::clone(&programs.forward);
+        if aux > 0 {
+            // It is the pullback of the others.
+            let heads = outputs.len() - aux;
+            slots.truncate(heads);
+            let (heads, behind) = forward.outs().split_at(heads);
+            let kept: Vec<Var> = heads.iter().chain(&behind[aux..]).copied().collect();
+            let all: Vec<Var> = (0..forward.num_inputs() as Var).collect();
+            forward = Arc::new(forward.extract(&all, &kept));
+        }
         let gradients = derived
             .gradients
             .iter()
@@ -282,7 +318,7 @@ impl Pullback {
             outs,
             Pullback {
                 program,
-                forward: Some(Arc::clone(&programs.forward)),
+                forward: Some(forward),
                 sources,
                 residuals,
                 cotangents: slots,
@@ -408,6 +444,11 @@ impl Pullback {
         &self.program
     }
 
+    /// The same, to be applied in other ways.
+    pub fn shared_program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
     /// The program that gave the residuals: from the leaves of the recording and what it closed over to
     /// the outputs, then the residuals. None when that is not known any more.
     pub fn forward(&self) -> Option<&Arc<Program>> {
@@ -461,6 +502,47 @@ impl Pullback {
         }
         bytes
     }
+}
+
+/// Runs the early half of a program: `count` results and then the residuals. `recorded` gives the equations as they
+/// were recorded, for an error that names one.
+pub(super) fn run_early(
+    early: &Program,
+    plan: &Plan,
+    inputs: &[Array],
+    count: usize,
+    recorded: &dyn Fn() -> Program,
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Array>> {
+    // What is called back is not to be called once more when an origin is looked for.
+    let is_logged = nonfinite::looks().is_some() && early.has_host_calls();
+    let logged = is_logged.then(|| nonfinite::logged(early));
+    let own_plan = logged.as_ref().map(Plan::of_optimized).transpose()?;
+    let plan = own_plan.as_ref().unwrap_or(plan);
+    let results = sched::run(plan, values(inputs, interrupted)?, interrupted)?;
+    if let Some((look, out)) = nonfinite::found(&results[..count])? {
+        let inputs = described(inputs, interrupted)?;
+        let (found, reached) = ((look, &results[out]), (Reached::Value(out), "".into()));
+        let program = logged.unwrap_or_else(recorded);
+        return Err(nonfinite::explain(
+            &program,
+            &inputs,
+            out,
+            found,
+            reached,
+            interrupted,
+        ));
+    }
+    let first = early.num_inputs();
+    let site = |i: usize| {
+        let var = early.outs()[i] as usize;
+        var.checked_sub(first).map_or(Site::NONE, |k| early.site(k))
+    };
+    let keep = |(i, value)| if i < count { Ok(value) } else { keep(value) };
+    let results: Result<Vec<Value>> = results.into_iter().enumerate().map(keep).collect();
+    Ok((results?.into_iter().enumerate())
+        .map(|(i, value)| Array(Node::known_at(value, site(i))))
+        .collect())
 }
 
 /// A value that may be kept: one that nobody can write to, and that does not hold much more memory

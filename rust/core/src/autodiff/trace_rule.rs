@@ -33,6 +33,7 @@ pub struct Tracer {
     outs: Vec<Array>,
     /// For each output (reverse) or argument (forward), which leaf is its cotangent or tangent.
     linear: Vec<Option<usize>>,
+    passes: bool,
 }
 
 impl Tracer {
@@ -53,6 +54,7 @@ impl Tracer {
             labels: (0..args.len()).map(|i| format!("argument {i}")).collect(),
             outs: Vec::new(),
             linear: Vec::new(),
+            passes: false,
         })
     }
 
@@ -60,6 +62,13 @@ impl Tracer {
     #[must_use]
     pub fn called(mut self, kind: &'static str) -> Tracer {
         self.kind = kind;
+        self
+    }
+
+    /// Says that the rule only looks at cotangents, and gives its arguments back: tangents pass as they are.
+    #[must_use]
+    pub fn passing(mut self) -> Tracer {
+        self.passes = true;
         self
     }
 
@@ -134,6 +143,7 @@ impl Tracer {
             cts: self.linear.clone(),
             gradients: numbered(&cts, self.outs.len()),
             program,
+            passes: self.passes,
             forward: OnceLock::new(),
         };
         self.applied(traced, &captured)
@@ -210,6 +220,7 @@ impl Tracer {
             cts,
             gradients,
             program: reverse,
+            passes: false,
             forward: OnceLock::from(Ok(forward)),
         };
         self.applied(traced, &captured)

@@ -98,22 +98,70 @@ pub(super) fn push<'e>(
     let Some(&(first, _)) = members.first() else {
         return Ok(SmallVec::new());
     };
-    let rule = match primal.params(&primal.eqns[first]) {
-        Params::Custom { rule, .. } => rule,
-        Params::Host { call, .. } => {
-            return Err(Error::NotDifferentiable(format!(
-                "{}: what is called back has no forward direction",
-                call.name()
-            )));
+    let found = match primal.params(&primal.eqns[first]) {
+        Params::Custom { rule, .. } => {
+            let mut wanted = vec![false; rule.num_outputs()];
+            for &(k, output) in members {
+                wanted[output] = primal.aval(primal.result(k)).dtype.is_inexact();
+            }
+            rule.jvp(x, t, &wanted)?
         }
+        Params::Host { call, .. } => push_host(&**call, x, t)?,
         _ => return Ok(SmallVec::new()),
     };
-    let mut wanted = vec![false; rule.num_outputs()];
-    for &(k, output) in members {
-        wanted[output] = primal.aval(primal.result(k)).dtype.is_inexact();
-    }
-    let found = rule.jvp(x, t, &wanted)?;
     Ok((members.iter())
         .map(|&(k, output)| (primal.result(k), found[output]))
         .collect())
+}
+
+/// The tangents of what a function that is called back gives. Its pullback is linear in the cotangents, so the pullback
+/// of that, with respect to them and wherever they are, is the pushforward.
+fn push_host<'e>(call: &dyn Host, x: &[V<'e>], t: &[Option<V<'e>>]) -> Result<Vec<Option<V<'e>>>> {
+    let inexact = |avals: &[Aval]| -> Vec<Aval> {
+        let inexact = avals.iter().filter(|aval| aval.dtype.is_inexact());
+        inexact.cloned().collect()
+    };
+    let avals: Vec<Aval> = x.iter().map(|v| v.aval()).collect();
+    let cts = inexact(call.outputs());
+    let pullback = call.derivative(&avals)?;
+    let both: Vec<Aval> = avals.iter().chain(&cts).cloned().collect();
+    let transposed = pullback
+        .derivative(&both)
+        .map_err(|error| reverse_only(call.name(), error))?;
+    let zeros = |aval: &Aval| {
+        let zero = x[0].with(x[0].to.number(aval.dtype, 0.0));
+        zero.broadcast_to(&aval.shape)
+    };
+    let mut args: Vec<Var> = x.iter().map(|v| v.var()).collect();
+    args.extend(cts.iter().map(|aval| zeros(aval).var()));
+    for (t, aval) in t.iter().zip(&avals) {
+        if aval.dtype.is_inexact() {
+            args.push(t.unwrap_or_else(|| zeros(aval)).var());
+        }
+    }
+    // Cotangents of the arguments come before those of the cotangents.
+    let mut next = inexact(&avals).len();
+    Ok((call.outputs().iter())
+        .map(|aval| {
+            aval.dtype.is_inexact().then(|| {
+                let params = Params::Host {
+                    call: Arc::clone(&transposed),
+                    output: next,
+                };
+                next += 1;
+                x[0].with(x[0].to.emit(ops::HOST, params, &args))
+            })
+        })
+        .collect())
+}
+
+/// The error for a rule that cannot be transposed.
+pub(crate) fn reverse_only(name: &str, error: Error) -> Error {
+    match error {
+        Error::NotDifferentiable(_) => Error::NotDifferentiable(format!(
+            "{name}: it has a reverse rule only, whose pullback cannot be differentiated, so there is no tangent; use \
+             reverse mode (gradient, pullback, jacrev), or write the rule without opaque=True"
+        )),
+        other => other,
+    }
 }

@@ -9,7 +9,8 @@ use super::cotangent::meet;
 use super::custom_calls;
 use crate::aval::Aval;
 use crate::error::{Error, Result};
-use crate::prim::{Class, Partial, Prim, Rule, V, Var};
+use crate::ops;
+use crate::prim::{Class, Params, Partial, Prim, Rule, V, Var};
 use crate::program::{Builder, Program};
 
 /// A program with its pushforward behind it.
@@ -129,9 +130,18 @@ fn push<'e>(prim: Prim, rule: &Rule<'_, 'e>, t: &[Option<V<'e>>]) -> Result<Opti
                         let (t, p) = meet(t, p);
                         t * p
                     }
-                    Partial::Over(p) | Partial::Steep(p) => {
+                    Partial::Over(p) => {
                         let (t, p) = meet(t, p);
                         t / p
+                    }
+                    Partial::Steep(p) => {
+                        // A tangent of 0 stays 0 where the function is infinitely steep.
+                        let moves = t.combine(ops::NE, t.number(0.0));
+                        let finite = p.combine(ops::NE, p.number(0.0));
+                        let (t, p) = meet(t, p);
+                        let moved = t / p;
+                        let counts = moves.apply(ops::LOGICAL_OR, Params::None, &[finite]);
+                        counts.select(moved, moved.number(0.0))
                     }
                     Partial::MinusRatio(n, d) => {
                         let (t, d) = meet(t, d);

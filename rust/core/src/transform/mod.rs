@@ -14,11 +14,11 @@ mod vmap;
 
 pub use jvp::{Jvp, jvp};
 pub use partial_eval::{Split, split};
-pub use vjp::{Vjp, vjp};
+pub use vjp::{Vjp, vjp, vjp_of_first};
 pub use vmap::vmap;
 
 // What the reference reverse pass of `testing` shares with the real one.
 pub(crate) use accumulate::project;
 pub(crate) use cotangent::Ct;
-pub(crate) use custom_calls::pull as pull_call;
+pub(crate) use custom_calls::{pull as pull_call, reverse_only};
 pub(crate) use vjp::{VarShift, cotangent_inputs, differentiable, start};

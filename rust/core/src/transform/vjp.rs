@@ -89,6 +89,27 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     })
 }
 
+/// The same for the first `count` outputs. Those behind them have no cotangents, and are computed along with the rest.
+pub fn vjp_of_first(primal: &Program, wrt: &[bool], count: usize) -> Result<Vjp> {
+    let behind = primal.outs.get(count..).unwrap_or(&[]);
+    if behind.is_empty() {
+        return vjp(primal, wrt);
+    }
+    let mut first = primal.clone();
+    first.outs.truncate(count);
+    first.outputs.truncate(count);
+    let mut joint = vjp(&first, wrt)?;
+    let shift = VarShift::new(&first, &joint.cotangents);
+    let outs = &mut joint.program.outs;
+    outs.splice(count..count, behind.iter().map(|&v| shift.of(v)));
+    joint.program.outputs.resize(outs.len(), "".into());
+    joint.cotangents.resize(primal.outs.len(), None);
+    for slot in joint.gradients.iter_mut().flatten() {
+        *slot += behind.len();
+    }
+    Ok(joint)
+}
+
 /// Which of the marked inputs can have a cotangent.
 pub(crate) fn differentiable(primal: &Program, wrt: &[bool]) -> Vec<bool> {
     let inexact = |v: Var| primal.aval(v).dtype.is_inexact();

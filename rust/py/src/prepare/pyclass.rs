@@ -348,14 +348,16 @@ impl PyPrepared {
         let f = self.function.bind(py);
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         let result = match self.transform {
-            Transform::Gradient => crate::transforms::gradient::gradient(py, f, args, wrt),
+            Transform::Gradient => {
+                crate::transforms::gradient::gradient(py, f, args, wrt, None, false, None)
+            }
             Transform::ValueAndGradient => {
-                let pair = crate::transforms::gradient::value_and_gradient(py, f, args, wrt)?;
+                let transform = crate::transforms::gradient::value_and_gradient;
+                let pair = transform(py, f, args, wrt, None, false, None)?;
                 Ok(pair.into_pyobject(py)?.into_any())
             }
             Transform::Pullback => {
-                let pair = crate::transforms::gradient::pullback(py, f, args, wrt)?;
-                Ok(pair.into_pyobject(py)?.into_any())
+                crate::transforms::gradient::pullback(py, f, args, wrt, None, false, None)
             }
             Transform::Value => {
                 let plain = args.iter().map(|arg| match arg.cast_exact::<Const>() {

@@ -130,6 +130,8 @@ hooks! {
     ARGUMENT_NAMES = "argument_names";
     /// The same from a code object.
     CODE_NAMES = "code_names";
+    /// Refuses to differentiate a function without its arguments.
+    EXPECT_ARGUMENTS = "expect_arguments";
     /// The arrays that `wrt` lists for a function without arguments.
     LISTED_ARRAYS = "listed_arrays";
     /// Shape and dtype of a leaf, for predicates.

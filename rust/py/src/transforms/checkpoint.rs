@@ -13,7 +13,7 @@ use crate::array::escapes::force;
 use crate::ndarray::memory::to_ndarray;
 use crate::runtime::error::OrRaise;
 use crate::runtime::exports::exports;
-use crate::runtime::recording_state::isderiving;
+use crate::runtime::recording_state::{is_tracing, isderiving};
 use crate::transforms::argument_names::argument_names;
 use crate::transforms::rule_call::Call;
 use crate::transforms::rule_call::results;
@@ -224,7 +224,8 @@ pub fn call_checkpoint<'py>(
     kwargs: &Bound<'py, PyDict>,
     policy: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if !isderiving() {
+    // What is traced may be differentiated later.
+    if !isderiving() && !is_tracing() {
         return function.call(args, Some(kwargs));
     }
     let policy = if policy.is_none() {

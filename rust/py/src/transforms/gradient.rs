@@ -4,21 +4,27 @@ use cotan::autodiff::{self, Pullback};
 use cotan::{Array, Recording};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::cell::ScalarKind;
 use crate::array::operand::Operand;
-use crate::ndarray::memory::Borrow;
 use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
+use crate::transforms::auxiliary::Auxiliary;
+use crate::transforms::keywords::{Asked, asked};
 use crate::transforms::leaves::Inputs;
 use crate::transforms::nonfinite::named;
 use crate::transforms::pullback::PyPullback;
-use crate::tree::flatten::{Flattener, Position};
+use crate::transforms::recorded_results::RecordedResults;
 use crate::tree::natural_cotangent::Scope;
-use crate::tree::treedef::{Kind, present};
 
-exports!(gradient, value_and_gradient, pullback);
+exports!(
+    gradient,
+    value_and_gradient,
+    value_and_full_gradient,
+    pullback,
+    linear_transpose
+);
 
 /// What a function returned, as one real scalar.
 pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, ScalarKind)> {
@@ -54,32 +60,88 @@ pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Scala
     Ok((array, scalar_kind))
 }
 
-/// Runs a function and differentiates what it recorded: what `differentiate` gives, and what kind of scalar the
-/// function returned.
-fn differentiated<T: Send>(
+/// A gradient call that has been made: value, auxiliary results and cotangents.
+struct Differentiated {
+    inputs: Inputs,
+    value: Option<Array>,
+    scalar_kind: ScalarKind,
+    aux: Option<(Auxiliary, Vec<Array>)>,
+    cts: Vec<Option<Array>>,
+}
+
+/// Runs a function and differentiates what it recorded.
+fn differentiated<'py>(
     name: &str,
-    f: &Bound<'_, PyAny>,
-    inputs: &Inputs,
-    recording: Recording,
-    differentiate: impl FnOnce(
-        &Recording,
-        &Array,
-        &[Array],
-        &mut dyn FnMut() -> bool,
-    ) -> cotan::Result<T>
-    + Send,
-) -> PyResult<(T, ScalarKind)> {
+    (f, wrt): &Asked<'py>,
+    args: &Bound<'py, PyTuple>,
+    with_value: bool,
+    has_aux: bool,
+) -> PyResult<Differentiated> {
+    let recording = Recording::new();
+    let inputs = Inputs::new(&recording, f, args, wrt.as_ref(), false)?;
     let run = || {
-        let (output, scalar_kind) = scalar_output(name, &inputs.call(f)?)?;
+        let (y, aux) = Auxiliary::split(name, inputs.call(f)?, has_aux)?;
+        let (output, scalar_kind) = scalar_output(name, &y)?;
+        drop(y);
         let leaves = inputs.recorded();
-        let made = enter(f.py(), |interrupted| {
-            let made = differentiate(&recording, &output, &leaves, interrupted);
-            drop((output, leaves, recording));
+        let behind = aux.as_ref().map(Auxiliary::arrays).unwrap_or_default();
+        let (value, others, cts) = enter(f.py(), |interrupted| {
+            let made = if with_value || !behind.is_empty() {
+                let behind: Vec<&Array> = behind.iter().collect();
+                autodiff::value_aux_and_gradient(&recording, &output, &behind, &leaves, interrupted)
+                    .map(|(value, aux, cts)| (Some(value), aux, cts))
+            } else {
+                autodiff::gradient(&recording, &output, &leaves, interrupted)
+                    .map(|cts| (None, Vec::new(), cts))
+            };
+            drop((output, behind, leaves, recording));
             made
         })?;
-        Ok((made, scalar_kind))
+        Ok((value, scalar_kind, aux.map(|aux| (aux, others)), cts))
     };
-    named(f, inputs, run())
+    let (value, scalar_kind, aux, cts) = named(f, &inputs, run())?;
+    Ok(Differentiated {
+        inputs,
+        value,
+        scalar_kind,
+        aux,
+        cts,
+    })
+}
+
+impl Differentiated {
+    /// The value, with what the function returned besides, if that was asked for.
+    fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let value = match &self.value {
+            Some(value) => self.inputs.value(py, value, self.scalar_kind)?,
+            None => py.None().into_bound(py),
+        };
+        match self.aux(py)? {
+            Some(aux) => Ok((value, aux).into_pyobject(py)?.into_any()),
+            None => Ok(value),
+        }
+    }
+
+    fn aux<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let aux = self.aux.as_ref();
+        aux.map(|(aux, arrays)| aux.present(py, &self.inputs, arrays))
+            .transpose()
+    }
+
+    fn gradients<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.inputs.gradients(py, std::mem::take(&mut self.cts))
+    }
+
+    /// Zeros in place of gradients of leaves without influence.
+    fn fill(&mut self) -> PyResult<()> {
+        for (ct, (i, _)) in self.cts.iter_mut().zip(&self.inputs.active) {
+            if ct.is_none() {
+                let aval = self.inputs.leaves[*i].array.aval();
+                *ct = Some(Array::zeros(aval.dtype, &aval.shape).or_raise()?);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The gradient of a function that returns a real scalar, with respect to all of its arguments.
@@ -91,7 +153,12 @@ fn differentiated<T: Send>(
 ///
 /// `wrt`: positions or names of arguments, paths (`"model.w"`, `"layers[*].b"`, `"**.bias"`), for each
 /// argument a structure of bools, or a predicate on path and leaf. A function without arguments takes
-/// the `Array`s that it uses, `wrt=[model.w]`, and the gradient is a mapping with these as keys.
+/// the `Array`s that it uses, `wrt=[model.w]`, and the gradient is a mapping with these as keys. `argnums`
+/// is `wrt` for positions alone.
+///
+/// `has_aux=True`: the function returns a pair, the scalar and anything else; the result is then
+/// `(gradient, aux)`, with `aux` as plain values. Other keyword arguments are the function's, and are held
+/// constant.
 ///
 /// Raises `ValueError` when the function does not return a real scalar, `TypeError` when something on
 /// the way has no derivative or would drop it; what the function itself raises arrives as it is.
@@ -101,43 +168,91 @@ fn differentiated<T: Send>(
 /// >>> ct.gradient(lambda x, c: np.sum(x * c), np.array([1.0, 2.0]), ct.const(np.array([3.0, 4.0])))
 /// (array([3., 4.]), None)
 #[pyfunction]
-#[pyo3(signature = (f: "Function", /, *args: "object", wrt: "_Wrt" = None) -> "Any")]
+#[pyo3(signature = (
+    f: "Function",
+    /,
+    *args: "object",
+    wrt: "_Wrt" = None,
+    argnums: "_Argnums" = None,
+    has_aux: "bool" = false,
+    **kwargs: "object"
+) -> "Any")]
 pub fn gradient<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
     wrt: Option<&Bound<'py, PyAny>>,
+    argnums: Option<&Bound<'py, PyAny>>,
+    has_aux: bool,
+    kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let _scope = Scope::enter();
-    let recording = Recording::new();
-    let inputs = Inputs::new(&recording, f, args, wrt, false)?;
-    let (cts, _) = differentiated("gradient", f, &inputs, recording, autodiff::gradient)?;
-    inputs.gradients(py, cts)
+    let asked = asked("gradient", f, args, wrt, argnums, kwargs)?;
+    let mut made = differentiated("gradient", &asked, args, false, has_aux)?;
+    let gradients = made.gradients(py)?;
+    match made.aux(py)? {
+        Some(aux) => Ok((gradients, aux).into_pyobject(py)?.into_any()),
+        None => Ok(gradients),
+    }
 }
 
 /// The value of a function that returns a real scalar, and its gradient as [`gradient`] gives it.
+///
+/// With `has_aux=True` the value is a pair, `(value, aux)`.
 ///
 /// >>> import cotan as ct
 /// >>> ct.value_and_gradient(lambda x, y: x * y, 2.0, 3.0)
 /// (6.0, (3.0, 2.0))
 #[pyfunction]
-#[pyo3(signature = (f: "Callable[..., _R]", /, *args: "object", wrt: "_Wrt" = None) -> "tuple[_R, Any]")]
+#[pyo3(signature = (
+    f: "Callable[..., _R]",
+    /,
+    *args: "object",
+    wrt: "_Wrt" = None,
+    argnums: "_Argnums" = None,
+    has_aux: "bool" = false,
+    **kwargs: "object"
+) -> "tuple[_R, Any] | has_aux[Any]")]
 pub fn value_and_gradient<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
     wrt: Option<&Bound<'py, PyAny>>,
+    argnums: Option<&Bound<'py, PyAny>>,
+    has_aux: bool,
+    kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let _scope = Scope::enter();
-    let recording = Recording::new();
-    let inputs = Inputs::new(&recording, f, args, wrt, false)?;
-    let differentiate = autodiff::value_and_gradient;
-    let ((value, cts), scalar_kind) =
-        differentiated("value_and_gradient", f, &inputs, recording, differentiate)?;
-    Ok((
-        inputs.value(py, &value, scalar_kind)?,
-        inputs.gradients(py, cts)?,
-    ))
+    let asked = asked("value_and_gradient", f, args, wrt, argnums, kwargs)?;
+    let mut made = differentiated("value_and_gradient", &asked, args, true, has_aux)?;
+    Ok((made.value(py)?, made.gradients(py)?))
+}
+
+/// `value_and_gradient` with zeros where a leaf has no influence: `grad` and its like are functions whose results
+/// have the structure of the argument. `name` is what errors call it. Without `with_value` the value is None.
+#[pyfunction]
+#[pyo3(signature = (
+    name: "str",
+    f: "Function",
+    args: "Args",
+    wrt: "_Wrt",
+    with_value: "bool",
+    has_aux: "bool"
+) -> "tuple[Any, Any]")]
+pub fn value_and_full_gradient<'py>(
+    py: Python<'py>,
+    name: &str,
+    f: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    wrt: Option<&Bound<'py, PyAny>>,
+    with_value: bool,
+    has_aux: bool,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let _scope = Scope::enter();
+    let asked = asked(name, f, args, wrt, None, None)?;
+    let mut made = differentiated(name, &asked, args, with_value, has_aux)?;
+    made.fill()?;
+    Ok((made.value(py)?, made.gradients(py)?))
 }
 
 /// The value of a function and its pullback: the linear map from a cotangent of the value to cotangents
@@ -146,6 +261,8 @@ pub fn value_and_gradient<'py>(
 /// Returns `(y, back)`. `back(dy)` gives one entry for each argument: lazy `Array`s (structures of them),
 /// each computed only when it is read, or None. `back` can be called any number of times, keeps nothing
 /// of the arguments that it does not need (`back.nbytes`), and does not notice later changes of them.
+/// With `has_aux=True` the function returns a pair and the result is `(y, back, aux)`. `ct.vjp` is another
+/// name of it. `wrt`, `argnums` and keyword arguments are as for `gradient`.
 ///
 /// >>> import cotan as ct
 /// >>> import numpy as np
@@ -153,40 +270,89 @@ pub fn value_and_gradient<'py>(
 /// >>> [float(d) for d in back(1.0)]
 /// [0.8775825618903728]
 #[pyfunction]
-#[pyo3(signature = (f: "Callable[..., _R]", /, *args: "object", wrt: "_Wrt" = None) -> "tuple[_R, Pullback]")]
+#[pyo3(signature = (
+    f: "Callable[..., _R]",
+    /,
+    *args: "object",
+    wrt: "_Wrt" = None,
+    argnums: "_Argnums" = None,
+    has_aux: "bool" = false,
+    **kwargs: "object"
+) -> "tuple[_R, Pullback] | has_aux[Any]")]
 pub fn pullback<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
     wrt: Option<&Bound<'py, PyAny>>,
-) -> PyResult<(Bound<'py, PyAny>, PyPullback)> {
+    argnums: Option<&Bound<'py, PyAny>>,
+    has_aux: bool,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
     let _scope = Scope::enter();
+    let (f, wrt) = asked("pullback", f, args, wrt, argnums, kwargs)?;
     let recording = Recording::new();
-    let mut inputs = Inputs::new(&recording, f, args, wrt, false)?;
-    inputs.remember_names(f)?;
-    let y = named(f, &inputs, inputs.call(f))?;
-    let mut results = Flattener::new(Borrow::Copy, false, false);
-    let tree = results.flatten(&y, Position::Direct, true, "")?;
-    drop(y);
-    let kinds: Vec<Kind> = results.leaves.iter().map(|l| l.kind).collect();
-    let outputs: Vec<Array> = results.leaves.into_iter().map(|l| l.array).collect();
+    let mut inputs = Inputs::new(&recording, &f, args, wrt.as_ref(), false)?;
+    inputs.remember_names(&f)?;
+    let y = named(&f, &inputs, inputs.call(&f))?;
+    let recorded = RecordedResults::of("pullback", y, has_aux)?;
+    let (outputs, behind) = (recorded.outputs(), recorded.behind);
     let leaves = inputs.recorded();
     let made = enter(py, |interrupted| {
         let outs: Vec<&Array> = outputs.iter().collect();
-        let result = Pullback::new(&recording, &outs, &leaves, interrupted);
+        let result = Pullback::with_aux(&recording, &outs, behind, &leaves, interrupted);
         drop((outputs, leaves, recording));
         result
     });
-    let (outs, back) = named(f, &inputs, made)?;
-    let mut objects = Vec::with_capacity(outs.len());
-    for (out, kind) in outs.iter().zip(kinds) {
-        objects.push(match kind {
-            Kind::Array(scalar_kind) => inputs.value(py, out, scalar_kind)?,
-            other => present(py, out, other)?,
-        });
+    let (outs, back) = named(&f, &inputs, made)?;
+    let (y, aux) = recorded.present(py, &inputs, &outs)?;
+    let avals = recorded.avals();
+    let back = PyPullback::new(py, back, recorded.tree, avals, inputs, Scope::natural(py))?;
+    match aux {
+        Some(aux) => Ok((y, back, aux).into_pyobject(py)?.into_any()),
+        None => Ok((y, back).into_pyobject(py)?.into_any()),
     }
-    let y = tree.build(py, &objects)?;
-    let avals = outs.iter().map(|o| o.aval().clone()).collect();
-    let back = PyPullback::new(py, back, tree, avals, inputs, Scope::natural(py))?;
-    Ok((y, back))
+}
+
+/// The transpose of a linear function: the linear map from a cotangent of its value to cotangents of its arguments.
+///
+/// `primals` are arguments of the shapes and dtypes that the function takes; their values play no part. Returns a
+/// `Pullback`, which gives a tuple with one entry for each argument. `wrt`, `argnums` and keyword arguments are as for
+/// `gradient`: what is not asked for may enter in any way.
+///
+/// Raises `ValueError` when the function is not linear in its arguments.
+///
+/// >>> import cotan as ct
+/// >>> import numpy as np
+/// >>> back = ct.linear_transpose(lambda x: x[1:] - x[:-1], np.zeros(3))
+/// >>> back(np.array([1.0, 10.0]))
+/// (Array([ -1.,  -9.,  10.]),)
+#[pyfunction]
+#[pyo3(signature = (
+    f: "Function",
+    /,
+    *primals: "object",
+    wrt: "_Wrt" = None,
+    argnums: "_Argnums" = None,
+    **kwargs: "object"
+) -> "Pullback")]
+pub fn linear_transpose<'py>(
+    py: Python<'py>,
+    f: &Bound<'py, PyAny>,
+    primals: &Bound<'py, PyTuple>,
+    wrt: Option<&Bound<'py, PyAny>>,
+    argnums: Option<&Bound<'py, PyAny>>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<PyPullback> {
+    let _scope = Scope::enter();
+    let (f, wrt) = asked("linear_transpose", f, primals, wrt, argnums, kwargs)?;
+    let recording = Recording::new();
+    let mut inputs = Inputs::new(&recording, &f, primals, wrt.as_ref(), false)?;
+    inputs.remember_names(&f)?;
+    let y = inputs.call(&f)?;
+    let recorded = RecordedResults::of("linear_transpose", y, false)?;
+    let leaves = inputs.recorded();
+    let outs: Vec<&Array> = recorded.arrays.iter().collect();
+    let back = Pullback::transposed(&recording, &outs, &leaves).or_raise()?;
+    let avals = recorded.avals();
+    PyPullback::new(py, back, recorded.tree, avals, inputs, Scope::natural(py))
 }

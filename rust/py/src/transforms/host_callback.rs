@@ -162,7 +162,8 @@ pub fn hooked<'py>(
                 scalar_kinds: vec![scalar_kind],
                 outputs: vec![array.aval().clone()],
             });
-            let mut tracer = Tracer::new(name, &[&array]).or_raise()?.called("hook");
+            let tracer = Tracer::new(name, &[&array]).or_raise()?;
+            let mut tracer = tracer.called("hook").passing();
             let same = tracer.args()[0].clone();
             let cts = tracer.cotangents(vec![same]);
             let cts: Vec<&Array> = cts.iter().flatten().collect();

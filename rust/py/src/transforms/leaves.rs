@@ -113,7 +113,7 @@ impl Inputs {
             leaves,
             active,
             is_derived: !traced,
-            counts: true,
+            counts: !traced,
             borrowed,
             names,
             arrays: None,
@@ -194,6 +194,38 @@ impl Inputs {
         self.is_derived = inner.is_some();
         self.counts = inner.is_some();
         held
+    }
+
+    /// Refuses arguments that were asked for and hold nothing that has a derivative. `asked` are their positions, or
+    /// all of them.
+    pub fn expect_differentiable(
+        &self,
+        name: &str,
+        f: &Bound<'_, PyAny>,
+        asked: Option<&[usize]>,
+    ) -> PyResult<()> {
+        let mut of_argument = vec![false; self.leaves.len()];
+        for (i, tree) in self.trees.iter().enumerate() {
+            of_argument.fill(false);
+            tree.mark(&mut of_argument);
+            let mut leaves = (self.leaves.iter().zip(&of_argument))
+                .filter_map(|(leaf, &below)| below.then_some(leaf))
+                .peekable();
+            let Some(first) = leaves.peek() else {
+                continue;
+            };
+            let dtype = first.array.dtype();
+            let is_asked = asked.is_none_or(|asked| asked.contains(&i));
+            if is_asked && leaves.all(|l| !l.held && !l.array.dtype().is_inexact()) {
+                let argument = &argument_names(f, self.trees.len())?[i];
+                return Err(PyTypeError::new_err(format!(
+                    "{name}: {argument} is of dtype {}, which has no derivative; pass {argument}.astype(float), or \
+                     hold it constant with ct.const",
+                    dtype.numpy_name()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The leaves of the recording.

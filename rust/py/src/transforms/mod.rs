@@ -2,15 +2,20 @@
 
 // Arguments and results.
 pub mod argument_names;
+pub mod auxiliary;
+pub mod keywords;
 pub mod leaves;
 pub mod present;
+pub mod recorded_results;
 pub mod run;
 pub mod selection;
 // Differentiation.
 pub mod gradient;
+pub mod jacobian;
 pub mod nonfinite;
 pub mod pullback;
 pub mod pullback_methods;
+pub mod pushforward;
 pub mod saved_pullback;
 // Other transforms.
 pub mod checkpoint;
@@ -30,7 +35,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     custom_rule::register(module)?;
     gradient::register(module)?;
     host_callback::register(module)?;
+    jacobian::register(module)?;
     nonfinite::register(module)?;
+    pushforward::register(module)?;
     saved_pullback::register(module)?;
     trace::register(module)?;
     vmap::register(module)

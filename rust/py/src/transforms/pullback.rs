@@ -143,7 +143,9 @@ impl PyPullback {
         };
         let given = align.done().into_iter().zip(self.avals.iter());
         (given.enumerate())
-            .map(|(i, (dy, aval))| dy.map_or(Ok(None), |dy| cotangent(aval, &dy, || place(i))))
+            .map(|(i, (dy, aval))| {
+                dy.map_or(Ok(None), |dy| fitting("cotangent", aval, &dy, || place(i)))
+            })
             .collect()
     }
 
@@ -219,32 +221,33 @@ fn held_constant(back: &Pullback, leaves: &[Leaf], active: usize) -> Arc<[Option
     inputs.iter().map(|id| ids.get(id).copied()).collect()
 }
 
-/// A cotangent for a result of this dtype and shape; none for one that can have none. Errors ask for its
-/// place.
-fn cotangent(
+/// A cotangent (or a tangent: `what`) of a value of this dtype and shape; none for one that can have none. Errors ask
+/// for its place.
+pub fn fitting(
+    what: &str,
     aval: &cotan::Aval,
-    dy: &Bound<'_, PyAny>,
+    given: &Bound<'_, PyAny>,
     place: impl Fn() -> String,
 ) -> PyResult<Option<Array>> {
-    let operand = Operand::expect("cotangent", dy)?;
+    let operand = Operand::expect(what, given)?;
     if operand.dtype().is_complex() && !aval.dtype.is_complex() {
         return Err(PyTypeError::new_err(format!(
-            "cotangent: {} is of dtype {}, so its cotangent is real, not complex",
+            "{what}: {} is of dtype {}, so its {what} is real, not complex",
             place(),
             aval.dtype.numpy_name()
         )));
     }
-    let ct = operand.array()?;
-    if ct.shape() != aval.shape.as_slice() {
+    let array = operand.array()?;
+    if array.shape() != aval.shape.as_slice() {
         return Err(PyValueError::new_err(format!(
-            "cotangent: {} has shape {}, so its cotangent must have it too, not {}",
+            "{what}: {} has shape {}, so its {what} must have it too, not {}",
             place(),
             cotan::aval::tuple(&aval.shape),
-            cotan::aval::tuple(ct.shape())
+            cotan::aval::tuple(array.shape())
         )));
     }
     if aval.dtype.is_inexact() {
-        return Ok(Some(ct.cast(aval.dtype).or_raise()?));
+        return Ok(Some(array.cast(aval.dtype).or_raise()?));
     }
     Ok(None)
 }

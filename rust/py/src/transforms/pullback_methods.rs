@@ -224,6 +224,11 @@ impl PyPullback {
         slf
     }
 
+    /// The equations that it applies.
+    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.program(py)?.core().to_string())
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "<Pullback: {} equations, keeps {} bytes>",

@@ -1,0 +1,234 @@
+"""Second derivatives: `hessian`, and products that do not form it: `hvp`, `vhp`, `ggnvp`."""
+
+from typing import Any
+
+from cotan import _core
+from cotan._src.api.selected import Argnums, Selected, selected
+from cotan._src.typing import Args, Function, Kwargs
+
+
+def hessian(
+    function: Function,
+    /,
+    *args: object,
+    wrt: "_core._Wrt" = None,
+    argnums: Argnums | None = None,
+    has_aux: bool = False,
+    **kwargs: object,
+) -> Any:
+    """Compute the Hessian of a function that returns a real scalar.
+
+    It is the Jacobian of the gradient, in forward mode over reverse mode; in reverse mode alone
+    where something on the way has no forward derivative.
+
+    Parameters are those of `jacobian`; the function returns a real scalar.
+
+    Returns
+    -------
+    For an argument of shape `n` an array of shape `n + n`, of its dtype; for a structure a
+    structure like it of structures like it; for several arguments a tuple of tuples.
+
+    Raises
+    ------
+    ValueError
+        When the function does not return a real scalar.
+    TypeError
+        When an argument is of an integer dtype, or complex.
+    NotDifferentiableError
+        When something on the way has no second derivative.
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> ct.hessian(lambda x: x[0] ** 2 * x[1], np.array([1.0, 3.0]))
+    array([[6., 2.],
+           [2., 0.]])
+    >>> ct.hessian(lambda x, y: x**2 * y, 1.0, 3.0)
+    ((6.0, 2.0), (2.0, 0.0))
+    """
+    call = selected("hessian", function, args, kwargs, wrt=wrt, argnums=argnums)
+    matrix, aux = _core.jacobian_of(
+        "hessian",
+        _gradient_of("hessian", call, has_aux=has_aux),
+        call.arguments,
+        call.wrt,
+        call.chosen,
+        "auto",
+        has_aux,
+        False,
+    )
+    return (matrix, aux) if has_aux else matrix
+
+
+def _gradient_of(operation: str, call: Selected, *, has_aux: bool = False) -> Function:
+    """Give the gradient as a function of the arguments; what was not asked for is held constant."""
+
+    def gradient(*values: object) -> Any:
+        value, gradients = _core.value_and_full_gradient(
+            operation, call.function, call.again(*values), call.wrt, False, has_aux
+        )
+        gradients = call.picked(gradients)
+        return (gradients, value[1]) if has_aux else gradients
+
+    return gradient
+
+
+def hvp(function: Function, x: Any, v: Any, /, **kwargs: object) -> Any:
+    """Multiply the Hessian of a function that returns a real scalar with a vector.
+
+    It is the derivative of the gradient along the vector, in forward mode over reverse mode; the
+    Hessian is not formed.
+
+    Parameters
+    ----------
+    function
+        Returns a real scalar.
+    x
+        Its argument, any structure of arrays and numbers; a tuple holds several arguments, as for
+        PyTorch's `hvp`.
+    v
+        The vector: of the structure, shapes and dtypes of `x`; None for zero.
+    kwargs
+        Keyword arguments of the function, held constant.
+
+    Returns
+    -------
+    A structure like `x`.
+
+    Raises
+    ------
+    ValueError
+        When the shapes of `x` and `v` differ, or the function does not return a real scalar.
+    NotDifferentiableError
+        When something on the way has no second derivative.
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> ct.hvp(lambda x: np.sum(x**3), np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    array([ 6., 12.])
+    >>> ct.hvp(lambda x, y: x**2 * y, (1.0, 3.0), (1.0, 0.0))
+    (6.0, 2.0)
+    """
+    call, along = _point("hvp", function, x, v, kwargs)
+    try:
+        _, product = _core.jvp(_gradient_of("hvp", call), call.arguments, along)
+    except _core.NotDifferentiableError:
+        # A rule on the way has a reverse direction only.
+        product = _transposed("hvp", call, along)
+    return product
+
+
+def vhp(function: Function, x: Any, v: Any, /, **kwargs: object) -> Any:
+    """Multiply a vector with the Hessian of a function, from the left, in reverse mode alone.
+
+    The gradient of the inner product of the gradient and the vector. The Hessian being symmetric,
+    this is what `hvp` gives, which is the faster of the two where everything has a forward
+    derivative. Parameters, results and errors are those of `hvp`.
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> ct.vhp(lambda x: x[0] ** 2 * x[1], np.array([1.0, 3.0]), np.array([0.0, 1.0]))
+    array([2., 0.])
+    """
+    call, along = _point("vhp", function, x, v, kwargs)
+    return _transposed("vhp", call, along)
+
+
+def ggnvp(
+    function: Function, x: Any, v: Any, /, loss: Function | None = None, **kwargs: object
+) -> Any:
+    """Multiply the generalised Gauss-Newton matrix of `loss(function(x))` with a vector.
+
+    The matrix is `J.T @ H @ J`, with the Jacobian of the function and the Hessian of the loss at
+    the function's value. It is positive semi-definite where the loss is convex, and is not formed.
+
+    Parameters
+    ----------
+    function
+        Returns arrays or structures of them: predictions, residuals.
+    x, v
+        The point and the vector, as for `hvp`.
+    loss
+        A function of what `function` returns, which gives a real scalar; half the sum of squares by
+        default, so that the product is `J.T @ J @ v`.
+    kwargs
+        Keyword arguments of `function`, held constant.
+
+    Returns
+    -------
+    A structure like `x`.
+
+    Raises
+    ------
+    ValueError
+        When the shapes of `x` and `v` differ, or the loss does not give a real scalar.
+    NotDifferentiableError
+        When something on the way has no derivative, or the function no forward derivative.
+
+    Source: Schraudolph, Fast curvature matrix-vector products for second-order gradient descent,
+    Neural Computation 14 (2002).
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> a = np.array([[1.0, 2.0], [0.0, 1.0]])
+    >>> ct.ggnvp(lambda x: a @ x, np.zeros(2), np.array([1.0, 0.0]))
+    array([1., 2.])
+    >>> ct.ggnvp(lambda x: a @ x, np.zeros(2), np.array([1.0, 0.0]), lambda y: np.sum(y**4))
+    array([0., 0.])
+    """
+    call, along = _point("ggnvp", function, x, v, kwargs)
+    y, curved = _core.jvp(call.function, call.arguments, along)
+    if loss is not None:
+        curved = hvp(loss, (y,), (curved,))[0]
+    return _pulled("ggnvp", call.function, call, curved)
+
+
+def _point(
+    operation: str, function: Function, x: Any, v: Any, kwargs: Kwargs
+) -> tuple[Selected, Args]:
+    """Give the call at a point, and the vector as a tuple with an entry for each argument."""
+    if not isinstance(x, tuple) or hasattr(x, "_fields"):
+        return selected(operation, function, (x,), kwargs), (v,)
+    if not isinstance(v, tuple) or len(v) != len(x):
+        raise ValueError(
+            f"{operation}: x is a tuple of {len(x)} arguments, so v must be one of {len(x)} "
+            f"vectors, not {type(v).__name__}; for a function of one tuple pass ((a, b),)"
+        )
+    call = selected(operation, function, x, kwargs)
+    return call._replace(chosen=None), v
+
+
+def _transposed(operation: str, call: Selected, along: Args) -> Any:
+    """Multiply the transposed Jacobian of the gradient with a vector."""
+    vector = along if call.chosen is None else along[0]
+    return _pulled(operation, _gradient_of(operation, call), call, vector)
+
+
+def _pulled(operation: str, function: Function, call: Selected, cotangent: object) -> Any:
+    """Give the gradient of the inner product of a function's value and a cotangent."""
+
+    def product(*values: object) -> Any:
+        return _inner(operation, function(*values), cotangent)
+
+    _, gradients = _core.value_and_full_gradient(
+        operation, product, call.arguments, call.wrt, False, False
+    )
+    return call.picked(gradients)
+
+
+def _inner(operation: str, y: object, cotangent: object) -> Any:
+    """Give the real inner product of two structures of arrays."""
+    structure = _core.structure(y)
+    beside = structure.align(cotangent, operation)
+    total: Any = 0.0
+    for leaf, path, ct in zip(structure.leaves, structure.paths, beside, strict=True):
+        if ct is None:
+            continue
+        array, factor = _core.asarray(leaf), _core.asarray(ct)
+        if array.shape != factor.shape:
+            place = path or "x"
+            raise ValueError(
+                f"{operation}: {place} has shape {array.shape}, so the vector must have it too, "
+                f"not {factor.shape}"
+            )
+        total = total + _core.sum(_core.real(_core.mul(array, _core.conj(factor))))
+    return total
