@@ -35,6 +35,9 @@ assert_type(ct.value_and_gradient(loss, w, 2.0)[0], float)
 assert_type(ct.value_and_gradient(area, 2.0, wrt="r")[0], float)
 assert_type(ct.pullback(loss, w), tuple[float, ct.Pullback])
 assert_type(ct.pullback(lambda w: loss(w), w, wrt=0)[0], float)
+assert_type(ct.linearize(loss, w, scale=2.0), tuple[float, ct.Pushforward])
+value, back, aux = ct.pullback(lambda w: (loss(w), w), w, has_aux=True)
+(value, aux), gradients = ct.value_and_gradient(lambda w: (loss(w), w), w, has_aux=True)
 ct.gradient(loss, w, 2.0, wrt="w")
 ct.gradient(lambda w, i=2: loss(w) * i, w)
 assert_type(ct.checkpoint(loss, w), float)
@@ -72,7 +75,6 @@ WRONG = {
     "a prepared function's": "step(w)",
     "no function": "ct.gradient(w, w)",
     "what wrt does not take": "ct.gradient(loss, w, wrt=1.5)",
-    "a keyword of the function": "ct.gradient(loss, w, scale=2.0)",
     "the value's type": "ct.value_and_gradient(loss, w)[0].upper()",
     "the value's type of a pullback": "ct.pullback(loss, w)[0].upper()",
     "an attribute of a pullback": "ct.pullback(loss, w)[1].size",
@@ -82,6 +84,7 @@ WRONG = {
 UNCHECKED = {
     "an argument too many": "ct.gradient(loss, w, 1.0, 2.0)",
     "an argument's type": "ct.pullback(loss, 'text')",
+    "a keyword of the function": "ct.gradient(loss, w, size=2.0)",
 }
 
 
