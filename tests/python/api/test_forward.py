@@ -337,7 +337,22 @@ def test_lines_of_integers_of_examples():
     def f(i, x):
         return ct.jvp(lambda x: x * table[i], (x,), (1.0,))[1]
 
-    np.testing.assert_array_equal(ct.vmap(f, in_axes=(0, None))(np.array([2, 0]), 3.0), [4.0, 1.0])
+    at = np.array([2, 0])
+    np.testing.assert_array_equal(ct.vmap(f, in_axes=(0, None))(at, 3.0), [4.0, 1.0])
+
+    # Nothing but the index differs between examples.
+    def g(i):
+        return ct.jvp(lambda x: x[i] ** 2, (table,), (table,))[1]
+
+    np.testing.assert_array_equal(ct.vmap(g)(at), 2 * table[at] ** 2)
+    np.testing.assert_array_equal(
+        ct.vmap(lambda i: ct.gradient(lambda x: x[i] ** 2, table)[0])(at),
+        2 * table[at][:, None] * np.eye(3)[at],
+    )
+    np.testing.assert_array_equal(
+        ct.vmap(lambda i: ct.jacobian(lambda x: x[i] * x, table))(at)[0],
+        np.outer(table, np.eye(3)[2]) + 4.0 * np.eye(3),
+    )
 
 
 # --------------------------------------------------------------------------------------------------

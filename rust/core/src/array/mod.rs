@@ -231,7 +231,12 @@ impl Array {
     /// Whether a recording that is still going on may differentiate it. Booleans and integers
     /// are piecewise constant, so nothing does.
     pub fn is_active(&self) -> bool {
-        self.0.tag != 0 && self.dtype().is_inexact() && recording::depends_on_live(self)
+        self.dtype().is_inexact() && self.is_recorded()
+    }
+
+    /// Whether it depends on a leaf of a recording that is still going on, whatever its dtype.
+    pub fn is_recorded(&self) -> bool {
+        self.0.tag != 0 && recording::depends_on_live(self)
     }
 
     /// In another dtype; itself when it has that dtype.

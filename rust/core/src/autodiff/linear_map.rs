@@ -27,7 +27,7 @@ pub fn on_basis(
         .collect();
     let total: usize = avals.iter().map(Aval::size).sum();
     let largest = (0..program.num_vars() as Var).map(|v| program.aval(v).size());
-    let is_lazy = residuals.iter().any(Array::is_active);
+    let is_lazy = residuals.iter().any(Array::is_recorded);
     // What is called back takes one argument at a time.
     let one_by_one = program.has_host_calls();
     let chunk = match () {

@@ -75,7 +75,7 @@ pub(super) struct Closed {
     pub closed: ClosedProgram,
     /// The arrays that are its inputs, with what they copy in place of leaves; then the values that are known.
     pub inputs: Vec<Array>,
-    /// Whether something takes part that is active in an outer recording.
+    /// Whether something takes part that an outer recording follows: an example's index, too, which nobody knows.
     pub nested: bool,
 }
 
@@ -87,7 +87,7 @@ impl Closed {
         inputs.extend(leaves.iter().map(Array::source));
         inputs.extend_from_slice(&closed.inputs[leaves.len()..]);
         // A known value is of this recording, hence constant here; outside it is what it was made of.
-        let nested = inputs.iter().any(Array::is_active);
+        let nested = inputs.iter().any(Array::is_recorded);
         if nested {
             // Its history matters to the outer recording: compute it again from the inputs.
             closed.known.clear();

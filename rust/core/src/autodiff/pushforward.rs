@@ -53,7 +53,7 @@ pub fn value_and_pushforward(
         .filter_map(|(leaf, t)| t.as_ref().map(|t| (leaf, t)))
         .map(|(leaf, t)| fitting(leaf.aval(), t))
         .collect::<Result<_>>()?;
-    let is_lazy = nested || given.iter().any(Array::is_active);
+    let is_lazy = nested || given.iter().any(Array::is_recorded);
     inputs.splice(first..first, given);
     let whole = forward.whole()?;
     let outs = if is_lazy {
