@@ -71,7 +71,7 @@ def _stub(name: str, parameters: str, result: str) -> str:
         for keyword in ("Literal[False] = False", "bool")
     )
     return (
-        f"@overload\ndef {name}({without}) -> {of_aux[1]}:\n    \"\"\"{about}\"\"\"\n"
+        f'@overload\ndef {name}({without}) -> {of_aux[1]}:\n    """{about}"""\n'
         f"@overload\ndef {name}({given}) -> {of_aux[2]}: ...\n"
     )
 

@@ -227,6 +227,23 @@ def test_hessian_and_products():
         ct.hvp(lambda x: x, X, v)
 
 
+def test_constants_inside_structures():
+    p = {"a": X, "c": ct.const(2 * X), "n": 3, "i": np.arange(3)}
+
+    def f(p):
+        return np.sum(p["a"] ** 2 * p["c"]) * p["n"]
+
+    h = ct.hessian(f, p)
+    np.testing.assert_allclose(h["a"]["a"], np.diag(12 * X))
+    assert h["c"] is None
+    assert h["a"]["c"] is None
+    for product in (ct.hvp, ct.vhp):
+        found = product(f, p, {"a": np.ones(3)})
+        np.testing.assert_allclose(found["a"], 12 * X)
+        assert found["c"] is None
+        assert found["i"] is None
+
+
 def test_products_with_reverse_rules_only():
     @ct.adjoint
     def limited(x):

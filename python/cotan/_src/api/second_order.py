@@ -1,9 +1,13 @@
 """Second derivatives: `hessian`, and products that do not form it: `hvp`, `vhp`, `ggnvp`."""
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from cotan import _core
 from cotan._src.api.selected import Argnums, Selected, selected
+from cotan._src.tree.selection import argument_names
 from cotan._src.typing import Args, Function, Kwargs
 
 
@@ -61,15 +65,31 @@ def hessian(
 
 def _gradient_of(operation: str, call: Selected, *, has_aux: bool = False) -> Function:
     """Give the gradient as a function of the arguments; what was not asked for is held constant."""
+    wrt = _not_constant(call) if call.wrt is None else call.wrt
 
     def gradient(*values: object) -> Any:
         value, gradients = _core.value_and_full_gradient(
-            operation, call.function, call.again(*values), call.wrt, False, has_aux
+            operation, call.function, call.again(*values), wrt, False, has_aux
         )
         gradients = call.picked(gradients)
         return (gradients, value[1]) if has_aux else gradients
 
     return gradient
+
+
+def _not_constant(call: Selected) -> Callable[[str, object], bool] | None:
+    """Give the mask of what is not held constant inside of the arguments; None where nothing is.
+
+    What a differentiated function receives does not show any more what `const` was.
+    """
+    names = argument_names(call.function, len(call.arguments))
+    held = set()
+    for argument, name in zip(call.arguments, names, strict=True):
+        if isinstance(argument, _core.Const | _core.Array | np.ndarray | float):
+            continue
+        parts = _core.structure(argument, declared=True, root=name)
+        held.update(p for p, free in zip(parts.paths, parts.trainable, strict=True) if not free)
+    return (lambda path, _leaf: path not in held) if held else None
 
 
 def hvp(function: Function, x: Any, v: Any, /, **kwargs: object) -> Any:
