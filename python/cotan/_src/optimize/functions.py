@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.api.second_order import hessian, hvp
 from cotan._src.api.prepare import prepare
+from cotan._src.api.second_order import hessian, hvp
 from cotan._src.api.vmap import vmap
 from cotan._src.optimize.unknowns import Unknowns, result_vector
 from cotan._src.state.snapshot import StateSnapshot
