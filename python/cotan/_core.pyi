@@ -11,6 +11,7 @@ from typing import (
     Any,
     ClassVar,
     Generic,
+    Literal,
     NoReturn,
     ParamSpec,
     Self,
@@ -60,6 +61,7 @@ _Wrt: TypeAlias = (
     | Callable[[str, Any], bool]
     | None
 )
+_Argnums: TypeAlias = int | Sequence[int] | None
 
 __version__: str
 
@@ -553,6 +555,16 @@ class Pullback:
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]: ...
 
 @final
+class Pushforward:
+    """The linear map from tangents of a function's arguments to the tangent of its value."""
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def program(self) -> Program: ...
+    def __call__(self, *tangents: object) -> Any: ...
+
+@final
 class Prepared(Generic[_P, _R]):
     """A function that is recorded once and replayed without touching Python."""
 
@@ -935,14 +947,70 @@ def call_jvp(
     """Calls a function that has a forward rule."""
 
 # transforms/gradient.rs
-def gradient(f: Function, /, *args: object, wrt: _Wrt = None) -> Any:
+def gradient(
+    f: Function,
+    /,
+    *args: object,
+    wrt: _Wrt = None,
+    argnums: _Argnums = None,
+    has_aux: bool = False,
+    **kwargs: object,
+) -> Any:
     """The gradient of a function that returns a real scalar, with respect to all of its arguments."""
 
-def value_and_gradient(f: Callable[..., _R], /, *args: object, wrt: _Wrt = None) -> tuple[_R, Any]:
+@overload
+def value_and_gradient(
+    f: Callable[..., _R],
+    /,
+    *args: object,
+    wrt: _Wrt = None,
+    argnums: _Argnums = None,
+    has_aux: Literal[False] = False,
+    **kwargs: object,
+) -> tuple[_R, Any]:
     """The value of a function that returns a real scalar, and its gradient as [`gradient`] gives it."""
 
-def pullback(f: Callable[..., _R], /, *args: object, wrt: _Wrt = None) -> tuple[_R, Pullback]:
+@overload
+def value_and_gradient(
+    f: Callable[..., _R],
+    /,
+    *args: object,
+    wrt: _Wrt = None,
+    argnums: _Argnums = None,
+    has_aux: bool,
+    **kwargs: object,
+) -> Any: ...
+def value_and_full_gradient(
+    name: str, f: Function, args: Args, wrt: _Wrt, with_value: bool, has_aux: bool
+) -> tuple[Any, Any]:
+    """`value_and_gradient` with zeros where a leaf has no influence: `grad` and its like are functions whose results have the structure of the argument. `name` is what errors call it. Without `with_value` the value is None."""
+
+@overload
+def pullback(
+    f: Callable[..., _R],
+    /,
+    *args: object,
+    wrt: _Wrt = None,
+    argnums: _Argnums = None,
+    has_aux: Literal[False] = False,
+    **kwargs: object,
+) -> tuple[_R, Pullback]:
     """The value of a function and its pullback: the linear map from a cotangent of the value to cotangents of the arguments."""
+
+@overload
+def pullback(
+    f: Callable[..., _R],
+    /,
+    *args: object,
+    wrt: _Wrt = None,
+    argnums: _Argnums = None,
+    has_aux: bool,
+    **kwargs: object,
+) -> Any: ...
+def linear_transpose(
+    f: Function, /, *primals: object, wrt: _Wrt = None, argnums: _Argnums = None, **kwargs: object
+) -> Pullback:
+    """The transpose of a linear function: the linear map from a cotangent of its value to cotangents of its arguments."""
 
 # transforms/host_callback.rs
 def hooked(function: Function, x: object, name: str) -> Any:
@@ -950,6 +1018,19 @@ def hooked(function: Function, x: object, name: str) -> Any:
 
 def call_back(function: Function, pullback: Function, name: str, args: Sequence[Array]) -> Array:
     """What a function of plain values gives for arrays that are being differentiated: computed at once, and again when the program is run with other values. `function` and `pullback` return tuples of arrays; the pullback is differentiated in its turn."""
+
+# transforms/jacobian.rs
+def jacobian_of(
+    name: str,
+    f: Function,
+    args: Args,
+    wrt: _Wrt,
+    chosen: int | list[int] | None,
+    mode: str,
+    has_aux: bool,
+    holomorphic: bool,
+) -> tuple[Any, Any]:
+    """The Jacobian of a function: for each array of its result a structure like the arguments, whose parts have the shape of the result and then that of the leaf. `chosen` says which arguments are in it: one position for that alone, several for a tuple of these, None for a tuple of all. With `has_aux` also what the function returned besides."""
 
 # transforms/nonfinite.rs
 def begin_detection(nan: bool, inf: bool) -> int:
@@ -960,6 +1041,41 @@ def begin_lines() -> int:
 
 def end_detection(id: int) -> None:
     """Ends it."""
+
+# transforms/pushforward.rs
+def jvp(
+    f: Function,
+    primals: Sequence[object],
+    tangents: Sequence[object],
+    /,
+    *,
+    has_aux: bool = False,
+    **kwargs: object,
+) -> Any:
+    """The value of a function and its derivative along tangents of its arguments, in one run."""
+
+@overload
+def linearize(
+    f: Callable[..., _R],
+    /,
+    *primals: object,
+    wrt: _Wrt = None,
+    argnums: _Argnums = None,
+    has_aux: Literal[False] = False,
+    **kwargs: object,
+) -> tuple[_R, Pushforward]:
+    """The value of a function and its pushforward: the linear map from tangents of the arguments to the tangent of the value."""
+
+@overload
+def linearize(
+    f: Callable[..., _R],
+    /,
+    *primals: object,
+    wrt: _Wrt = None,
+    argnums: _Argnums = None,
+    has_aux: bool,
+    **kwargs: object,
+) -> Any: ...
 
 # transforms/saved_pullback.rs
 def restore_pullback(head: bytes, blobs: Sequence[object], outline: dict[str, Any]) -> Pullback:

@@ -83,7 +83,7 @@ def _not_constant(call: Selected) -> Callable[[str, object], bool] | None:
     What a differentiated function receives does not show any more what `const` was.
     """
     names = argument_names(call.function, len(call.arguments))
-    held = set()
+    held: set[str] = set()
     for argument, name in zip(call.arguments, names, strict=True):
         if isinstance(argument, _core.Const | _core.Array | np.ndarray | float):
             continue
@@ -250,5 +250,5 @@ def _inner(operation: str, y: object, cotangent: object) -> Any:
                 f"{operation}: {place} has shape {array.shape}, so the vector must have it too, "
                 f"not {factor.shape}"
             )
-        total = total + _core.sum(_core.real(_core.mul(array, _core.conj(factor))))
+        total = total + _core.sum((array * factor.conj()).real)
     return total

@@ -65,6 +65,7 @@ def selected(
     if wrt is not None and argnums is not None:
         raise TypeError(f"{operation}: give wrt or argnums, not both")
     called = functools.partial(function, **kwargs) if kwargs else function
+    chosen: int | list[int] | None
     if argnums is not None:
         chosen = _positions(operation, argnums, len(args))
     elif wrt is not None:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._src.api.jacobian import jacobian
 from cotan._src.api.prepare import prepare
 from cotan._src.api.second_order import hessian, hvp
-from cotan._src.api.vmap import vmap
 from cotan._src.optimize.unknowns import Unknowns, result_vector
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Function, NDArray
@@ -126,7 +126,8 @@ class Objective:
 
     def hessian(self, vector: AnyArray, *args: object) -> NDArray:
         """Give the Hessian."""
-        return hessian(lambda x: self.value(x, *args), vector)
+        found: NDArray = hessian(lambda x: self.value(x, *args), vector)
+        return found
 
 
 class Equations:
@@ -153,7 +154,7 @@ class Equations:
 
         self.values = of_vector
         self._jacobian = Replayed(
-            lambda vector, *args: _jacobian(lambda x: of_vector(x, *args), vector),
+            lambda vector, *args: jacobian(lambda x: of_vector(x, *args), vector),
             "value",
             function,
         )
@@ -170,17 +171,3 @@ class Equations:
     def structure(self, values: NDArray) -> Any:
         """Give values as the function returned them."""
         return self._undo(values)
-
-
-def _jacobian(function: Function, x: AnyArray) -> Any:
-    """Give the Jacobian of a function of vectors, by the shorter side."""
-    y, back = _core.pullback(function, x)
-    rows, columns = y.shape[0], np.shape(x)[0]
-    if rows <= columns:
-        return vmap(lambda unit: _or_zeros(back(unit)[0], columns))(np.eye(rows))
-    _, forward = _core.pullback(lambda u: _or_zeros(back(u)[0], columns), np.zeros(rows))
-    return vmap(lambda unit: _or_zeros(forward(unit)[0], rows))(np.eye(columns)).T
-
-
-def _or_zeros(found: Any, size: int) -> Any:
-    return _core.asarray(np.zeros(size)) if found is None else found

@@ -145,8 +145,8 @@ fn described(inputs: &Inputs) -> Vec<(Aval, bool)> {
 ///
 /// >>> import cotan as ct
 /// >>> import numpy as np
-/// >>> ct.jvp(lambda x, y: np.sum(x * y), (np.array([1.0, 2.0]), 3.0), (np.array([1.0, 0.0]), 0.0))
-/// (9.0, 3.0)
+/// >>> ct.jvp(lambda x, y: x * y, (np.array([1.0, 2.0]), 3.0), (np.array([1.0, 0.0]), 1.0))
+/// (array([3., 6.]), array([4., 2.]))
 #[pyfunction]
 #[pyo3(signature = (
     f: "Function",
