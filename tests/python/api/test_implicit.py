@@ -49,6 +49,18 @@ def test_derivatives_of_any_order():
     assert ct.grad(ct.grad(ct.grad(f)))(10.0) == pytest.approx(THIRD)
 
 
+def test_forward_mode():
+    f = lambda a: solve(1.0, a)
+    assert ct.jvp(f, (10.0,), (1.0,))[1] == pytest.approx(SLOPE)
+    assert ct.jacfwd(ct.grad(f))(10.0) == pytest.approx(BEND)
+    assert ct.grad(lambda a: ct.jvp(f, (a,), (1.0,))[1])(10.0) == pytest.approx(BEND)
+    for method in METHODS:
+        loss = structured(method)
+        _, moved = ct.jvp(lambda b, f=loss: f(A, b), (B,), (A[0],))
+        (gradient,) = ct.gradient(lambda b, f=loss: f(A, b), B)
+        assert moved == pytest.approx(gradient @ A[0])
+
+
 def test_the_iterations_are_not_recorded():
     _, back = ct.pullback(lambda a: solve(1.0, a), 10.0)
     assert len(back.program) < 20

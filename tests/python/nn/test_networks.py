@@ -226,6 +226,17 @@ def test_derivatives(name):
     np.testing.assert_allclose(along(bend), (ahead - behind) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_forward_mode_agrees_with_reverse_mode(name):
+    function, _, *args = CASES[name]
+    tangents = [RNG.standard_normal(x.shape) for x in args]
+    _, moved = ct.jvp(function, tuple(args), tuple(tangents))
+    weights = RNG.standard_normal(np.shape(moved))
+    gradients = ct.gradient(lambda *a: np.sum(function(*a) * weights), *args)
+    wanted = sum(np.sum(g * t) for g, t in zip(gradients, tangents, strict=True) if g is not None)
+    np.testing.assert_allclose(np.sum(moved * weights), wanted, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_in_narrow_dtypes(name, dtype):
