@@ -49,6 +49,31 @@ def test_right_derivatives_pass(case):
     ct.check_grads(f, args)
 
 
+@pytest.mark.parametrize("modes", [["fwd"], "rev", ("rev", "fwd")], ids=str)
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_modes(modes, order):
+    ct.check_grads(
+        lambda t: [np.exp(t["a"]) * t["b"], np.sum(t["b"] ** 3)],
+        ({"a": 0.5, "b": np.array([1.0, 2.0])},), order=order, modes=modes,
+    )  # fmt: skip
+
+
+def test_a_wrong_pushforward_is_found_in_its_place():
+    @ct.custom_jvp
+    def f(x):
+        return x**2
+
+    @f.defjvp
+    def _(primals, tangents):
+        (x,), (t,) = primals, tangents
+        return x**2, np.array([2.0, 3.0]) * x * t
+
+    with pytest.raises(
+        AssertionError, match=r"pushforward is wrong for args\[0\], in .* at \(1,\)"
+    ):
+        ct.check_grads(f, (np.array([1.0, 2.0]),), modes=["fwd"])
+
+
 def test_higher_orders():
     ct.check_grads(lambda x: np.exp(x) * x, (0.7,), order=4)
 
@@ -72,8 +97,10 @@ def test_a_wrong_second_derivative_is_found():
     inner = rule(lambda x: x**2, lambda x: 3 * x)
     cube = rule(lambda x: x**3, lambda x: 3 * inner(x))
     ct.check_grads(cube, (2.0,), order=1)
-    with pytest.raises(AssertionError, match="the pullback of the pullback is wrong"):
+    with pytest.raises(AssertionError, match="the pullback of the pushforward is wrong"):
         ct.check_grads(cube, (2.0,))
+    with pytest.raises(AssertionError, match="the pullback of the pullback is wrong"):
+        ct.check_grads(cube, (2.0,), modes="rev")
 
 
 def test_a_wrong_imaginary_part_is_found():
@@ -83,6 +110,16 @@ def test_a_wrong_imaginary_part_is_found():
 
     with pytest.raises(AssertionError, match="the pullback is wrong"):
         ct.check_grads(square, (1 + 2j,))
+
+
+def test_an_opaque_rule_is_checked_in_reverse():
+    @ct.adjoint(opaque=True)
+    def cube(x):
+        return x**3, lambda dy: (3 * x**2 * dy,)
+
+    ct.check_grads(cube, (np.ones(2),), order=1, modes="rev")
+    with pytest.raises(ct.NotDifferentiableError, match="cube"):
+        ct.check_grads(cube, (np.ones(2),), order=1, modes="fwd")
 
 
 def test_nan_is_wrong():

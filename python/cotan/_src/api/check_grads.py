@@ -17,7 +17,7 @@ from cotan._src.typing import Dtype, Function, NDArray
 #: Arrays and numbers by their paths: leaves of the arguments, or of a result.
 _Leaves: TypeAlias = dict[str, Any]
 
-_MODES = ("rev",)
+_MODES = ("fwd", "rev")
 
 
 class _Map(NamedTuple):
@@ -62,7 +62,8 @@ def check_grads(
     order
         Up to which order: 2 checks the derivatives of the first derivatives as well.
     modes
-        `"rev"` checks pullbacks.
+        `"rev"` checks pullbacks, `"fwd"` pushforwards; of a higher order, each of those of the
+        other, too.
     atol, rtol
         Tolerances. Without them they follow from the dtype: 1e-5 in double precision, 5e-3 in
         single and 0.1 in half precision.
@@ -79,6 +80,9 @@ def check_grads(
         When a derivative is wrong. The message names the leaf and both numbers.
     ValueError
         When nothing can be differentiated, or `modes` or `order` is wrong.
+    NotDifferentiableError
+        When something has no derivative of this kind: an opaque rule has none in forward mode, and
+        none of second order (`order=1, modes="rev"`).
 
     Notes
     -----
@@ -152,6 +156,13 @@ def _check(f: _Map, start: _Leaves, order: int, check: _Check) -> None:
     slopes = {path: _slope(f, point, path, eps * directions[path], eps) for path in start}
     if "rev" in check.modes:
         _check_pullback(f, start, (weights, directions), slopes, rounding, check)
+    if "fwd" in check.modes:
+        _check_pushforward(f, start, directions, slopes, rounding, check)
+    if order > 1 and "fwd" in check.modes:
+        pushed = _Map(
+            lambda leaves: _pushed(f, leaves, directions), f"{f.of} of the pushforward", rounding
+        )
+        _check(pushed, start, order - 1, check)
     if order > 1 and "rev" in check.modes:
         pulled = _Map(
             lambda leaves: _pulled(f, leaves, weights), f"{f.of} of the pullback", rounding
@@ -203,13 +214,38 @@ def _check_pullback(
         _compare(what, found, wanted, float(size), _usual_tolerance(coarse), check)
 
 
+def _check_pushforward(
+    f: _Map,
+    start: _Leaves,
+    directions: _Leaves,
+    slopes: dict[str, _Leaves],
+    rounding: float,
+    check: _Check,
+) -> None:
+    for path, direction in directions.items():
+        still = {k: d if k == path else np.zeros_like(d) for k, d in directions.items()}
+        for k, tangent in _pushed(f, start, still).items():
+            found, wanted = _double(tangent), slopes[path][k]
+            if not found.size:
+                continue
+            # What is not a number is worst.
+            gaps = np.nan_to_num(np.abs(found - wanted), nan=np.inf)
+            at = np.unravel_index(np.argmax(gaps), gaps.shape)
+            coarse = max(rounding, *(np.finfo(_dtype(x)).eps for x in (direction, tangent)))
+            what = f"the pushforward{f.of} is wrong for {path}, in {k}"
+            if at:
+                what += f" at {tuple(map(int, at))}"
+            size = float(np.sqrt(np.mean(np.abs(wanted) ** 2)))
+            _compare(what, found[at], wanted[at], size, _usual_tolerance(coarse), check)
+
+
 def _usual_tolerance(rounding: float) -> float:
     """Give the tolerance for numbers that were rounded so: those of `jax.test_util`."""
     return 1e-5 if rounding < 1e-10 else 5e-3 if rounding < 1e-5 else 1e-1
 
 
 def _compare(
-    what: str, found: float, wanted: float, size: float, usual: float, check: _Check
+    what: str, found: complex, wanted: complex, size: float, usual: float, check: _Check
 ) -> None:
     atol = usual if check.atol is None else check.atol
     rtol = usual if check.rtol is None else check.rtol
@@ -229,4 +265,15 @@ def _pulled(f: _Map, leaves: _Leaves, weights: _Leaves) -> _Leaves:
         path: _core.mul(_core.dropgrad(_core.asarray(x)), 0) if found.get(path) is None
         else found[path]
         for path, x in leaves.items()
+    }  # fmt: skip
+
+
+def _pushed(f: _Map, leaves: _Leaves, tangents: _Leaves) -> _Leaves:
+    """Give the tangents of results: zeros where nothing has influence."""
+    cast = {k: t.astype(_dtype(leaves[k])) for k, t in tangents.items()}
+    y, found = _core.jvp(f.call, (leaves,), (cast,))
+    return {
+        path: _core.mul(_core.dropgrad(_core.asarray(value)), 0) if found.get(path) is None
+        else found[path]
+        for path, value in y.items()
     }  # fmt: skip
