@@ -51,7 +51,7 @@ TYPES = {
     "float": "float; integers become float",
     "logical": "every dtype, compared with zero",
     "integer": "bool and integer",
-    "whole number": "integer",
+    "integer number": "integer",
     "complex": "complex",
 }
 

@@ -14,7 +14,6 @@ from cotan._src.array import methods as array_methods
 from cotan._src.inspect import nonfinite, report
 from cotan._src.interpose import caller, install, prologue
 from cotan._src.numpy import functions, indexing, matrix, products, ufunc_composites
-from cotan._src.onnx import export
 from cotan._src.program import methods as program_methods
 from cotan._src.program import serialization
 from cotan._src.rebind import numpy_substitutes
@@ -104,5 +103,5 @@ def set_hooks() -> None:
         result_class=prepare.Result,
         by_position=program_methods.by_position,
         report=report.build,
-        export_onnx=export.export_program,
+        export_onnx=_lazy("cotan._src.onnx.export", "export_program"),
     )

@@ -29,6 +29,8 @@ pub enum Error {
     LinAlg(String),
     /// Something that has no derivative was asked for one.
     NotDifferentiable(String),
+    /// The value of a cotangent was read while its rule is traced; dtype and shape of the cotangent.
+    UnknownValue(String),
     /// A program that is not well formed, or text that does not parse.
     Program(String),
     /// A saved program or pullback that is damaged or of a later version, or something that cannot be saved.
@@ -54,6 +56,12 @@ impl fmt::Display for Error {
             | Error::NotDifferentiable(m)
             | Error::Program(m)
             | Error::Saved(m) => f.write_str(m),
+            Error::UnknownValue(aval) => write!(
+                f,
+                "the value of a cotangent ({aval}) is not known while its rule is traced, so it cannot be \
+                 printed, branched on or handed to other libraries; choose with where(), or use a rule that \
+                 is called with values: adjoint(opaque=True), or hook"
+            ),
             Error::Foreign(Foreign(error)) => error.fmt(f),
             Error::Memory(bytes) => write!(f, "cannot allocate {bytes} bytes"),
             Error::Interrupted => f.write_str("interrupted"),

@@ -260,10 +260,22 @@ struct Sorted {
     places: Vec<Place>,
 }
 
-/// Eigenvalues and eigenvectors of the whole from those of its halves.
+/// Eigenvalues and eigenvectors of the whole from those of its halves: the halves side by side, and a matrix of rank
+/// one, whose vector is `z` and whose size is `rho`.
 fn conquer(d: &mut [f64], half: usize, beside: f64, q: &mut Block, spread: Option<Spread>) {
-    let n = d.len();
-    // The last row of one half and the first of the other, as one vector of length 1.
+    let (mut z, rho) = rank_one(d.len(), half, beside, q);
+    let sorted = deflate(d, &mut z, half, rho, q);
+    // In groups of what has elements where, so that zeros are not multiplied; ascending within each.
+    let mut order = sorted.joined.clone();
+    order.sort_by_key(|&j| sorted.places[j] as u8);
+    let (values, steps) = roots(d, &z, rho, &sorted.joined, &order, spread);
+    let kept = combine(d.len(), half, &sorted, &order, &steps, q, spread);
+    merge(d, &values, &sorted.kept, &kept, q);
+}
+
+/// The vector of the matrix of rank one, of length 1, in terms of the eigenvectors of the halves: the last row of one
+/// half and the first of the other. And the factor before the matrix.
+fn rank_one(n: usize, half: usize, beside: f64, q: &mut Block) -> (Vec<f64>, f64) {
     let mut z: Vec<f64> = (0..n)
         .map(|j| {
             if j < half {
@@ -274,25 +286,28 @@ fn conquer(d: &mut [f64], half: usize, beside: f64, q: &mut Block, spread: Optio
         })
         .collect();
     let size = z.iter().map(|z| z * z).sum::<f64>();
-    let rho = beside.abs() * size;
     let unit = size.sqrt().recip();
     for z in &mut z {
         *z *= unit;
     }
+    (z, beside.abs() * size)
+}
 
-    let sorted = deflate(d, &mut z, half, rho, q);
-    // In groups of what has elements where, so that zeros are not multiplied; ascending within each.
-    let mut order = sorted.joined.clone();
-    order.sort_by_key(|&j| sorted.places[j] as u8);
+/// The eigenvalues of the columns that are joined, ascending, and their eigenvectors in terms of those of the halves.
+fn roots(
+    d: &[f64],
+    z: &[f64],
+    rho: f64,
+    joined: &[usize],
+    order: &[usize],
+    spread: Option<Spread>,
+) -> (Vec<f64>, Vec<f64>) {
     let k = order.len();
-    let count = |place| order.iter().filter(|&&j| sorted.places[j] == place).count();
-    let (top, both) = (count(Place::Top), count(Place::Both));
-
-    let mut position = vec![0; n];
+    let mut position = vec![0; d.len()];
     for (i, &j) in order.iter().enumerate() {
         position[j] = i;
     }
-    let ascending: Vec<usize> = sorted.joined.iter().map(|&j| position[j]).collect();
+    let ascending: Vec<usize> = joined.iter().map(|&j| position[j]).collect();
     let (poles, weights): (Vec<f64>, Vec<f64>) = order.iter().map(|&j| (d[j], z[j])).unzip();
     let poles = Poles {
         d: &poles,
@@ -300,28 +315,43 @@ fn conquer(d: &mut [f64], half: usize, beside: f64, q: &mut Block, spread: Optio
         ascending: &ascending,
         rho,
     };
-    // Eigenvectors in terms of those of the halves.
     let mut steps = vec![0.0; k * k];
     let mut values = vec![0.0; k];
     secular::solve(&poles, &mut values, &mut steps, spread);
+    (values, steps)
+}
 
-    // The products of what has elements in the rows of one half, side by side without gaps; and what stays.
+/// Multiplies the eigenvectors of the halves with the `steps`, into the first columns. Gives copies of the columns that
+/// stay, one behind the other.
+fn combine(
+    n: usize,
+    half: usize,
+    sorted: &Sorted,
+    order: &[usize],
+    steps: &[f64],
+    q: &mut Block,
+    spread: Option<Spread>,
+) -> Vec<f64> {
+    let k = order.len();
+    let count = |place| order.iter().filter(|&&j| sorted.places[j] == place).count();
+    let (top, both) = (count(Place::Top), count(Place::Both));
+    // What has elements in the rows of one half, side by side without gaps.
     let (upper, lower) = (top + both, k - top);
-    let mut parts = vec![0.0; half * upper + (n - half) * lower + n * sorted.kept.len()];
-    let (first, rest) = parts.split_at_mut(half * upper);
-    let (second, rest) = rest.split_at_mut((n - half) * lower);
-    for (part, &j) in first.chunks_exact_mut(half).zip(&order[..upper]) {
-        part.copy_from_slice(q.column(0, j, half));
+    let mut first = Vec::with_capacity(half * upper);
+    for &j in &order[..upper] {
+        first.extend_from_slice(q.column(0, j, half));
     }
-    for (part, &j) in second.chunks_exact_mut(n - half).zip(&order[top..]) {
-        part.copy_from_slice(q.column(half, j, n - half));
+    let mut second = Vec::with_capacity((n - half) * lower);
+    for &j in &order[top..] {
+        second.extend_from_slice(q.column(half, j, n - half));
     }
-    for (part, &(_, j)) in rest.chunks_exact_mut(n).zip(&sorted.kept) {
-        part.copy_from_slice(q.column(0, j, n));
+    let mut kept = Vec::with_capacity(n * sorted.kept.len());
+    for &(_, j) in &sorted.kept {
+        kept.extend_from_slice(q.column(0, j, n));
     }
-    let steps = MatRef::from_column_major_slice(&steps, k, k);
-    let first = MatRef::from_column_major_slice(&*first, half, upper);
-    let second = MatRef::from_column_major_slice(&*second, n - half, lower);
+    let steps = MatRef::from_column_major_slice(steps, k, k);
+    let first = MatRef::from_column_major_slice(&first, half, upper);
+    let second = MatRef::from_column_major_slice(&second, n - half, lower);
     let (rows, row) = (q.n, q.row);
     each(
         spread,
@@ -331,29 +361,25 @@ fn conquer(d: &mut [f64], half: usize, beside: f64, q: &mut Block, spread: Optio
             let products = MatMut::from_column_major_slice_mut(columns, rows, count);
             let (above, below) = products.subrows_mut(row, n).split_at_row_mut(half);
             let steps = steps.subcols(i * COLUMNS, count);
-            matmul(
-                above,
-                Accum::Replace,
-                first,
-                steps.subrows(0, upper),
-                1.0,
-                Par::Seq,
-            );
-            matmul(
-                below,
-                Accum::Replace,
-                second,
-                steps.subrows(top, lower),
-                1.0,
-                Par::Seq,
-            );
+            for (part, left, steps) in [
+                (above, first, steps.subrows(0, upper)),
+                (below, second, steps.subrows(top, lower)),
+            ] {
+                matmul(part, Accum::Replace, left, steps, 1.0, Par::Seq);
+            }
         },
     );
+    kept
+}
 
-    // All together, ascending. From the end on, where there is room.
-    let mut kept = (sorted.kept.iter().zip(rest.chunks_exact(n))).collect::<Vec<_>>();
+/// Puts the eigenvectors that were computed and those that stay in one ascending order. From the end on, where there is
+/// room.
+fn merge(d: &mut [f64], values: &[f64], kept: &[(f64, usize)], vectors: &[f64], q: &mut Block) {
+    let n = d.len();
+    let (rows, row) = (q.n, q.row);
+    let mut kept: Vec<_> = kept.iter().zip(vectors.chunks_exact(n)).collect();
     kept.sort_by(|((a, _), _), ((b, _), _)| a.total_cmp(b));
-    let mut made = k;
+    let mut made = values.len();
     for j in (0..n).rev() {
         match kept.last() {
             Some(((value, _), vector)) if made == 0 || *value >= values[made - 1] => {

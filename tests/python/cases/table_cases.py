@@ -18,7 +18,7 @@ SHORT = {
 DTYPES = list(SHORT)
 
 # Kinds of dtypes of entries that do not take floats.
-INTEGER = {"integer", "whole number"}
+INTEGER = {"integer", "integer number"}
 
 # --------------------------------------------------------------------------------------------------
 # What the primitives without a NumPy expression do

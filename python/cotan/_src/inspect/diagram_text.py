@@ -6,14 +6,9 @@ from cotan._core import Program, Pullback
 from cotan._src.inspect.diagram import COLOURS, LIMIT, Graph, halves_of, never_computed
 
 
-def to_dot(self: Program | Pullback) -> str:
-    """Write it for Graphviz: boxes for equations, clusters for fused groups.
-
-    >>> import cotan as ct
-    >>> print(ct.trace(lambda x: ct.sin(x), 1.0).to_dot().splitlines()[0])
-    digraph program {
-    """
-    halves, across = halves_of(self, never_computed(self), 4 * LIMIT, condensed=False)
+def dot(drawn: Program | Pullback) -> str:
+    """Write it for Graphviz."""
+    halves, across = halves_of(drawn, never_computed(drawn), 4 * LIMIT, condensed=False)
     lines = [
         "digraph program {",
         '  graph [fontname="monospace", newrank=true];',
@@ -80,14 +75,9 @@ def _dot(text: str) -> str:
     return '"' + text.replace("\n", "\\n") + '"'
 
 
-def to_mermaid(self: Program | Pullback) -> str:
-    """Write it as a Mermaid flowchart, which Markdown pages show: subgraphs for fused groups.
-
-    >>> import cotan as ct
-    >>> print(ct.trace(lambda x: ct.sin(x), 1.0).to_mermaid().splitlines()[0])
-    flowchart TD
-    """
-    halves, across = halves_of(self, never_computed(self), LIMIT, condensed=False)
+def mermaid(drawn: Program | Pullback) -> str:
+    """Write it for Mermaid."""
+    halves, across = halves_of(drawn, never_computed(drawn), LIMIT, condensed=False)
     lines = ["flowchart TD"]
     kinds: dict[str, list[str]] = {}
     for h, half in enumerate(halves):

@@ -1,13 +1,11 @@
 """Reports on a pullback: which residuals it keeps and why, and what it never computes."""
 
 import dataclasses
-import html as _html
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from cotan import _core
-from cotan._src.inspect import report_html
 from cotan._src.inspect.nonfinite import recorded_lines
 from cotan._src.inspect.report_facts import (
     Argument,
@@ -50,6 +48,8 @@ class Report(ReportFacts):
         >>> ct.explain(lambda x: x * x, 2.0).html().startswith("<!DOCTYPE html>")
         True
         """
+        from cotan._src.inspect import report_html
+
         return report_html.page(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -67,7 +67,9 @@ class Report(ReportFacts):
 
     def _repr_html_(self) -> str:
         # A page in a frame: its style stays inside.
-        inner = _html.escape(self.html(), quote=True)
+        from html import escape
+
+        inner = escape(self.html(), quote=True)
         return (
             f'<iframe title="Report of a pullback" srcdoc="{inner}" sandbox="" '
             'style="width:100%;height:32rem;border:1px solid #8886;border-radius:6px"></iframe>'

@@ -5,13 +5,10 @@ import unicodedata
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from os import PathLike
-from typing import Any
 
 from cotan import _core
-from cotan._src.inspect.diagram import COLOURS, LIMIT, Box, Half, halves_of, never_computed
+from cotan._src.inspect.diagram import COLOURS, LIMIT, Box, Half, halves_of
 from cotan._src.inspect.diagram_layout import Layout, layered
-from cotan._src.inspect.diagram_text import to_dot, to_mermaid
 
 _LETTER = 7.25
 _LINE = 17.0
@@ -295,54 +292,3 @@ def _style() -> str:
         joined = "".join(colours)
         rules.append(f"@media (prefers-color-scheme:dark){{{joined}}}" if dark else joined)
     return "".join(rules)
-
-
-def to_svg(self: _core.Program | _core.Pullback, path: str | PathLike[str] | None = None) -> str:
-    """Draw it as an SVG that needs nothing from outside, for light and dark grounds.
-
-    Each fused group is a box that lists its equations; of a pullback the forward half stands on the
-    left, the backward half on the right, and dashed arrows lead to the values that are kept. A
-    program of thousands of equations is drawn in blocks.
-
-    Parameters
-    ----------
-    path
-        Where to write it too, in UTF-8.
-
-    Returns the text of the SVG.
-
-    >>> import cotan as ct
-    >>> picture = ct.trace(lambda x: ct.sin(x) * 2, 1.0).to_svg()
-    >>> picture.startswith("<svg"), "sin(x)" in picture
-    (True, True)
-    """
-    text = svg(self, never=never_computed(self))
-    if path is not None:
-        _core.write_file(path, text.encode())
-    return text
-
-
-def to_html(self: _core.Program | _core.Pullback) -> str:
-    """Draw it for a notebook: the SVG, which scrolls where it is too large, and its text.
-
-    >>> import cotan as ct
-    >>> "<svg" in ct.trace(lambda x: ct.sin(x), 1.0).to_html()
-    True
-    """
-    text = str(self if isinstance(self, _core.Program) else self.program)
-    lines = text.splitlines()
-    if len(lines) > 400:
-        lines = [*lines[:400], f"... {len(lines) - 400} more lines"]
-    return (
-        f'<div style="overflow:auto;max-height:48em">{svg(self, never=never_computed(self))}</div>'
-        f"<details><summary>{escaped(repr(self))}</summary>"
-        f"<pre>{escaped(chr(10).join(lines))}</pre></details>"
-    )
-
-
-def attach(cls: Any) -> None:
-    """Give the class its methods."""
-    for method in (to_svg, to_html, to_dot, to_mermaid):
-        setattr(cls, method.__name__, method)
-    cls._repr_svg_ = to_svg
-    cls._repr_html_ = to_html

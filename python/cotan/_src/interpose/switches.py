@@ -116,7 +116,15 @@ def warm_up() -> None:
     >>> import cotan as ct
     >>> ct.warm_up()
     """
-    for name in ("interpose.error_hints", "interpose.index_context", "numpy.ufunc_protocol"):
+    for name in (
+        "inspect.diagram_text",
+        "inspect.report_html",
+        "inspect.svg",
+        "interpose.error_hints",
+        "interpose.index_context",
+        "numpy.ufunc_protocol",
+        "onnx.export",
+    ):
         importlib.import_module(f"cotan._src.{name}")
     # What a first recording, an error in one and a first plan import.
     with contextlib.suppress(_core.NotDifferentiableError), strict():

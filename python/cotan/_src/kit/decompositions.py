@@ -12,6 +12,7 @@ float32, float64, complex64 or complex128 (`matrix` and `common` see to it); vec
 values and eigenvalues are of shape `(..., k)`.
 """
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,6 @@ from cotan._src.kit.host_call import host_call
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.values import is_active, is_array, to_numpy
 from cotan._src.typing import AnyArray, ArrayLike, Dtype, NDArray
-
-# How the error begins that reading a value leads to where none is known yet.
-_UNKNOWN = "the value of a cotangent"
 
 
 def matrix(name: str, a: ArrayLike, square: bool = False) -> Array:
@@ -65,12 +63,9 @@ def known(x: Array) -> Array:
     """
     if _core.is_tracing():
         return x
-    try:
+    # While a derivative rule is traced there are no values yet.
+    with contextlib.suppress(_core.UnknownValueError):
         x.force()
-    except (TypeError, ValueError) as error:
-        # While a derivative rule is traced there are no values yet.
-        if _UNKNOWN not in str(error):
-            raise
     return x
 
 

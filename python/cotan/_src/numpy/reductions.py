@@ -104,7 +104,7 @@ def _fold(name: str, ufunc: np.ufunc) -> Callable[..., AnyArray]:
         where: _Where = np._NoValue,
     ) -> AnyArray:
         given = initial is not np._NoValue or where is not np._NoValue or out is not None
-        if not given and type(a) is _core.Array and a.dtype.kind == "f" and a.size:
+        if not given and isinstance(a, _core.Array) and a.dtype.kind == "f" and a.size:
             return fold(a, axis, bool(or_default(keepdims, False)))
         return _folded(name, ufunc, a, axis, None, out, keepdims, initial, where)
 

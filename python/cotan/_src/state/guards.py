@@ -216,7 +216,7 @@ class GuardCollector:
             self._visit_object(value, names)
 
     def _visit_object(self, value: object, names: Names) -> None:
-        if type(value) is _core.Array:
+        if issubclass(type(value), _core.Array):
             self._guard(value, "", None)
         elif isinstance(value, np.ndarray):
             self._visit_array(value, names)

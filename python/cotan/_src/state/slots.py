@@ -526,7 +526,7 @@ def _position(value: object, within: tuple[object, ...] = ()) -> object:
         return [_position(part, within) for part in value]
     if type(value) is list:
         return len(value)
-    return value if type(value) in (int, float, bool, range) else id(value)
+    return value if type(value) in {int, float, bool, range} else id(value)
 
 
 def _copy_iterator(value: object) -> object:

@@ -135,7 +135,7 @@ impl Value {
             std::slice::from_raw_parts(own.as_ptr(), bytes)
         };
         if dtype == DType::Bool && copied.iter().any(|&b| b > 1) {
-            return Err(wrong("of truth values has one that is neither 0 nor 1"));
+            return Err(wrong("of bools has one that is neither 0 nor 1"));
         }
         // SAFETY: the copy holds the elements from its first byte on, and booleans were checked.
         Ok(unsafe { Value::from_parts(aval, strides, 0, Arc::new(own)) })

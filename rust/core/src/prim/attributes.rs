@@ -25,7 +25,7 @@ impl<'a> Attributes<'a> {
         self.get(key).is_some()
     }
 
-    /// A number or a truth value.
+    /// A number or a bool.
     fn parsed<T: FromStr>(&self, key: &str) -> Result<T> {
         let value = self.get(key).and_then(|text| text.parse().ok());
         value.ok_or_else(|| unreadable(key))

@@ -176,7 +176,10 @@ impl Builder {
                 continue;
             }
             args.clear();
-            args.extend(other.args(eqn).iter().map(|&a| map[a as usize]));
+            // One by one: `extend` is called for each equation where the compiler does not inline it.
+            for &arg in other.args(eqn) {
+                args.push(map[arg as usize]);
+            }
             self.at(other.site(k).or(call));
             map[var] = if let Params::Literal { dtype, value } = other.params(eqn) {
                 self.complex_literal(*dtype, *value)

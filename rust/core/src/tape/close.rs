@@ -49,9 +49,6 @@ impl ClosedProgram {
     }
 }
 
-/// How the error begins that reading a cotangent leads to while its rule is traced.
-pub const UNKNOWN: &str = "the value of a cotangent";
-
 /// An array that the walk has come to: borrowed from the active node that it is an input of, or owned, since an
 /// inactive one may forget its inputs meanwhile.
 enum NodeRef<'a> {
@@ -362,12 +359,7 @@ impl<'v, 'a> Closing<'v, 'a> {
 
 /// The error that reading a cotangent leads to while its rule is traced.
 fn unknown(array: &Array) -> Error {
-    Error::Program(format!(
-        "{UNKNOWN} ({}) is not known while its rule is traced, so it cannot be printed, branched on or \
-         handed to other libraries; choose with where(), or use a rule that is called with values: \
-         adjoint(opaque=True), or hook",
-        array.aval()
-    ))
+    Error::UnknownValue(array.aval().to_string())
 }
 
 /// Pending arrays on the way that somebody else holds, too: he is likely to ask for more of them, as

@@ -10,7 +10,7 @@ mod keep_history;
 pub(crate) mod node;
 pub(crate) mod recording;
 
-pub use close::{ClosedProgram, UNKNOWN};
+pub use close::ClosedProgram;
 pub use keep_history::{KeepHistory, is_differentiated_inside, keeps_history};
 pub use node::{Array, Number};
 pub use recording::{Recording, is_live};

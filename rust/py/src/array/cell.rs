@@ -17,6 +17,7 @@ use spin::relax::Yield;
 
 use crate::array::captured_leaves;
 use crate::array::pending_writes::{self, Found, Pieces};
+use crate::array::scalar_classes;
 use crate::array::view_op::Gathered;
 use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::to_numpy_scalar;
@@ -142,7 +143,13 @@ impl Element {
 
 /// An array as a Python object.
 pub fn wrap(py: Python<'_>, array: Array, scalar_kind: ScalarKind) -> PyResult<Bound<'_, PyAny>> {
-    Ok(Bound::new(py, PyArray::new(array, scalar_kind))?.into_any())
+    let dtype = array.dtype();
+    let object = Bound::new(py, PyArray::new(array, scalar_kind))?.into_any();
+    if scalar_kind != ScalarKind::Array {
+        let is_numpy = scalar_kind == ScalarKind::NumpyScalar;
+        scalar_classes::classify(&object, is_numpy, dtype);
+    }
+    Ok(object)
 }
 
 /// The result of a reduction or an index: a scalar when it has no axes.

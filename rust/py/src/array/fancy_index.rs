@@ -81,7 +81,7 @@ fn only(mask: &Array, x: &Array) -> cotan::Result<Array> {
 /// An item of a key as an array whose elements are known.
 fn index(item: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
     let known = item.is_exact_instance_of::<PyUntypedArray>()
-        || item.is_exact_instance_of::<PyArray>() && !crate::array::traced::is_traced(item)?;
+        || item.is_instance_of::<PyArray>() && !crate::array::traced::is_traced(item)?;
     if !known {
         return Ok(None);
     }

@@ -237,7 +237,7 @@ pub fn getitem<'py>(
 /// takes no part in one where it is written.
 fn numbers_of_matrix<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = value.py();
-    if value.is_exact_instance_of::<PyArray>() || value.is_exact_instance_of::<PyFloat>() {
+    if value.is_instance_of::<PyArray>() || value.is_exact_instance_of::<PyFloat>() {
         return Ok(None);
     }
     if value.is_exact_instance(hooks::MATRIX_CLASS.get(py)?) {

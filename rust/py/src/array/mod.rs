@@ -5,6 +5,7 @@ pub mod captured_leaves;
 pub mod cell;
 pub mod overlap;
 pub mod pending_writes;
+pub mod scalar_classes;
 pub mod view;
 pub mod view_op;
 
@@ -37,5 +38,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fancy_index::register(module)?;
     index::register(module)?;
     matmul::register(module)?;
+    scalar_classes::register(module)?;
     traced::register(module)
 }

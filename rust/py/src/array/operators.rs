@@ -72,7 +72,7 @@ pub fn fast(
             (x, y)
         }));
     }
-    let Ok(other) = other.cast_exact::<PyArray>() else {
+    let Ok(other) = other.cast::<PyArray>() else {
         // A float of NumPy's, of the same dtype.
         let found = dtype_of_scalar(other)?.filter(|&dtype| dtype == x.dtype());
         return found.map_or(Ok(None), |dtype| {
@@ -100,9 +100,7 @@ pub fn binary(
         } else {
             ScalarKind::Array
         };
-        return Ok(Bound::new(py, PyArray::new(out, scalar_kind))?
-            .into_any()
-            .unbind());
+        return Ok(wrap(py, out, scalar_kind)?.unbind());
     }
     if prim == ops::MUL && repeats(slf, other)? {
         return Ok(py.NotImplemented()); // the sequence is asked next
@@ -246,7 +244,7 @@ pub fn apply_elementwise<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     // The commonest call: one array of an inexact dtype.
     if let [x] = arguments
-        && let Ok(array) = x.cast_exact::<PyArray>()
+        && let Ok(array) = x.cast::<PyArray>()
     {
         let scalar_kind = array.get().scalar_kind();
         let array = array.get().read()?;
@@ -258,7 +256,7 @@ pub fn apply_elementwise<'py>(
         }
     }
     if let [x, y] = arguments
-        && let Ok(x) = x.cast_exact::<PyArray>()
+        && let Ok(x) = x.cast::<PyArray>()
         && let Some((x, y)) = fast(x, y)?
         && accepts(prim, &x)
     {

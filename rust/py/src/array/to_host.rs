@@ -145,7 +145,7 @@ pub fn index<'py>(cell: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAny>
         // is no number.
         if hooks::MAY_INDEX_NDARRAY.get(py)?.call0()?.is_truthy()? {
             return Err(PyTypeError::new_err(
-                "a truth value indexes lists as a number and arrays as a mask, and which of them this is cannot be \
+                "a bool indexes lists as an integer and arrays as a mask, and which of them this is cannot be \
                  seen here; write x[int(b)], or x[np.asarray(b)]",
             ));
         }

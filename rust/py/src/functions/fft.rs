@@ -25,7 +25,7 @@ pub fn usual_fourier<'py>(
     half: bool,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = x.py();
-    if !x.is_exact_instance_of::<PyArray>() || !axis.is_exact_instance_of::<PyInt>() {
+    if !x.is_instance_of::<PyArray>() || !axis.is_exact_instance_of::<PyInt>() {
         return Ok(None);
     }
     let array = Operand::expect("fft", x)?.array()?;

@@ -120,7 +120,7 @@ fn type_name(types: Types) -> &'static str {
         Types::Float => "float",
         Types::Logical => "logical",
         Types::Integer => "integer",
-        Types::IntegerNumber => "whole number",
+        Types::IntegerNumber => "integer number",
         Types::Complex => "complex",
     }
 }

@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::interpose::entry::{find, find_for_objects};
 use crate::interpose::slot::{Arguments, HAVE_VECTORCALL, TupleCall};
-use crate::interpose::slot_class::{TypeObject, is_layout_known};
+use crate::runtime::type_object::{TypeObject, is_layout_known};
 
 /// Classes whose objects are called here, and what called them before.
 static CLASSES: [[AtomicUsize; 2]; MOST] =

@@ -16,7 +16,8 @@ use pyo3::types::PyCapsule;
 
 use crate::interpose::entry::{Entry, find};
 use crate::interpose::slot::{Arguments, Vectorcall};
-use crate::interpose::slot_class::{is_layout_known, vectorcall_field};
+use crate::interpose::slot_class::vectorcall_field;
+use crate::runtime::type_object::is_layout_known;
 use crate::runtime::context_variable::symbol;
 use crate::runtime::hooks;
 

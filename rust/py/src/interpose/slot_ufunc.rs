@@ -92,7 +92,7 @@ unsafe extern "C" fn call(
     for &arg in &args.pointers()[..args.positional()] {
         // SAFETY: it is alive for the call.
         unsafe {
-            has_array |= ffi::Py_TYPE(arg) == class;
+            has_array |= ffi::PyObject_TypeCheck(arg, class) != 0;
             has_list |= is_list(arg);
         }
     }
@@ -218,7 +218,7 @@ pub fn direct<'py>(
 fn common(operands: &[Bound<'_, PyAny>]) -> PyResult<Option<DType>> {
     let (mut strong, mut weak) = (None::<DType>, None);
     for x in operands {
-        let dtype = if let Ok(array) = x.cast_exact::<PyArray>() {
+        let dtype = if let Ok(array) = x.cast::<PyArray>() {
             let dtype = array.get().own_dtype();
             if array.get().scalar_kind() == ScalarKind::PythonNumber && dtype == DType::F64 {
                 weak = Some(dtype);

@@ -21,14 +21,23 @@ pyo3::create_exception!(
      The message names the operation, the argument, and what to write instead."
 );
 
+pyo3::create_exception!(
+    cotan,
+    UnknownValueError,
+    PyValueError,
+    "A value was read that is not known while a rule is traced.\n\n\
+     Its attribute `aval` is the dtype and the shape of what was read."
+);
+
 /// The Python exception for an error of the core.
 pub fn to_py(error: Error) -> PyErr {
     let message = error.to_string();
-    if matches!(error, Error::Program(_)) {
-        crate::runtime::recording_state::note_unknown(&message);
-    }
     match error {
         Error::Shape(_) | Error::Program(_) | Error::Saved(_) => PyValueError::new_err(message),
+        Error::UnknownValue(aval) => {
+            crate::runtime::recording_state::note_unknown(&aval);
+            unknown_value(message, &aval)
+        }
         Error::DType(_) => PyTypeError::new_err(message),
         Error::NotDifferentiable(_) => NotDifferentiableError::new_err(message),
         Error::Index(_) => PyIndexError::new_err(message),
@@ -54,6 +63,15 @@ pub fn to_py(error: Error) -> PyErr {
             },
         },
     }
+}
+
+/// The exception for a value that is not known.
+pub fn unknown_value(message: String, aval: &str) -> PyErr {
+    let error = UnknownValueError::new_err(message);
+    Python::attach(|py| match error.value(py).setattr("aval", aval) {
+        Ok(()) => error,
+        Err(failed) => failed,
+    })
 }
 
 /// Results of the core with Python exceptions.

@@ -25,6 +25,7 @@ pub mod frame;
 pub mod profile;
 pub mod recording_state;
 pub mod source_line;
+pub mod type_object;
 
 use pyo3::prelude::*;
 

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::runtime::context_variable::ContextVariable;
 use crate::runtime::exports::exports;
-use cotan::tape::UNKNOWN;
 use pyo3::prelude::*;
 
 exports!(
@@ -82,7 +81,7 @@ thread_local! {
     static TRACING: Cell<usize> = const { Cell::new(0) };
     /// How many functions are being mapped in this thread.
     static MAPPING: Cell<usize> = const { Cell::new(0) };
-    /// What was said when the innermost of them read a value that differs between examples.
+    /// Dtype and shape of a value that differs between examples and that the innermost of them read.
     static LOOKED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -294,7 +293,7 @@ impl Mapping {
         }
     }
 
-    /// What was said when the innermost one read a value that differs between examples.
+    /// Dtype and shape of a value that differs between examples, if the innermost one read one.
     pub fn take_looked() -> Option<String> {
         LOOKED.take()
     }
@@ -307,12 +306,12 @@ impl Drop for Mapping {
     }
 }
 
-/// Remembers an error about a value that nobody knows: code that catches it would go on in a way that is
-/// right for no example.
-pub fn note_unknown(message: &str) {
-    if MAPPING.get() > 0 && message.starts_with(UNKNOWN) {
+/// Remembers that a value was read that is not known: code that catches the error would go on in a way that
+/// is right for no example.
+pub fn note_unknown(aval: &str) {
+    if MAPPING.get() > 0 {
         LOOKED.with_borrow_mut(|looked| {
-            looked.get_or_insert_with(|| message.into());
+            looked.get_or_insert_with(|| aval.into());
         });
     }
 }

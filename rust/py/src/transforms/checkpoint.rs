@@ -131,7 +131,7 @@ fn written(
     }
     let mut written = Vec::new();
     for (i, (leaf, before)) in leaves.iter().zip(before).enumerate() {
-        let Ok(cell) = leaf.cast_exact::<PyArray>() else {
+        let Ok(cell) = leaf.cast::<PyArray>() else {
             continue;
         };
         let now = cell.get().read()?;
@@ -197,7 +197,7 @@ fn refuse_shared(py: Python<'_>, call: &Call, written: &[(usize, cotan::Array)])
 fn write_back(py: Python<'_>, call: &Call, written: Vec<(usize, cotan::Array)>) -> PyResult<()> {
     for (i, array) in written {
         let leaf = call.leaves[i].bind(py);
-        if let Ok(cell) = leaf.cast_exact::<PyArray>() {
+        if let Ok(cell) = leaf.cast::<PyArray>() {
             cell.get().write(array)?;
         } else {
             let value = to_ndarray(py, force(py, &array)?)?;
@@ -286,7 +286,7 @@ pub fn name_value(value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
     // What is no `Array` is constant; that it has the name is known then.
     note_name(name, None);
     for leaf in &flattener.leaves {
-        if let Ok(cell) = leaf.object.bind(value.py()).cast_exact::<PyArray>() {
+        if let Ok(cell) = leaf.object.bind(value.py()).cast::<PyArray>() {
             note_name(name, Some(&cell.get().read()?));
         }
     }

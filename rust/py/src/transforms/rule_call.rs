@@ -3,7 +3,6 @@
 
 use cotan::Array;
 use cotan::autodiff::Tracer;
-use cotan::tape::UNKNOWN;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -11,7 +10,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::array::cell::wrap;
 use crate::array::to_host::item;
 use crate::ndarray::memory::Borrow;
-use crate::runtime::error::OrRaise;
+use crate::runtime::error::{OrRaise, UnknownValueError};
 use crate::runtime::hooks;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::rule_cotangents::Fill;
@@ -215,10 +214,10 @@ impl Pull {
 
 /// An error that a rule led to: that a value is not known yet is told with the name of the rule.
 pub fn unknown(py: Python<'_>, what: &str, name: &str, error: PyErr) -> PyErr {
-    let message = error.value(py).to_string();
-    if !message.starts_with(UNKNOWN) {
+    if !error.is_instance_of::<UnknownValueError>(py) {
         return error;
     }
+    let message = error.value(py).to_string();
     let named = PyValueError::new_err(format!("{what} {name}: {message}"));
     named.set_cause(py, Some(error));
     named

@@ -96,7 +96,7 @@ impl Inputs {
         for (i, (leaf, object)) in self.leaves.iter().zip(objects).enumerate() {
             let recorded = active.next_if(|(at, _)| *at == i).map(|(_, a)| a);
             if leaf.kind.scalar_kind() == ScalarKind::Array
-                && let Ok(cell) = object.cast_exact::<PyArray>()
+                && let Ok(cell) = object.cast::<PyArray>()
                 && cell.get().read()?.id() != recorded.unwrap_or(&leaf.array).id()
             {
                 written.push(i);

@@ -1,9 +1,8 @@
 //! Maps a function of one example over many.
 
 use cotan::autodiff;
-use cotan::tape::UNKNOWN;
 use cotan::transform::vmap;
-use cotan::{Array, Aval, Recording};
+use cotan::{Array, Aval, Error, Recording};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -11,8 +10,7 @@ use pyo3::types::PyTuple;
 use crate::array::cell::wrap_result;
 use crate::array::cell::{ScalarKind, wrap};
 use crate::ndarray::memory::Borrow;
-use crate::runtime::error::OrRaise;
-use crate::runtime::error::enter;
+use crate::runtime::error::{OrRaise, UnknownValueError, enter, to_py};
 use crate::runtime::exports::exports;
 use crate::runtime::recording_state::Mapping;
 use crate::runtime::recording_state::Tracing;
@@ -130,8 +128,8 @@ fn call_on_example(
     let y = f
         .call1(PyTuple::new(py, args)?)
         .map_err(|error| looked_at(py, error))?;
-    if let Some(message) = Mapping::take_looked() {
-        return Err(looked_at(py, PyValueError::new_err(message)));
+    if let Some(aval) = Mapping::take_looked() {
+        return Err(looked_at(py, to_py(Error::UnknownValue(aval))));
     }
     let mut results = Flattener::new(Borrow::Copy, false, false);
     let tree = results.flatten(&y, Position::Direct, true, "")?;
@@ -158,13 +156,14 @@ fn handed_out<'py>(
 
 /// That the value of an example is not known is told in the words of examples.
 fn looked_at(py: Python<'_>, error: PyErr) -> PyErr {
-    let message = error.value(py).to_string();
-    let Some(rest) = message.strip_prefix(UNKNOWN) else {
+    if !error.is_instance_of::<UnknownValueError>(py) {
+        return error;
+    }
+    let Ok(aval) = error.value(py).getattr("aval") else {
         return error;
     };
-    let what = rest.split(" is not known").next().unwrap_or_default();
     let told = PyValueError::new_err(format!(
-        "vmap: the function looks at a value{what} that differs between examples: it cannot be printed, \
+        "vmap: the function looks at a value ({aval}) that differs between examples: it cannot be printed, \
          branched on or handed to other libraries; choose with where(), or map with a loop"
     ));
     told.set_cause(py, Some(error));

@@ -142,7 +142,7 @@ impl Flattener {
             self.stopped = true;
             return Err(error.into());
         }
-        if let Ok(array) = object.cast_exact::<PyArray>() {
+        if let Ok(array) = object.cast::<PyArray>() {
             let kind = Kind::Array(array.get().scalar_kind());
             let value = array.get().read()?;
             escapes::capture_array(array, &value);

@@ -1,0 +1,47 @@
+"""Makes the classes of scalars, which compare equal to the classes of the numbers they stand for.
+
+`type(x) == float` and `type(x) in (int, float)` hold for an active number as they do for the number
+itself. `type(x) is float` cannot.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from cotan._core import Array
+
+
+# The class that NumPy or Python would have handed out an instance of.
+_NUMBER: dict[type, type] = {}
+
+_NUMPY = (
+    *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
+
+
+class ScalarClass(type):
+    """The class of the classes of scalars."""
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other or _NUMBER.get(cls) is other
+
+    # Classes are keys of tables that others fill, `copy`'s say: an active number is not to be found
+    # where plain ones are handled.
+    __hash__ = type.__hash__
+
+
+def scalar_classes(
+    array: type[Array],
+) -> tuple[dict["np.dtype[Any]", type], dict["np.dtype[Any]", type]]:
+    """Give the classes of Python's scalars and of NumPy's, by dtype."""
+
+    def made(number: type) -> type:
+        names = {"__slots__": (), "__module__": array.__module__}
+        scalar = ScalarClass(array.__name__, (array,), names)
+        _NUMBER[scalar] = number
+        return scalar
+
+    python = {np.dtype(t): made(t) for t in (bool, int, float, complex)}
+    numpy = {d: made(d.type) for d in map(np.dtype, _NUMPY)}
+    return python, numpy

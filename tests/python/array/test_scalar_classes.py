@@ -1,0 +1,120 @@
+"""Classes of scalars compare equal to those of the numbers that NumPy would have handed out."""
+
+import copy
+import gc
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+
+def seen(function, *args):
+    """Give what a function says of its arguments inside of a gradient, and outside."""
+    inside = []
+
+    def record(*args):
+        inside.append(function(*args))
+        return ct.sum(ct.asarray(args[0]) * 1.0)
+
+    ct.gradient(record, *args)
+    return inside[0], function(*args)
+
+
+@pytest.mark.parametrize("value", [1.5, np.float64(1.5), np.float32(1.5), np.ones(2)])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: type(x) == float,
+        lambda x: float == type(x),
+        lambda x: type(x) != float,
+        lambda x: type(x) in (int, float),
+        lambda x: type(x) in [np.float32, np.float64],
+        lambda x: type(x * 2) == float,
+        lambda x: type(np.sum(x)) == np.float64,
+        lambda x: type(np.sum(x)) in (np.float32, np.float64),
+        lambda x: type(np.sin(x)) == type(np.cos(x)),
+        lambda x: type(x) == int,
+        lambda x: type(x) == str,
+        lambda x: type(np.sum(x) > 0) == np.bool_,
+        lambda x: type(np.sum(x) + 1j) == np.complex128,
+        lambda x: isinstance(x, float),
+        lambda x: isinstance(np.sum(x), np.floating),
+    ],
+)
+def test_answers_are_those_of_the_result_itself(ask, value):
+    inside, outside = seen(ask, value)
+    assert inside == outside
+
+
+@pytest.mark.parametrize("value", [1.5, np.float32(2.0), np.ones(3)])
+def test_every_array_is_an_array(value):
+    def ask(x):
+        y = np.sum(x)
+        assert isinstance(y, ct.Array)
+        assert isinstance(x, ct.Array)
+        assert issubclass(type(y), ct.Array)
+        assert type(y).__name__ == "Array"
+        assert type(y) != ct.Array or type(y) is ct.Array
+        return y * 1.0
+
+    ct.gradient(ask, value)
+
+
+def test_tables_of_classes_do_not_find_them():
+    # A table says what to do with a plain number, which an active one is not.
+    def ask(x):
+        assert type(x) not in {int: 1, float: 2}
+        y = copy.copy(x) * copy.deepcopy(x)
+        return y + x
+
+    assert ct.gradient(ask, 3.0) == (7.0,)
+
+
+def test_derivatives_pass_through_a_choice_by_class():
+    def f(x):
+        if type(x) == float:
+            return x**2
+        raise AssertionError("an array")
+
+    assert ct.gradient(f, 3.0) == (6.0,)
+    assert ct.grad(ct.grad(f))(3.0) == 2.0
+
+
+def test_users_cannot_derive_from_any():
+    for cls in (ct.Array, type(ct.sum(ct.array([1.0, 2.0])))):
+        with pytest.raises(TypeError, match="not an acceptable base type"):
+            type("Mine", (cls,), {})
+
+
+def test_scalars_have_no_dictionary():
+    y = ct.sum(ct.array([1.0, 2.0]))
+    with pytest.raises(AttributeError):
+        y.note = 1
+    assert weakref.ref(y)() is y
+
+
+def test_scalars_come_and_go_in_all_threads():
+    classes = {type(ct.sum(ct.array([1.0, 2.0]))), ct.Array}
+    before = {cls: sys.getrefcount(cls) for cls in classes}
+
+    def work():
+        x = ct.array([1.0, 2.0])
+        for _ in range(20_000):
+            ct.sum(x)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    many = [ct.sum(ct.array([float(i)])) for i in range(2_000)]
+    gc.collect()
+    assert [float(y) for y in many[:3]] == [0.0, 1.0, 2.0]
+    del many
+    gc.collect()
+    for cls, count in before.items():
+        assert abs(sys.getrefcount(cls) - count) < 400
