@@ -17,12 +17,8 @@ SRC = TOP / "_src"
 
 # A package may import itself and those that stand behind it.
 ORDER = [
-<<<<<<< HEAD
-    *("hooks", "onnx", "inspect", "program", "optimize", "optim", "nn", "random", "api"),
+    *("hooks", "optimize", "optim", "nn", "random", "api", "onnx", "inspect", "program"),
     *("scipy", "thirdparty", "stdlib", "array"),
-=======
-    *("hooks", "api", "onnx", "inspect", "program", "scipy", "thirdparty", "stdlib", "array"),
->>>>>>> 1966b9b (wip)
     *("numpy", "special", "interpose", "kit", "state", "rebind", "runtime", "tree"),
     "typing",
 ]
