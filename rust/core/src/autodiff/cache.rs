@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::known_values::cut;
 use crate::error::Result;
 use crate::interrupt::room_for;
 use crate::kernels;
@@ -246,16 +247,4 @@ impl DerivedPrograms {
             plan,
         }))
     }
-}
-
-/// The joint program with known variables of the primal as further inputs, so that they are not
-/// computed again.
-pub(super) fn cut(joint: &Program, primal_inputs: usize, known: &[Var]) -> Program {
-    if known.is_empty() {
-        return joint.pruned();
-    }
-    let shift = (joint.num_inputs() - primal_inputs) as Var;
-    let mut inputs: Vec<Var> = (0..joint.num_inputs() as Var).collect();
-    inputs.extend(known.iter().map(|v| v + shift));
-    joint.extract(&inputs, joint.outs())
 }

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::cache::cut;
+use super::known_values::cut;
 use crate::error::Result;
 use crate::interrupt::room_for;
 use crate::opt::{self, Passes};

@@ -9,6 +9,7 @@ mod checkpoint;
 mod custom;
 mod custom_prim;
 mod forward_cache;
+mod known_values;
 mod linear_map;
 mod linear_transpose;
 mod linearity;
