@@ -1,6 +1,5 @@
 """NumPy's functions on lists: nested lists of traced scalars give what arrays give."""
 
-
 import numpy as np
 import pytest
 from numpy_cases import INPUTS, leaves, parameters, quiet

@@ -457,9 +457,7 @@ def _code(result: object) -> str | None:
     return None if _core.contains_array((result,), {}) else np.asarray(result).dtype.char
 
 
-def _mapped(
-    results: list[Any], dtype: str | None, shape: Shape, given: Sequence[Any]
-) -> AnyArray:
+def _mapped(results: list[Any], dtype: str | None, shape: Shape, given: Sequence[Any]) -> AnyArray:
     """Give an array of what a function gave for each element, of the class that NumPy gives."""
     if not results:
         return np.zeros(shape, dtype)
