@@ -64,6 +64,7 @@ from cotan._src.array.fast_methods import attach as _attach_array
 from cotan._src.array.methods import attach as _attach_methods
 from cotan._src.hooks import set_hooks as _set_hooks
 from cotan._src.inspect.nonfinite import NonFiniteError, detect
+from cotan._src.inspect.prepared_report import PreparedReport, RerecordingWarning
 from cotan._src.inspect.report import Report, explain
 from cotan._src.inspect.svg import attach as _attach_pictures
 from cotan._src.interpose import install as _lift
@@ -104,10 +105,12 @@ __all__ = [  # noqa: PLE0604
     "NonFiniteError",
     "NotDifferentiableError",
     "Prepared",
+    "PreparedReport",
     "Program",
     "Pullback",
     "Pushforward",
     "Report",
+    "RerecordingWarning",
     "Tangent",
     "__version__",
     "adjoint",

@@ -21,6 +21,13 @@ pyo3::create_exception!(
      The message names the operation, the argument, and what to write instead."
 );
 
+pyo3::create_exception!(
+    cotan,
+    ReplayMismatch,
+    PyTypeError,
+    "A replay has met what its recording has not: it is recorded anew."
+);
+
 /// The Python exception for an error of the core.
 pub fn to_py(error: Error) -> PyErr {
     let message = error.to_string();
