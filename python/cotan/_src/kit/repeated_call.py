@@ -12,6 +12,7 @@ changes before the recorded function returns.
 """
 
 import functools
+import itertools
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -120,11 +121,15 @@ class _RepeatedCall:
         """Give the cotangents of the recorded arrays for these values and cotangents of results."""
         inputs, cts = given[: len(self._nodes)], given[len(self._nodes) :]
 
+        # A part of the result that nobody has used may have no derivative rule.
+        wanted = [_core.is_active(ct) or bool(np.any(_core.peek(ct))) for ct in cts]
+
         def inexact(*inputs: Array) -> tuple[AnyArray, ...]:
-            return tuple(x for x in self.values(*inputs) if x.dtype.kind in "fc")
+            results = (x for x in self.values(*inputs) if x.dtype.kind in "fc")
+            return tuple(itertools.compress(results, wanted))
 
         _, pull = _core.pullback(inexact, *inputs)
-        found = pull(tuple(cts))
+        found = pull(tuple(itertools.compress(cts, wanted)))
         zeros = (np.zeros(x.shape, x.dtype) for x in inputs)
         return tuple(z if c is None else c for c, z in zip(found, zeros, strict=True))
 

@@ -271,14 +271,6 @@ pub fn loses_derivative(array: &Array) -> bool {
     array.is_active() && (is_on() || !array.is_detached())
 }
 
-/// Refuses what a replay would not repeat.
-pub fn expect_free(py: Python<'_>, array: &Array, what: &str) -> PyResult<()> {
-    if keeps_history(array) {
-        return Err(left(py, what));
-    }
-    Ok(())
-}
-
 /// The value of an array, for code that looks at it.
 pub fn force(py: Python<'_>, array: &Array) -> PyResult<Value> {
     if is_on() {

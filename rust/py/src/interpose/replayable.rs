@@ -26,9 +26,15 @@ pub fn call<'py>(
         return result;
     };
     let kwargs = kwargs.map_or_else(|| PyDict::new(py), Clone::clone);
-    let repeated = hooks::REPEATED_CALL
-        .get(py)?
-        .call1((function, args, &kwargs, state))?;
+    let repeat = hooks::REPEATED_CALL.get(py)?;
+    let repeated = match repeat.call1((function, args, &kwargs, state)) {
+        Ok(repeated) => repeated,
+        Err(error) => {
+            // Code that catches the error takes a way that nothing guards.
+            escapes::refuse_again(py, &refusal);
+            return Err(error);
+        }
+    };
     if repeated.is(py.Ellipsis()) {
         escapes::refuse_again(py, &refusal);
         return match result {
