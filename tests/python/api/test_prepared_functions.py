@@ -19,3 +19,4 @@ def test_gradients_are_those_of_unprepared_calls(name):
     for x in (first, *others, first):
         (wanted,) = ct.gradient(f, x)
         np.testing.assert_allclose(g(x)[0], wanted, rtol=1e-9, atol=1e-11)
+    assert g.explain().unprepared == {}

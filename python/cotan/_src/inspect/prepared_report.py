@@ -180,7 +180,7 @@ def warn_recording(function: Any, count: int, why: _Fields) -> None:
     """Warn that a function is recorded in call after call, and say why in the last one."""
     warn(
         f"prepare: {name_of(function)} was recorded anew {count} times in a row, which takes as "
-        f"long as unprepared calls; the last reason is: {Reason(*why)}; pass what changes as an argument that "
-        "is an array, or leave the function unprepared; explain() shows all reasons",
+        f"long as unprepared calls; the last reason is: {Reason(*why)}; pass what changes as an "
+        "array among the arguments, or leave the function unprepared; explain() shows all reasons",
         RerecordingWarning,
     )

@@ -13,6 +13,7 @@ changes before the recorded function returns.
 
 import functools
 import itertools
+from collections.abc import Sequence
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -86,7 +87,7 @@ class _RepeatedCall:
         if not is_repeatable or not nodes or not leaves or state.has_changed():
             raise NotRepeatableError
         # Only inexact arrays have cotangents, and these come first in a pullback.
-        self._nodes = sorted(nodes, key=lambda node: node.dtype.kind not in "fc")
+        self._nodes = sorted(nodes, key=lambda node: not _is_inexact(node))
         self._outputs = [_Output(x.shape, x.dtype) for x in leaves]
         self._state = state if has_callbacks else None
         outputs = list(zip(map(_core.asarray, leaves), self._layout.ranks, strict=True))
@@ -101,6 +102,12 @@ class _RepeatedCall:
 
         Raises `ReplayMismatch` where they are not like those of the recorded call.
         """
+        leaves, layout = self._called(inputs)
+        if layout != self._layout:
+            raise _core.ReplayMismatch(f"{self._name} gives a result of another structure")
+        return tuple(leaves)
+
+    def _called(self, inputs: Sequence[Array]) -> tuple[list[AnyArray], Layout]:
         if self._is_spent:
             raise _core.ReplayMismatch("a callback has written to its variables in an earlier call")
         before = None if self._state is None else self._state.before_call()
@@ -110,12 +117,13 @@ class _RepeatedCall:
         if self._state is not None and before is not None and self._state.changes_since(before):
             self._is_spent = True
         outputs = [_Output(x.shape, x.dtype) for x in leaves]
-        if not is_same or layout != self._layout or outputs != self._outputs:
+        if not is_same:
+            raise _core.ReplayMismatch(f"{self._name} reads arrays that it has not read before")
+        if outputs != self._outputs:
             raise _core.ReplayMismatch(
-                f"{self._name} gives a result of another structure: "
-                f"{_described(outputs)}, recorded {_described(self._outputs)}"
+                f"{self._name} gives {_described(outputs)}, recorded {_described(self._outputs)}"
             )
-        return tuple(leaves)
+        return leaves, layout
 
     def pullback(self, *given: Array) -> tuple[AnyArray, ...]:
         """Give the cotangents of the recorded arrays for these values and cotangents of results."""
@@ -125,16 +133,24 @@ class _RepeatedCall:
         wanted = [_core.is_active(ct) or bool(np.any(_core.peek(ct))) for ct in cts]
 
         def inexact(*inputs: Array) -> tuple[AnyArray, ...]:
-            results = (x for x in self.values(*inputs) if x.dtype.kind in "fc")
+            # With active arrays the classes of results may be others.
+            results = filter(_is_inexact, self._called(inputs)[0])
             return tuple(itertools.compress(results, wanted))
 
         _, pull = _core.pullback(inexact, *inputs)
         found = pull(tuple(itertools.compress(cts, wanted)))
-        zeros = (np.zeros(x.shape, x.dtype) for x in inputs)
-        return tuple(z if c is None else c for c, z in zip(found, zeros, strict=True))
+        pairs = zip(found, inputs, strict=True)
+        return tuple(
+            np.zeros(x.shape, x.dtype) if ct is None else ct for ct, x in pairs if _is_inexact(x)
+        )
 
     def _leaves(self) -> tuple[list[AnyArray], Layout]:
         return take_apart(self._function(*self._args, **self._kwargs))
+
+
+def _is_inexact(x: AnyArray) -> bool:
+    # The kind of bfloat16 is that of no number.
+    return x.dtype.kind in "fcV"
 
 
 def _described(outputs: list[_Output]) -> str:

@@ -139,10 +139,7 @@ impl PyPrepared {
             return self.unprepared(py, args, out);
         }
         match self.replay(py, &taken, out)? {
-            Replayed::Result(result) => {
-                self.log().add_replay();
-                return Ok(result);
-            }
+            Replayed::Result(result) => return Ok(result),
             // Whether this is an error, and which, only the function itself can tell.
             Replayed::Failed => {
                 self.log().add_unprepared(ERROR);
@@ -151,9 +148,13 @@ impl PyPrepared {
             Replayed::No => {}
         }
         let reason = self.reason(py, &taken)?;
+        let has_replayed = self.lock().first().is_some_and(|last| {
+            // It was recorded or replayed last.
+            last.num_replays.load(Ordering::Relaxed) > 0
+        });
         let specialization = Arc::new(self.recorded(py, args, &taken)?);
         self.keep(&specialization);
-        let repeated = self.log().add_recording(reason);
+        let repeated = self.log().add_recording(reason, has_replayed);
         if let Some(repeated) = repeated {
             reasons::warn(self.function.bind(py), repeated)?;
         }
@@ -185,7 +186,7 @@ impl PyPrepared {
         let taken = self.take(py, args)?;
         let specialization = Arc::new(self.recorded(py, args, &taken)?);
         self.keep(&specialization);
-        self.log().add_recording(None);
+        self.log().add_recording(None, false);
         Ok(())
     }
 
@@ -581,6 +582,8 @@ impl PyPrepared {
             }
             match self.run(py, specialization, taken, out)? {
                 Replayed::No => {}
+                // The code would take another way, where it may not fail.
+                Replayed::Failed if specialization.decided(py, taken)? == Some(false) => {}
                 other => {
                     specialization.num_replays.fetch_add(1, Ordering::Relaxed);
                     self.keep(specialization);

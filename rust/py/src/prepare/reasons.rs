@@ -52,9 +52,16 @@ pub struct Log {
 }
 
 impl Log {
-    /// Notes a recording; the reason, if it is time to warn.
-    pub fn add_recording(&mut self, reason: Option<Reason>) -> Option<(usize, Reason)> {
+    /// Notes a recording, and whether there was a replay since the last one; the reason, if it is time to warn.
+    pub fn add_recording(
+        &mut self,
+        reason: Option<Reason>,
+        has_replayed: bool,
+    ) -> Option<(usize, Reason)> {
         self.count += 1;
+        if has_replayed {
+            self.in_a_row = 0;
+        }
         if reason.is_some() {
             self.in_a_row += 1;
         }
@@ -76,11 +83,6 @@ impl Log {
             .collect()
     }
 
-    /// Notes a replay.
-    pub fn add_replay(&mut self) {
-        self.in_a_row = 0;
-    }
-
     /// Notes a call without preparation.
     pub fn add_unprepared(&mut self, why: &'static str) {
         match self.unprepared.iter_mut().find(|(known, _)| *known == why) {
@@ -97,13 +99,19 @@ pub fn warn(function: &Bound<'_, PyAny>, (count, reason): (usize, Reason)) -> Py
     Ok(())
 }
 
+/// An argument by its name.
+fn argument(i: usize, names: &[String]) -> String {
+    (names.get(i)).map_or_else(
+        || format!("argument {i}"),
+        |name| format!("argument {name}"),
+    )
+}
+
 /// The leaves of arguments by their paths.
 fn paths(py: Python<'_>, trees: &[Tree], names: &[String]) -> Vec<String> {
     let mut all = Vec::new();
     for (i, tree) in trees.iter().enumerate() {
-        let name =
-            (names.get(i)).map_or_else(|| format!("argument {i}"), |n| format!("argument {n}"));
-        tree.paths(&name, &mut all, py);
+        tree.paths(&argument(i, names), &mut all, py);
     }
     all
 }
@@ -141,16 +149,27 @@ pub fn misfit(
             new,
         }))
     };
-    let has_other_structure = || {
-        let shown = |n: usize| format!("{n} arrays and numbers");
-        let guard = "has the same structure and constants".into();
-        let (old, new) = (specialization.specs.len(), taken.leaves.len());
-        reason("arguments", guard, shown(old), shown(new))
-    };
-    if taken.leaves.len() != specialization.specs.len()
-        || taken.trees.len() != specialization.trees.len()
-    {
-        return has_other_structure();
+    let (old, new) = (specialization.trees.len(), taken.trees.len());
+    if old != new {
+        let guard = format!("there are {old}");
+        return reason("arguments", guard, old.to_string(), new.to_string());
+    }
+    for (i, (a, b)) in specialization.trees.iter().zip(&taken.trees).enumerate() {
+        if same_structure(py, a, b)? {
+            continue;
+        }
+        let source = argument(i, names);
+        if let (Tree::Static(a), Tree::Static(b)) = (a, b) {
+            let (old, new) = (described(a.bind(py)), described(b.bind(py)));
+            return reason(&source, format!("is {old}"), old, new);
+        }
+        let guard = "has the recorded structure and constants".into();
+        return reason(
+            &source,
+            guard,
+            String::new(),
+            "another structure or constant".into(),
+        );
     }
     let paths = paths(py, &taken.trees, names);
     for (i, (leaf, spec)) in taken.leaves.iter().zip(&specialization.specs).enumerate() {
@@ -171,15 +190,10 @@ pub fn misfit(
             return reason(source, format!("is {old}"), old, new);
         }
     }
-    for (a, b) in specialization.trees.iter().zip(&taken.trees) {
-        if !same_structure(py, a, b)? {
-            return has_other_structure();
-        }
-    }
     for watched in &specialization.guards {
         if !watched.guard.holds(py)? {
             let condition = watched.guard.condition(py);
-            let old = condition.strip_prefix("is ").unwrap_or(&condition).into();
+            let old = condition.strip_prefix("is ").unwrap_or_default().into();
             return reason(&watched.source, condition, old, watched.guard.found(py));
         }
     }

@@ -188,8 +188,13 @@ impl Specialization {
 
     /// Whether the decisions come out as they did.
     pub fn chosen(&self, py: Python<'_>, taken: &Taken) -> PyResult<bool> {
+        Ok(self.decided(py, taken)? == Some(true))
+    }
+
+    /// The same; nothing where they cannot be computed.
+    pub fn decided(&self, py: Python<'_>, taken: &Taken) -> PyResult<Option<bool>> {
         if self.value_guards.is_empty() {
-            return Ok(true);
+            return Ok(Some(true));
         }
         let choice = if let Some(choice) = self.choice.get() {
             choice
@@ -211,11 +216,11 @@ impl Specialization {
             choice.run(&held, &values, &[], interrupted)
         });
         match outs {
-            Ok(outs) => Ok(self.are_as_decided(&outs)),
-            Err(Failure::Value) => Ok(false),
+            Ok(outs) => Ok(Some(self.are_as_decided(&outs))),
+            Err(Failure::Value) => Ok(None),
             Err(Failure::Changed(error)) => {
                 self.note_mismatch(Mismatch::Call(error.value(py).to_string()));
-                Ok(false)
+                Ok(Some(false))
             }
             Err(Failure::Raised(error)) => Err(error),
         }

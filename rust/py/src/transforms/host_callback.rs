@@ -125,7 +125,12 @@ impl Host for Callback {
                     .unbind(),
             };
             let mut scalar_kinds = self.scalar_kinds.clone();
-            scalar_kinds.extend(self.outputs.iter().map(|aval| match aval.shape.len() {
+            let inexact = |avals: &[Aval]| -> Vec<Aval> {
+                let inexact = avals.iter().filter(|aval| aval.dtype.is_inexact());
+                inexact.cloned().collect()
+            };
+            let cts = inexact(&self.outputs);
+            scalar_kinds.extend(cts.iter().map(|aval| match aval.shape.len() {
                 0 => ScalarKind::NumpyScalar,
                 _ => ScalarKind::Array,
             }));
@@ -135,7 +140,7 @@ impl Host for Callback {
                 function,
                 pullback: None,
                 scalar_kinds,
-                outputs: x.to_vec(),
+                outputs: inexact(x),
             });
             Ok(derivative)
         })
