@@ -519,7 +519,7 @@ def _name_of(value: object) -> str:
     return str(getattr(value, "__qualname__", None) or f"{type(value).__qualname__} object")
 
 
-def _numbered(value: object, items: Iterable[object]) -> Iterable[tuple[object, object]]:
+def _numbered(value: Any, items: Iterable[object]) -> Iterable[tuple[object, object]]:
     """Give the items of a collection with their keys."""
     is_mapping = isinstance(value, (dict, MappingProxyType))
     return zip(list(value), items, strict=False) if is_mapping else enumerate(items)
