@@ -90,6 +90,7 @@ class _RepeatedCall:
         self._nodes = sorted(nodes, key=lambda node: not _is_inexact(node))
         self._outputs = [_Output(x.shape, x.dtype) for x in leaves]
         self._state = state if has_callbacks else None
+        self._expect_pullback()
         outputs = list(zip(map(_core.asarray, leaves), self._layout.ranks, strict=True))
         made = _core.call_back_again(self.values, self.pullback, self._name, self._nodes, outputs)
         # The recorded function may depend on what is not in the arrays: their number and shapes.
@@ -107,13 +108,33 @@ class _RepeatedCall:
             raise _core.ReplayMismatch(f"{self._name} gives a result of another structure")
         return tuple(leaves)
 
+    def _inexact(self, *inputs: Array) -> tuple[AnyArray, ...]:
+        leaves, layout = self._called(inputs)
+        # With active arrays the classes of results may be others than in the recorded call.
+        if layout.places() != self._layout.places():
+            raise _core.ReplayMismatch(f"{self._name} gives a result of another structure")
+        return tuple(filter(_is_inexact, leaves))
+
+    def _expect_pullback(self) -> None:
+        """Raise `NotRepeatableError` where the function gives another result for active arrays."""
+        inputs = [_core.asarray(_core.peek(node)) for node in self._nodes]
+        try:
+            _core.pullback(self._inexact, *inputs)
+        except (NotRepeatableError, _core.ReplayMismatch):
+            raise NotRepeatableError from None
+        except (ArithmeticError, TypeError, ValueError):
+            pass  # Without a derivative rule it is refused where the derivative is asked for.
+
     def _called(self, inputs: Sequence[Array]) -> tuple[list[AnyArray], Layout]:
         if self._is_spent:
             raise _core.ReplayMismatch("a callback has written to its variables in an earlier call")
         before = None if self._state is None else self._state.before_call()
-        (leaves, layout), is_same = _core.call_with_inputs(
-            self._leaves, (), {}, self._tags, self._nodes, inputs
-        )
+        try:
+            (leaves, layout), is_same = _core.call_with_inputs(
+                self._leaves, (), {}, self._tags, self._nodes, inputs
+            )
+        except NotRepeatableError:
+            raise _core.ReplayMismatch(f"{self._name} gives a result with a state") from None
         if self._state is not None and before is not None and self._state.changes_since(before):
             self._is_spent = True
         outputs = [_Output(x.shape, x.dtype) for x in leaves]
@@ -131,13 +152,9 @@ class _RepeatedCall:
 
         # A part of the result that nobody has used may have no derivative rule.
         wanted = [_core.is_active(ct) or bool(np.any(_core.peek(ct))) for ct in cts]
-
-        def inexact(*inputs: Array) -> tuple[AnyArray, ...]:
-            # With active arrays the classes of results may be others.
-            results = filter(_is_inexact, self._called(inputs)[0])
-            return tuple(itertools.compress(results, wanted))
-
-        _, pull = _core.pullback(inexact, *inputs)
+        _, pull = _core.pullback(
+            lambda *x: tuple(itertools.compress(self._inexact(*x), wanted)), *inputs
+        )
         found = pull(tuple(itertools.compress(cts, wanted)))
         pairs = zip(found, inputs, strict=True)
         return tuple(

@@ -35,6 +35,23 @@ class Layout(NamedTuple):
     #: For each number or array: "array", or the "scalar" of NumPy or the "number" of Python.
     ranks: tuple[str, ...]
 
+    def places(self) -> Any:
+        """Give where arrays and numbers are: equal for results of other classes or constants."""
+        return _places(self.parts)
+
+
+def _places(parts: Any) -> Any:
+    if parts[0] == "constant":
+        return "constant"
+    if parts[0] != "object":
+        return parts
+    _, cls, items, names, inner = parts
+    if issubclass(cls, dict):
+        items = tuple((key, _places(item)) for key, item in items)
+    else:
+        items = tuple(map(_places, items))
+    return items, names, tuple(map(_places, inner))
+
 
 def take_apart(result: object) -> tuple[list[AnyArray], Layout]:
     """Give the arrays and numbers in a result, and where they are in it.
