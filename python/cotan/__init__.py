@@ -66,6 +66,7 @@ from cotan._src.array.methods import attach as _attach_methods
 from cotan._src.array.scalar_classes import scalar_classes as _scalar_classes
 from cotan._src.hooks import set_hooks as _set_hooks
 from cotan._src.inspect.nonfinite import NonFiniteError, detect
+from cotan._src.inspect.prepared_report import PreparedReport, RerecordingWarning
 from cotan._src.inspect.report import Report, explain
 from cotan._src.inspect.methods import attach as _attach_pictures
 from cotan._src.interpose import install as _lift
@@ -106,10 +107,12 @@ __all__ = [  # noqa: PLE0604
     "NonFiniteError",
     "NotDifferentiableError",
     "Prepared",
+    "PreparedReport",
     "Program",
     "Pullback",
     "Pushforward",
     "Report",
+    "RerecordingWarning",
     "Tangent",
     "__version__",
     "adjoint",

@@ -13,12 +13,13 @@ from cotan._src.array import fancy_indexing, fast_methods
 from cotan._src.array import methods as array_methods
 from cotan._src.inspect import nonfinite, report
 from cotan._src.interpose import caller, install, prologue
+from cotan._src.kit import repeated_call
 from cotan._src.numpy import functions, indexing, matrix, products, ufunc_composites
 from cotan._src.program import methods as program_methods
 from cotan._src.program import serialization
 from cotan._src.rebind import numpy_substitutes
 from cotan._src.runtime import call_site, ndarray_subclasses, values
-from cotan._src.state import guards
+from cotan._src.state import guard_texts, guards, random_states
 from cotan._src.tree import class_registry, pickle_by_name, selection, tangent
 
 
@@ -49,6 +50,13 @@ def set_hooks() -> None:
         is_shuffling=call_site.is_shuffling,
         value_is_discarded=_lazy("cotan._src.interpose.index_context", "value_is_discarded"),
         may_index_ndarray=_lazy("cotan._src.interpose.index_context", "may_index_ndarray"),
+        state_of_callbacks=repeated_call.state_of_callbacks,
+        repeated_call=repeated_call.repeat,
+        check_of_text=_lazy("cotan._src.interpose.text_uses", "check_of_text"),
+        global_random_states=random_states.global_random_states,
+        prepared_report=_lazy("cotan._src.inspect.prepared_report", "made"),
+        described=guard_texts.described,
+        warn_recording=_lazy("cotan._src.inspect.prepared_report", "warn_recording"),
         place=prepare.place,
         as_objects=array_methods.as_objects,
         item=array_methods.item,

@@ -49,6 +49,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         "UnknownValueError",
         module.py().get_type::<runtime::error::UnknownValueError>(),
     )?;
+    module.add(
+        "ReplayMismatch",
+        module.py().get_type::<runtime::error::ReplayMismatch>(),
+    )?;
     // NumPy's own functions are found here, where no interrupt of a later computation can meet them.
     module.py().import("numpy")?;
     runtime::once_cell::warm_up(module.py());

@@ -62,7 +62,7 @@ def test_the_code_does_not_run_again():
         runs.count += 1
         return np.sum(x**2)
 
-    with pytest.raises(TypeError, match="changes count"):
+    with pytest.raises(TypeError, match="changes closure variable runs.count"):
         ct.prepare(f, X)
 
     def counted(x):

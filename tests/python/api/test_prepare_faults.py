@@ -93,7 +93,11 @@ def test_memory_does_not_grow():
 
 def test_recordings_are_bounded():
     g = ct.prepare(lambda x: np.sum(x * x))
-    for n in range(1, 60):
+    for n in range(1, 10):
+        g(np.ones(n))
+    with pytest.warns(ct.RerecordingWarning, match=r"argument x: f64\[10\] \(was f64\[9\]\)"):
+        g(np.ones(10))
+    for n in range(11, 60):
         g(np.ones(n))
     assert g.num_recordings <= 32
     g.clear()

@@ -138,7 +138,8 @@ def test_edges_name_the_container_that_holds_the_value():
     leaf = Leaf()
     function = make_function(leaf)
     found = {(e.kind, e.key): e for e in edges(function)}
-    cell = found[EdgeKind.CELL, ""]
+    (name,) = function.__code__.co_freevars
+    cell = found[EdgeKind.CELL, name]
     assert cell.owner is function.__closure__[0]
     assert cell.value is leaf
     table = found[EdgeKind.GLOBAL, "TABLE"]

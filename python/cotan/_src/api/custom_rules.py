@@ -201,9 +201,13 @@ def pulled(function: Function, count: int) -> Function:
     def back(*args: AnyArray) -> tuple[AnyArray, ...]:
         x, dy = args[:count], args[count:]
         _, pull = _core.pullback(function, *x)
-        cts = pull(dy)
-        zero = (np.zeros(a.shape, a.dtype) for a in x)
-        return tuple(z if c is None else c for c, z in zip(cts, zero, strict=True))
+        pairs = zip(pull(dy), x, strict=True)
+        # The kind of bfloat16 is that of no number.
+        return tuple(
+            np.zeros(a.shape, a.dtype) if ct is None else ct
+            for ct, a in pairs
+            if a.dtype.kind in "fcV"
+        )
 
     return back
 

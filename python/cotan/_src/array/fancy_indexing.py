@@ -3,7 +3,7 @@
 Every such key comes down to one gather, or one scatter, of rows: the indexed axes are moved to the
 front and merged into one, and the index arrays are combined into one array of positions along it.
 Keys are values, not variables: they count with the value that they have when they are used. Index
-arrays are variables of a program only when it is traced.
+arrays are variables of a program only when it is traced or prepared.
 """
 
 from contextvars import ContextVar
@@ -49,7 +49,10 @@ def _as_index(item: ArrayLike) -> AnyArray:
             raise IndexError(
                 f"arrays used as indices must be of integer (or boolean) type, not {item.dtype}"
             )
-        is_variable = _core.is_traced(item) and (item.ndim or _core.is_mapped(item))
+        is_variable = _core.is_replayed(item) and item.ndim
+        is_variable = is_variable or (
+            _core.is_traced(item) and (item.ndim or _core.is_mapped(item))
+        )
         if item.dtype.kind in "iu" and is_variable:
             return item
         if item.ndim and refuses_masks.get() and _core.is_traced(item):
@@ -161,7 +164,8 @@ def _normalized(index: AnyArray, size: int, axis: int) -> AnyArray:
     """Count negative indices from the end and refuse those that are out of bounds."""
     if isinstance(index, _core.Array):
         # Others are checked when the program runs.
-        if index.is_forced and not _core.is_mapped(index):
+        is_known = index.is_forced or _core.is_replayed(index)
+        if is_known and not _core.is_mapped(index):
             _normalized(np.asarray(_core.peek(index)), size, axis)
         index = _core.cast(index, np.int64)
         return _core.where(index < 0, index + size, index)

@@ -371,7 +371,7 @@ def _derived_from(made: Any) -> _Draws:
 def _expect_seed(name: str, args: Args, kwargs: Kwargs) -> None:
     """Refuse, in a prepared function, a generator that would begin elsewhere in each call."""
     if _core.is_preparing() and all(seed is None for seed in (*args, *kwargs.values())):
-        from cotan._src.state.guards import random_numbers_error  # noqa: PLC0415
+        from cotan._src.state.random_states import random_numbers_error  # noqa: PLC0415
 
         raise random_numbers_error(f"{name}() without a seed")
 

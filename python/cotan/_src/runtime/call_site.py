@@ -145,6 +145,14 @@ def assignments(code: CodeType) -> Assignments:
     return Assignments(names, _STORE_ATTR in steps)
 
 
+def assigns_captured(code: CodeType) -> bool:
+    """Say whether some code, or a function inside of it, assigns to variables around it."""
+    return any(
+        step.opname in {"STORE_DEREF", "DELETE_DEREF"} and step.argval in code.co_freevars
+        for step in dis.get_instructions(code)
+    ) or any(isinstance(c, CodeType) and assigns_captured(c) for c in code.co_consts)
+
+
 UNRESOLVED = (AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -217,12 +225,12 @@ def called_from_user_code() -> bool:
     return package == "__main__" or package not in libraries.STANDARD_LIBRARY
 
 
-def warn(message: str) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn of something at the line of the innermost code that is not cotan's."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and package_of(frame) == "cotan":
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, UserWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def user_code_calls(frame: Any, name: str) -> bool:
@@ -293,18 +301,38 @@ def callee(frame: Any) -> Callee:
             raise LookupError("no call")
         return Callee(resolve_expression(written.func, frame), False)
     root, *attributes = path
-    code = frame.f_code
-    is_local = root in code.co_varnames or root in code.co_cellvars + code.co_freevars
-    if not is_local and root not in frame.f_globals and root not in frame.f_locals:
-        found = vars(builtins)[root]
-    else:
-        names = frame.f_locals if is_local or root in frame.f_locals else frame.f_globals
-        found = names[root]
+    found, is_local = _look_up(frame, root)
     is_global = not is_local and names_are_global(frame)
     for name in attributes:
         is_global = is_global and isinstance(found, ModuleType)
         found = attribute_of(found, name)
     return Callee(found, is_global)
+
+
+def _look_up(frame: Any, name: str) -> tuple[Any, bool]:
+    """Give what a name means in a frame, and whether it is a variable of a function."""
+    code = frame.f_code
+    is_local = name in code.co_varnames or name in code.co_cellvars + code.co_freevars
+    if not is_local and name not in frame.f_globals and name not in frame.f_locals:
+        return vars(builtins)[name], False
+    names = frame.f_locals if is_local or name in frame.f_locals else frame.f_globals
+    return names[name], is_local
+
+
+def called_attribute(frame: Any, at: int) -> tuple[Any, str]:
+    """Give what a call at some offset of a frame's code looks up: an object, and the name in it.
+
+    The name is empty for a variable that is called. Names mean what they mean now. Raises one of
+    `UNRESOLVED` where what is called was computed.
+    """
+    path = _callee_path(frame.f_code, at)
+    if path is None:
+        raise LookupError("no call by name")
+    root, *attributes = path
+    found, _ = _look_up(frame, root)
+    for name in attributes[:-1]:
+        found = attribute_of(found, name)
+    return found, attributes[-1] if attributes else ""
 
 
 def names_are_global(frame: Any) -> bool:

@@ -95,7 +95,7 @@ class ArraySlot(SmallBuffer):
         if saved is ABSENT:
             return True
         is_less = _core.is_active(saved) and not _core.is_active(self.array)
-        return not is_less and same_bits(_core.value(saved), _core.value(self.array))
+        return not is_less and same_bits(_core.peek(saved), _core.peek(self.array))
 
     def _values(self, array: AnyArray) -> NDArray:
         return _core.value(array)

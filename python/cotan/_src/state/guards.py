@@ -4,8 +4,9 @@ Problem: `prepare` records a function once and replays the program without runni
 is right as long as everything that the code reads besides its arguments is as it was: variables of
 enclosing functions, globals, attributes, list items, files, random number generators.
 `GuardCollector` finds these from the names in the code (there is no data flow: a name counts
-wherever it stands), and the compiled module checks them before each replay. Entry points:
-`collect_guards`, `functions_in` and `RECORDING_CHECKS`.
+wherever it stands), and the compiled module checks them before each replay. A *guard* is what must
+hold; its *source* is where the value comes from: a global, a closure variable, an attribute of one
+(terms of TorchDynamo). Entry points: `collect_guards`, `functions_in` and `RECORDING_CHECKS`.
 """
 
 import builtins
@@ -13,7 +14,6 @@ import ctypes
 import functools
 import io
 import operator
-import pickle
 import pkgutil
 import random
 import sys
@@ -47,12 +47,16 @@ from cotan._src.state.object_graph import (
     named_edges,
     reference_edges,
 )
+from cotan._src.state.random_states import (
+    Generator,
+    GlobalStates,
+    random_numbers_error,
+    random_state,
+)
 
 # Names that code refers to.
 Names: TypeAlias = frozenset[str]
 _CALLABLES = (functools.partial, MethodType, FunctionType)
-# One of these, or a module with functions that draw.
-_Generator: TypeAlias = "ModuleType | np.random.Generator | np.random.RandomState | random.Random"
 
 _KEEPERS = libraries_with(Trait.KEEPS_OBJECTS)
 _ATOMS = (
@@ -124,11 +128,11 @@ class GuardCollector:
     """
 
     def __init__(self, function: object) -> None:
-        #: For each guard the owner, the key in it (empty for a cell or a collection), the value
-        #: now, and the identity of the function whose code reads it.
-        self.found: list[tuple[object, str, object, int]] = []
+        #: For each guard the owner, the key in it (empty for a collection), the value now, the
+        #: identity of the function whose code reads it, and the source.
+        self.found: list[tuple[object, str, object, int, str]] = []
         self.call: tuple[Any, tuple[object, ...]] = function, ()
-        self._generators: list[_Generator] = []
+        self._generators: list[Generator] = []
         # The names that each object was visited with, by identity.
         self._names_at: dict[int, Names] = {}
         self._guarded: set[tuple[int, str]] = set()
@@ -140,12 +144,16 @@ class GuardCollector:
         self._class_names: dict[type, Names] = {}
         # The identity of the function whose code is visited.
         self._reader = 0
-        self._add(function, frozenset())
+        # The source of each object by its identity, and of the one that is visited.
+        self._sources: dict[int, str] = {}
+        self._source = "argument" if isinstance(function, tuple) else _name_of(function)
+        self._add(function, frozenset(), self._source)
         while self._functions or self._others:
             if self._functions:
                 value, names, self._reader = self._functions.pop()
             else:
                 value, names, self._reader = self._others.pop(next(iter(self._others)))
+            self._source = self._sources.get(id(value)) or _name_of(value)
             self._visit(value, names)
             if len(self.found) > GUARDED_VALUES:
                 raise TypeError(
@@ -154,32 +162,41 @@ class GuardCollector:
                 )
         is_arguments = isinstance(function, tuple)
         generators = [*([] if is_arguments else [np.random, random]), *self._generators]
-        self._random_states = [(g, _random_state(g)) for g in generators]
+        self._random_states = [(g, random_state(g)) for g in generators]
 
     # ----------------------------------------------------------------------------------------------
     # Guards, and the objects still to be visited
 
-    def _guard(self, owner: object, key: str, value: object) -> None:
+    def _guard(self, owner: object, key: str, value: object, source: str | None = None) -> None:
         # Owners are in `found`, so that their identities are theirs alone.
         if (id(owner), key) not in self._guarded:
             self._guarded.add((id(owner), key))
-            self.found.append((owner, key, value, self._reader))
+            self.found.append((owner, key, value, self._reader, source or self._source))
 
     def _guard_computed(self, owner: object, description: str, read: Callable[[], object]) -> None:
         if (id(owner), description) not in self._guarded:
             self._guarded.add((id(owner), description))
             self._alive.append(owner)
-            self.found.append((_LiveValue(read), description, read(), self._reader))
+            self.found.append((_LiveValue(read), description, read(), self._reader, description))
 
     def _follow(self, edges: Iterable[Edge], names: Names) -> None:
         """Guard values where they are stored, and visit them later with some names."""
-        for owner, _, key, value in edges:
-            self._guard(owner, key, value)
-            self._add(value, names)
+        for edge in edges:
+            source = self._source_of(edge)
+            self._guard(edge.owner, edge.key, edge.value, source)
+            self._add(edge.value, names, source)
 
-    def _add(self, value: object, names: Names) -> None:
+    def _source_of(self, edge: Edge) -> str:
+        if edge.kind is EdgeKind.CELL:
+            return f"closure variable {edge.key}"
+        if edge.kind is EdgeKind.GLOBAL:
+            return f"global {edge.key}"
+        return f"{self._source}.{edge.key}"
+
+    def _add(self, value: object, names: Names, source: str | None = None) -> None:
         if isinstance(value, _ATOMS):
             return
+        self._sources.setdefault(id(value), source or self._source)
         if isinstance(value, _CALLABLES):
             self._functions.append((value, names, self._reader))
             return
@@ -276,7 +293,7 @@ class GuardCollector:
                 self._follow((edge,), names)
         if names & _EXISTENCE_TESTS:
             for name in sorted(names - _names_of_module(module)):
-                self._guard(members, name, None)
+                self._guard(members, name, None, f"{module.__name__}.{name}")
 
     def _visit_metaclass(self, cls: type, names: Names) -> None:
         """Visit what code finds on the class of a class, and the methods of that."""
@@ -308,7 +325,7 @@ class GuardCollector:
         self._visit_attributes(members, names, self._possible_attributes(cls, names))
         is_compared_whole = isinstance(value, (dict, np.ndarray))
         if type(members) is dict and not is_compared_whole and not _is_installed(cls.__module__):
-            self._guard(value, "__class__", value.__class__)
+            self._guard(value, "__class__", value.__class__, f"class of {self._source}")
         self._visit_members(value, names)
         wrapped = getattr(value, "__wrapped__", None)
         if isinstance(wrapped, FunctionType):
@@ -349,7 +366,8 @@ class GuardCollector:
             self._guard(value.keys(), "", list(value))
             self._guard(value.values(), "", list(value.values()))
             items = value.values()
-        self._add_all(items, names)
+        for key, item in _numbered(value, items):
+            self._add(item, names, f"{self._source}[{key!r}]")
         if not _is_library(type(value).__module__) and type(value).__module__ != "builtins":
             self._visit_instance(value, names)
 
@@ -364,7 +382,7 @@ class GuardCollector:
                 self._guard(members.keys(), "", list(members))
             self._follow(named_edges(members, EdgeKind.ATTRIBUTE, sorted(known)), names)
             for name in sorted((names if possible is None else possible) - members.keys()):
-                self._guard(members, name, None)
+                self._guard(members, name, None, f"{self._source}.{name}")
 
     def _visit_members(self, value: object, names: Names) -> None:
         """Visit what code finds on a class and its bases, or on the class of an object."""
@@ -383,8 +401,9 @@ class GuardCollector:
                     stored = getattr(value, name)
                     self._follow((Edge(value, EdgeKind.SLOT, name, stored),), names)
                 continue
-            self._guard(cls, name, member)
-            self._add(_function_of(member), names)
+            source = f"{cls.__qualname__}.{name}"
+            self._guard(cls, name, member, source)
+            self._add(_function_of(member), names, source)
 
     # ----------------------------------------------------------------------------------------------
     # The code of a function
@@ -405,15 +424,15 @@ class GuardCollector:
                 self._follow((edge,), names)
         if "globals" in names:
             for name in sorted(names - members.keys() - vars(builtins).keys()):
-                self._guard(members, name, None)
+                self._guard(members, name, None, f"global {name}")
         if not _is_installed(str(members.get("__name__"))):
             self._visit_imports(function, names)
             self._guard_builtins(function, names)
         self._add_all(function.__defaults__ or (), names)
-        self._guard(function, "__defaults__", function.__defaults__)
+        self._guard(function, "__defaults__", function.__defaults__, f"defaults of {self._source}")
         self._add(function.__kwdefaults__, names)
         # Reloading a module may put other code into the function.
-        self._guard(function, "__code__", function.__code__)
+        self._guard(function, "__code__", function.__code__, f"code of {self._source}")
         self._visit_function_attributes(function, names)
 
     def _visit_wrapped(self, function: FunctionType) -> None:
@@ -428,8 +447,8 @@ class GuardCollector:
         """Guard builtin functions that code calls: a global may hide one of them later."""
         known, members = vars(builtins), function.__globals__
         for name in sorted((names & known.keys()) - members.keys()):
-            self._guard(members, name, None)
-            self._guard(known, name, known[name])
+            self._guard(members, name, None, f"global {name}")
+            self._guard(known, name, known[name], f"builtin {name}")
 
     def _visit_imports(self, function: FunctionType, names: Names) -> None:
         """Visit the modules that code imports when it runs, and guard the environment."""
@@ -438,18 +457,26 @@ class GuardCollector:
             for full in (name, f"{package}.{name}") if package else (name,):
                 module = sys.modules.get(full)
                 if isinstance(module, ModuleType) and not _is_installed(full):
-                    self._guard(sys.modules, full, module)
-                    self._add(module, names)
+                    self._guard(sys.modules, full, module, f"module {full}")
+                    self._add(module, names, full)
         if names & _ENVIRONMENT and (os := sys.modules.get("os")):
             self._guard_computed(os.environ, "os.environ", lambda: tuple(os.environ.values()))
 
     # ----------------------------------------------------------------------------------------------
     # After the recording
 
-    def expect_same_random(self) -> None:
-        """Raise `TypeError` if the recording drew random numbers, or a recording check fails."""
-        for generator, before in self._random_states:
-            if _random_state(generator) != before:
+    def expect_same_random(self, imports: list[tuple[GlobalStates, GlobalStates]]) -> None:
+        """Raise `TypeError` if the recording drew random numbers, or a recording check fails.
+
+        What a module drew while it was imported (its states before and after in `imports`) does
+        not count: it is imported once.
+        """
+        for generator, state in self._random_states:
+            expected = state
+            for before, after in imports:
+                if before.get(id(generator)) == expected:
+                    expected = after[id(generator)]
+            if random_state(generator) != expected:
                 raise random_numbers_error(getattr(generator, "__name__", type(generator).__name__))
         for check in RECORDING_CHECKS:
             check(*self.call)
@@ -488,20 +515,14 @@ def functions_in(functions: Iterable[object]) -> list[int]:
     return list(found)
 
 
-def random_numbers_error(name: str) -> TypeError:
-    """Make the error for a function that draws from a generator of this name."""
-    return TypeError(
-        f"prepare: the function draws random numbers ({name}), which a replay would "
-        "repeat; draw them outside and pass them as an argument"
-    )
+def _name_of(value: object) -> str:
+    return str(getattr(value, "__qualname__", None) or f"{type(value).__qualname__} object")
 
 
-def _random_state(generator: _Generator) -> bytes:
-    if generator is random or isinstance(generator, random.Random):
-        return pickle.dumps(generator.getstate())
-    if isinstance(generator, np.random.Generator):
-        return pickle.dumps(generator.bit_generator.state)
-    return pickle.dumps(generator.get_state())
+def _numbered(value: Any, items: Iterable[object]) -> Iterable[tuple[object, object]]:
+    """Give the items of a collection with their keys."""
+    is_mapping = isinstance(value, (dict, MappingProxyType))
+    return zip(list(value), items, strict=False) if is_mapping else enumerate(items)
 
 
 # --------------------------------------------------------------------------------------------------

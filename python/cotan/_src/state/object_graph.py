@@ -296,9 +296,9 @@ class Walk:
 
 def cell_edges(function: FunctionType) -> Iterator[Edge]:
     """Give the variables of enclosing functions that a function captures and that are bound."""
-    for cell in function.__closure__ or ():
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            yield Edge(cell, EdgeKind.CELL, "", cell.cell_contents)
+            yield Edge(cell, EdgeKind.CELL, name, cell.cell_contents)
         except ValueError:
             continue
 

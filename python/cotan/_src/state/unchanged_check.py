@@ -77,5 +77,5 @@ class UnchangedSet:
 
 
 def _joined(arrays: list[Array]) -> bytes:
-    values: list[Any] = list(map(_core.value, arrays))
+    values: list[Any] = list(map(_core.peek, arrays))
     return b"".join(values)

@@ -1,6 +1,7 @@
 //! Memory: aligned storage, and `Value`, a strided view of it.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -364,16 +365,33 @@ impl Value {
         Some(unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), self.aval.size()) })
     }
 
-    /// Whether both have the same dtype, shape and elements, bit by bit. Both have to be contiguous.
+    /// Whether both have the same dtype, shape and elements, bit by bit.
     pub fn same_bits(&self, other: &Value) -> bool {
-        let bytes = |v: &Value| {
+        self.aval == other.aval && self.bytes_in_order() == other.bytes_in_order()
+    }
+
+    /// The bytes of the elements in row-major order, copied where they do not lie so.
+    fn bytes_in_order(&self) -> Cow<'_, [u8]> {
+        if self.is_contiguous() {
             // SAFETY: a contiguous value has this many initialised bytes from its first element on.
-            unsafe { std::slice::from_raw_parts(v.as_ptr(), v.aval.nbytes()) }
-        };
-        self.aval == other.aval
-            && self.is_contiguous()
-            && other.is_contiguous()
-            && bytes(self) == bytes(other)
+            let bytes = unsafe { std::slice::from_raw_parts(self.as_ptr(), self.aval.nbytes()) };
+            return Cow::Borrowed(bytes);
+        }
+        let (shape, size) = (&self.aval.shape, self.aval.dtype.size());
+        let mut bytes = Vec::with_capacity(self.aval.nbytes());
+        for at in 0..self.aval.size() {
+            let (mut rest, mut offset) = (at, 0);
+            for (&n, &stride) in shape.iter().zip(self.strides()).rev() {
+                offset += (rest % n) as isize * stride;
+                rest /= n;
+            }
+            // SAFETY: this is where the element lies, counted in elements from the first one.
+            let element = unsafe {
+                std::slice::from_raw_parts(self.as_ptr().offset(offset * size as isize), size)
+            };
+            bytes.extend_from_slice(element);
+        }
+        Cow::Owned(bytes)
     }
 
     /// The only element, as a number; `None` when there are more or none.

@@ -13,4 +13,4 @@ pub(crate) mod recording;
 pub use close::ClosedProgram;
 pub use keep_history::{KeepHistory, is_differentiated_inside, keeps_history};
 pub use node::{Array, Number};
-pub use recording::{Recording, is_live};
+pub use recording::{Recording, is_live, newest_tag};

@@ -57,6 +57,11 @@ impl Drop for Recording {
     }
 }
 
+/// The tag of the newest recording that has begun, in any thread.
+pub fn newest_tag() -> u64 {
+    NEXT.load(Ordering::Relaxed) - 1
+}
+
 /// Whether a recording is still going on.
 pub fn is_live(tag: u64) -> bool {
     live().contains(&tag)

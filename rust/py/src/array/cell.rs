@@ -16,6 +16,7 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 use spin::relax::Yield;
 
 use crate::array::captured_leaves;
+use crate::array::host_inputs;
 use crate::array::pending_writes::{self, Found, Pieces};
 use crate::array::scalar_classes;
 use crate::array::view_op::Gathered;
@@ -139,6 +140,12 @@ impl Element {
             Element::Array(array) => array.dtype().is_complex(),
         }
     }
+}
+
+/// Whether this thread reads some arrays as other values than they hold.
+#[inline]
+fn is_read_otherwise() -> bool {
+    captured_leaves::any() || host_inputs::any()
 }
 
 /// An array as a Python object.
@@ -307,7 +314,7 @@ impl PyArray {
     /// Its value at this moment.
     #[inline]
     pub fn read(&self) -> PyResult<Array> {
-        if self.view.is_none() && !captured_leaves::any() {
+        if self.view.is_none() && !is_read_otherwise() {
             let cell = self.cell();
             if cell.pieces.is_none() {
                 return Ok(cell.array.clone());
@@ -319,7 +326,7 @@ impl PyArray {
     /// The same of an array that was written to, or is a view, or is bound to a leaf.
     #[inline(never)]
     fn put_together(&self) -> PyResult<Array> {
-        if captured_leaves::any()
+        if is_read_otherwise()
             && let Some(array) = self.read_bound()?
         {
             return Ok(array);
@@ -354,7 +361,7 @@ impl PyArray {
 
     /// Whether it holds such a value, is no view, is bound to no leaf, and nothing waits to be written into it.
     pub fn holds(&self, test: impl FnOnce(&Array) -> bool) -> bool {
-        if self.view.is_some() || captured_leaves::any() {
+        if self.view.is_some() || is_read_otherwise() {
             return false;
         }
         let cell = self.cell();
@@ -374,7 +381,7 @@ impl PyArray {
     /// An element, where the whole need not be put together for it; by its position in row-major
     /// order.
     pub fn element<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if captured_leaves::any() {
+        if is_read_otherwise() {
             return Ok(None);
         }
         let Some((owner, at)) = self.owner(at) else {
@@ -412,7 +419,7 @@ impl PyArray {
 
     /// Writes an element, by its position in row-major order; false where that is not as simple.
     pub fn set_element(&self, at: usize, new: &Element) -> PyResult<bool> {
-        if captured_leaves::any() {
+        if is_read_otherwise() {
             return Ok(false);
         }
         let Some((owner, at)) = self.owner(at) else {
@@ -451,7 +458,7 @@ impl PyArray {
 
     /// Lets a row wait that a view of this shows; false where it is not one, or this is a view.
     pub fn set_row(&self, op: &ViewOp, new: &Array) -> PyResult<bool> {
-        if self.view.is_some() || captured_leaves::any() {
+        if self.view.is_some() || is_read_otherwise() {
             return Ok(false);
         }
         let mut cell = self.cell();
@@ -465,18 +472,42 @@ impl PyArray {
         Ok(true)
     }
 
-    /// Its value in this thread, if it or what it is a view of is bound to a leaf.
+    /// Its value in this thread, if it or what it is a view of is bound to a leaf, or read in a call that is watched.
     fn read_bound(&self) -> PyResult<Option<Array>> {
         if let Some(array) = captured_leaves::get(self) {
-            return Ok(Some(array));
+            let other = if host_inputs::any() {
+                host_inputs::read(&array)?
+            } else {
+                None
+            };
+            return Ok(Some(other.unwrap_or(array)));
         }
         let Some(view) = &self.view else {
-            return Ok(None);
+            if !host_inputs::any() {
+                return Ok(None);
+            }
+            let array = {
+                let mut cell = self.cell();
+                cell.settle()?;
+                cell.array.clone()
+            };
+            return host_inputs::read(&array);
         };
         match view.base.get().read_bound()? {
             Some(source) => Ok(Some(view.op.read(&source)?)),
             None => Ok(None),
         }
+    }
+
+    /// Notes a write for calls that are watched.
+    fn note_write(&self) {
+        let mut owner = self;
+        while let Some(view) = &owner.view {
+            owner = view.base.get();
+        }
+        let bound = captured_leaves::get(owner);
+        let array = bound.unwrap_or_else(|| owner.cell().array.clone());
+        host_inputs::written(&array);
     }
 
     /// Writes to the leaf that it, or what it is a view of, is bound to in this thread; false if there is none.
@@ -528,6 +559,9 @@ impl PyArray {
     pub fn write(&self, array: Array) -> PyResult<()> {
         if self.view.is_some() && self.overlaps() {
             return self.write_beneath(&array);
+        }
+        if host_inputs::any() {
+            self.note_write();
         }
         if captured_leaves::any() && self.write_bound(&array)? {
             return Ok(());

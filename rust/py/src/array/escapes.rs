@@ -19,13 +19,35 @@ use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::swallowed_errors;
 
-exports!(failed_at, is_preparing, num_captures, capture);
+exports!(
+    failed_at,
+    is_preparing,
+    num_captures,
+    capture,
+    check_at_end,
+    guard_computed,
+    is_replayed,
+    keep_computed
+);
+
+/// An array that decided which way the code took.
+pub struct Decision {
+    pub array: Array,
+    pub value: Value,
+    /// The line of the code that read it.
+    pub place: String,
+}
 
 /// What leaves a recording.
 #[derive(Default)]
 pub struct Escapes {
-    /// Arrays that decided which way the code took, and their values.
-    pub value_guards: Vec<(Array, Value)>,
+    /// Arrays that decided which way the code took.
+    pub value_guards: Vec<Decision>,
+    /// What else has to stay as it is: objects with an attribute that is computed when it is read, its name, and its
+    /// value.
+    pub computed: Vec<(Py<PyAny>, String, Py<PyAny>)>,
+    /// The states of the generators of random numbers around each import.
+    pub imports: Vec<(Py<PyAny>, Py<PyAny>)>,
     /// Arrays whose computation may fail, which the code wants to know.
     pub roots: Vec<Array>,
     /// Captured ndarrays, and what was in them.
@@ -34,8 +56,12 @@ pub struct Escapes {
     pub captured_arrays: Vec<(Py<PyArray>, u64)>,
     /// Functions that the recorded program calls back.
     pub callbacks: Vec<Py<PyAny>>,
+    /// What has to hold when the function has run, or the recording is refused.
+    checks: Vec<Py<PyAny>>,
     /// What the code was refused, whether or not it took note.
     failure: Option<PyErr>,
+    /// The tag of the recording.
+    tag: u64,
 }
 
 thread_local! {
@@ -52,7 +78,10 @@ impl EscapeLog {
     /// Begins, for what depends on the leaves of a recording.
     pub fn begin(recording: &Recording) -> EscapeLog {
         EscapeLog {
-            before: ESCAPES.replace(Some(Escapes::default())),
+            before: ESCAPES.replace(Some(Escapes {
+                tag: recording.tag(),
+                ..Escapes::default()
+            })),
             _history: tape::KeepHistory::new(recording),
         }
     }
@@ -64,6 +93,9 @@ impl EscapeLog {
         let mut escapes = ESCAPES.replace(None).unwrap_or_default();
         if let Some(error) = escapes.failure.take() {
             return Err(error);
+        }
+        for check in std::mem::take(&mut escapes.checks) {
+            check.call0(py)?;
         }
         for (object, seen) in &escapes.captured_ndarrays {
             if !same_elements(object.bind(py), seen)? {
@@ -114,6 +146,78 @@ impl Drop for EscapeLog {
     }
 }
 
+/// How much had left at some moment.
+pub struct Mark {
+    value_guards: usize,
+    roots: usize,
+    captured_ndarrays: usize,
+    captured_arrays: usize,
+    callbacks: usize,
+    checks: usize,
+}
+
+/// Begins to watch a call that may be refused; none where nothing is prepared, or all is refused already.
+pub fn mark() -> Option<Mark> {
+    ESCAPES.with_borrow(|escapes| {
+        let escapes = escapes.as_ref().filter(|e| e.failure.is_none())?;
+        Some(Mark {
+            value_guards: escapes.value_guards.len(),
+            roots: escapes.roots.len(),
+            captured_ndarrays: escapes.captured_ndarrays.len(),
+            captured_arrays: escapes.captured_arrays.len(),
+            callbacks: escapes.callbacks.len(),
+            checks: escapes.checks.len(),
+        })
+    })
+}
+
+/// If something was refused since, forgets it and all else that has left since; gives the error.
+pub fn take_refusal(mark: &Mark) -> Option<PyErr> {
+    let mut dropped = None;
+    let error = ESCAPES.with_borrow_mut(|escapes| {
+        let escapes = escapes.as_mut()?;
+        let error = escapes.failure.take()?;
+        dropped = Some((
+            escapes.value_guards.split_off(mark.value_guards),
+            escapes.roots.split_off(mark.roots),
+            escapes.captured_ndarrays.split_off(mark.captured_ndarrays),
+            escapes.captured_arrays.split_off(mark.captured_arrays),
+            escapes.callbacks.split_off(mark.callbacks),
+            escapes.checks.split_off(mark.checks),
+        ));
+        Some(error)
+    });
+    // What goes may run code.
+    drop(dropped);
+    error
+}
+
+/// Refuses again what was taken back.
+pub fn refuse_again(py: Python<'_>, error: &PyErr) {
+    note(|escapes| {
+        escapes.failure.get_or_insert_with(|| error.clone_ref(py));
+    });
+}
+
+/// Code that runs as if nothing were prepared, until this is dropped: a replay runs it again.
+pub struct Suspended(Option<Escapes>);
+
+impl Suspended {
+    /// Begins; gives the tag of the recording that is prepared, if there is one.
+    pub fn begin() -> (Suspended, Option<u64>) {
+        let escapes = ESCAPES.replace(None);
+        let tag = escapes.as_ref().map(|e| e.tag);
+        (Suspended(escapes), tag)
+    }
+}
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        let inner = ESCAPES.replace(self.0.take());
+        drop(inner);
+    }
+}
+
 fn note(write: impl FnOnce(&mut Escapes)) {
     ESCAPES.with_borrow_mut(|escapes| {
         if let Some(escapes) = escapes {
@@ -130,10 +234,7 @@ pub fn is_on() -> bool {
 /// The error for what a replay cannot do, which names the line; it is raised at the end too, should
 /// the code go on.
 pub fn refusal(py: Python<'_>, what: &str) -> PyErr {
-    let place = (hooks::PLACE.get(py))
-        .and_then(PyAnyMethods::call0)
-        .and_then(|p| p.extract::<String>())
-        .unwrap_or_default();
+    let place = place(py);
     let error = PyTypeError::new_err(format!("prepare: {place}{what}"));
     note(|escapes| {
         escapes.failure.get_or_insert_with(|| error.clone_ref(py));
@@ -168,14 +269,6 @@ pub fn keeps_history(array: &Array) -> bool {
 /// detached may be read while a program is traced, although its history is kept there.
 pub fn loses_derivative(array: &Array) -> bool {
     array.is_active() && (is_on() || !array.is_detached())
-}
-
-/// Refuses what a replay would not repeat.
-pub fn expect_free(py: Python<'_>, array: &Array, what: &str) -> PyResult<()> {
-    if keeps_history(array) {
-        return Err(left(py, what));
-    }
-    Ok(())
 }
 
 /// The value of an array, for code that looks at it.
@@ -218,17 +311,55 @@ pub fn refuse_active(py: Python<'_>, array: &Array, what: &str, instead: &str) -
 pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
     let value = compute(py, array)?;
     if keeps_history(array) {
-        note(|escapes| {
-            if !escapes
-                .value_guards
-                .iter()
-                .any(|(a, _)| a.id() == array.id())
-            {
-                escapes.value_guards.push((array.clone(), value.clone()));
-            }
+        let is_known = ESCAPES.with_borrow(|escapes| {
+            let mut known = escapes.iter().flat_map(|e| &e.value_guards);
+            known.any(|d| d.array.id() == array.id())
         });
+        if !is_known {
+            let decision = Decision {
+                array: array.clone(),
+                value: value.clone(),
+                place: place(py),
+            };
+            note(|escapes| escapes.value_guards.push(decision));
+        }
     }
     Ok(value)
+}
+
+/// The line of the user's code that runs, as the head of a message.
+fn place(py: Python<'_>) -> String {
+    (hooks::PLACE.get(py))
+        .and_then(PyAnyMethods::call0)
+        .and_then(|p| p.extract::<String>())
+        .unwrap_or_default()
+}
+
+/// The value of an array becomes text. That is refused, unless nobody will read the text: a message that is not logged,
+/// or of an error that is not raised.
+pub fn shown(py: Python<'_>, array: &Array, what: &str) -> PyResult<()> {
+    if !keeps_history(array) {
+        return Ok(());
+    }
+    let found = hooks::CHECK_OF_TEXT.get(py)?.call0()?;
+    if found.is_none() {
+        return Err(left(py, what));
+    }
+    note(|escapes| escapes.checks.push(found.unbind()));
+    Ok(())
+}
+
+/// Runs an import; random numbers that a module draws while it is imported are not the function's.
+pub fn while_importing<T>(py: Python<'_>, import: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    if !is_on() {
+        return import();
+    }
+    let states = hooks::GLOBAL_RANDOM_STATES.get(py)?;
+    let before = states.call0()?.unbind();
+    let result = import();
+    let after = states.call0()?.unbind();
+    note(|escapes| escapes.imports.push((before, after)));
+    result
 }
 
 /// The value of an array leaves for Python: integers and booleans as a decision, others not
@@ -298,6 +429,41 @@ pub fn capture_array(object: &Bound<'_, PyArray>, array: &Array) {
         let captured = (object.clone().unbind(), array.id());
         note(|escapes| escapes.captured_arrays.push(captured));
     }
+}
+
+/// Lets a function check, once what is prepared has run, that a replay will be right: it raises where that is not so.
+#[pyfunction]
+#[pyo3(signature = (check: "Callable[[], object]") -> "None")]
+pub fn check_at_end(check: Py<PyAny>) {
+    note(|escapes| escapes.checks.push(check));
+}
+
+/// Guards an attribute of an object that is computed when it is read; its name is the source.
+#[pyfunction]
+#[pyo3(signature = (owner: "object", source: "str") -> "None")]
+pub fn guard_computed(owner: &Bound<'_, PyAny>, source: String) -> PyResult<()> {
+    let value = owner.getattr(&*source)?.unbind();
+    let owner = owner.clone().unbind();
+    note(|escapes| escapes.computed.push((owner, source, value)));
+    Ok(())
+}
+
+/// Whether a function is being prepared and an array depends on its arguments, so that replays compute it.
+#[pyfunction]
+#[pyo3(signature = (x: "object") -> "bool")]
+pub fn is_replayed(x: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match x.cast::<PyArray>() {
+        Ok(array) if is_on() => Ok(keeps_history(&array.get().read()?)),
+        _ => Ok(false),
+    }
+}
+
+/// Lets each replay compute an array for the errors that this may lead to, whether or not a result depends on it.
+#[pyfunction]
+#[pyo3(signature = (x: "Array") -> "None")]
+pub fn keep_computed(x: &Bound<'_, PyArray>) -> PyResult<()> {
+    root(&x.get().read()?);
+    Ok(())
 }
 
 /// Whether a function is being prepared in this thread.

@@ -3,6 +3,7 @@
 // The value and what it is a view of.
 pub mod captured_leaves;
 pub mod cell;
+pub mod host_inputs;
 pub mod overlap;
 pub mod pending_writes;
 pub mod scalar_classes;

@@ -398,8 +398,8 @@ impl PyArray {
     }
 
     #[pyo3(signature = (ndigits=None))]
-    fn __round__<'py>(&self, py: Python<'py>, ndigits: Option<i32>) -> PyResult<Bound<'py, PyAny>> {
-        to_host::rounded(self, py, ndigits)
+    fn __round__<'py>(slf: &Bound<'py, Self>, ndigits: Option<i32>) -> PyResult<Bound<'py, PyAny>> {
+        to_host::rounded(slf, ndigits)
     }
 
     fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

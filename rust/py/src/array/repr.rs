@@ -5,22 +5,22 @@ use pyo3::prelude::*;
 
 use crate::array::cell::{PyArray, ScalarKind};
 use crate::array::escapes;
-use crate::array::escapes::force;
-use crate::array::to_host::item;
+use crate::array::escapes::compute;
+use crate::array::to_host::number;
 use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
 use crate::runtime::recording_state::is_lifting;
 
 /// As NumPy shows one, under the name `Array`.
 pub fn repr(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
     let array = cell.read()?;
-    escapes::expect_free(py, &array, "repr(x)")?;
-    let value = force(py, &array)?;
+    escapes::shown(py, &array, "repr(x)")?;
+    let value = compute(py, &array)?;
     if is_lifting() && !escapes::loses_derivative(&array) {
         // User code evaluates such texts, and knows of NumPy only.
         let shown = match cell.scalar_kind() {
             ScalarKind::Array => to_ndarray(py, value)?,
             ScalarKind::NumpyScalar => to_numpy_scalar(py, &value)?,
-            ScalarKind::PythonNumber => item(py, &array)?,
+            ScalarKind::PythonNumber => number(py, &array)?,
         };
         return Ok(shown.repr()?.to_string());
     }
@@ -37,19 +37,19 @@ pub fn repr(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
 /// The same without a name.
 pub fn str(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
     let array = cell.read()?;
-    escapes::expect_free(py, &array, "str(x) or print(x)")?;
+    escapes::shown(py, &array, "str(x) or print(x)")?;
     if array.shape().is_empty() {
-        return Ok(item(py, &array)?.str()?.to_string());
+        return Ok(number(py, &array)?.str()?.to_string());
     }
-    Ok(to_ndarray(py, force(py, &array)?)?.str()?.to_string())
+    Ok(to_ndarray(py, compute(py, &array)?)?.str()?.to_string())
 }
 
 /// A number by a format, as a Python number is.
 pub fn format(cell: &PyArray, py: Python<'_>, spec: &str) -> PyResult<String> {
     let array = cell.read()?;
-    escapes::expect_free(py, &array, "formatting x")?;
+    escapes::shown(py, &array, "formatting x")?;
     if array.shape().is_empty() {
-        return item(py, &array)?
+        return number(py, &array)?
             .call_method1("__format__", (spec,))?
             .extract();
     }

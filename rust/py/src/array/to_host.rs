@@ -65,6 +65,11 @@ fn holds_objects(dtype: &Bound<'_, PyAny>) -> bool {
     PyArrayDescr::new(dtype.py(), dtype).is_ok_and(|descr| descr.kind() == b'O')
 }
 
+/// The only element as a Python number, to be shown.
+pub fn number<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
+    to_numpy_scalar(py, &escapes::compute(py, array)?)?.call_method0("item")
+}
+
 /// The only element as a Python number.
 pub fn item<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
     let size = array.aval().size();
@@ -122,7 +127,12 @@ pub fn float(cell: &PyArray, py: Python<'_>) -> PyResult<f64> {
     let array = cell.read()?;
     if array.is_active() {
         // `"%.2f" % x` asks in this way, too, and makes a text of it.
-        if !hooks::IS_FORMATTING.get(py)?.call0()?.extract::<bool>()? {
+        if hooks::IS_FORMATTING.get(py)?.call0()?.extract::<bool>()? {
+            escapes::shown(py, &array, "formatting x")?;
+            if !array.dtype().is_complex() {
+                return number(py, &array)?.extract();
+            }
+        } else {
             refuse_active(py, &array, "float(x)", "compute with x itself")?;
         }
     }
@@ -136,11 +146,17 @@ pub fn float(cell: &PyArray, py: Python<'_>) -> PyResult<f64> {
 
 /// What `round` makes of the only element.
 pub fn rounded<'py>(
-    cell: &PyArray,
-    py: Python<'py>,
+    slf: &Bound<'py, PyArray>,
     ndigits: Option<i32>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let (py, cell) = (slf.py(), slf.get());
     let array = cell.read()?;
+    if ndigits.is_some() && escapes::keeps_history(&array) {
+        // Replays round as Python does, by the decimal digits of the number.
+        let round = py.import("builtins")?.getattr("round")?;
+        let repeat = hooks::REPEATED_CALL.get(py)?;
+        return repeat.call1((round, (slf, ndigits), PyDict::new(py), py.None()));
+    }
     let number = match ndigits {
         None => whole(py, &array, ops::ROUND)?,
         // A scalar of NumPy's stays one.

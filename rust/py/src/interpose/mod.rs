@@ -9,6 +9,7 @@ pub mod entry;
 pub mod install;
 pub mod override_function;
 pub mod overrides;
+pub mod replayable;
 pub mod slot;
 pub mod slot_class;
 pub mod slot_dispatcher;

@@ -8,6 +8,7 @@ use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, P
 
 use crate::array::cell::PyArray;
 use crate::interpose::contains_array::{any_array, given_out};
+use crate::interpose::replayable;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::{OnceImported, intern};
 use crate::runtime::recording_state::is_lifting;
@@ -81,7 +82,7 @@ impl OverrideFunction {
                 |array: &PyArray| Ok(self.when != When::Followed || array.read()?.is_active());
             if any_array(args, kwargs, &test)? {
                 if let Some(rule) = &self.rule {
-                    return rule.bind(py).call(args, kwargs);
+                    return replayable::call(rule.bind(py), args, kwargs);
                 }
                 let original = self.original.bind(py);
                 if !all_simple(args)? {

@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
+use crate::interpose::replayable;
 use crate::interpose::slot_ufunc::direct;
 use crate::ndarray::memory::original;
 use crate::ndarray::subclass::is_plain_class;
@@ -34,7 +35,8 @@ pub fn array_ufunc(
     }
     let kwargs = kwargs.map_or_else(|| PyDict::new(py), Clone::clone);
     let rule = hooks::ARRAY_UFUNC.get(py)?;
-    Ok(rule.call1((ufunc, method, inputs, kwargs))?.unbind())
+    let args = (ufunc, method, inputs, kwargs).into_pyobject(py)?;
+    Ok(replayable::call(rule, &args, None)?.unbind())
 }
 
 /// `func(*args, **kwargs)` with an `Array` among the arguments, for a NumPy function.
@@ -78,9 +80,11 @@ pub fn array_function<'py>(
     }
     let functions = hooks::ARRAY_FUNCTIONS.get(py)?.cast::<PyDict>()?;
     match functions.get_item(func)? {
-        Some(implementation) => implementation.call(args, Some(kwargs)),
-        None => hooks::ARRAY_FUNCTION
-            .get(py)?
-            .call1((func, types, args, kwargs)),
+        Some(implementation) => replayable::call(&implementation, args, Some(kwargs)),
+        None => replayable::call(
+            hooks::ARRAY_FUNCTION.get(py)?,
+            &PyTuple::new(py, [func.as_any(), types, args.as_any(), kwargs.as_any()])?,
+            None,
+        ),
     }
 }

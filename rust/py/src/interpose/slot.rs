@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
 use crate::interpose::contains_array::{any_in, contains_active, contains_array};
+use crate::interpose::replayable;
 use crate::runtime::error::panicked;
 
 /// `vectorcallfunc`, which the limited API of early versions lacks.
@@ -266,7 +267,7 @@ impl Override {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Option<Py<PyAny>>> {
         let args: SmallVec<[_; 5]> = args.collect();
-        let result = (self.function.bind(py)).call(PyTuple::new(py, args)?, kwargs)?;
+        let result = replayable::call(self.function.bind(py), &PyTuple::new(py, args)?, kwargs)?;
         let skipped = result.is(py.NotImplemented().bind(py));
         Ok((!skipped).then(|| result.unbind()))
     }

@@ -13,6 +13,7 @@ use pyo3::types::{
 
 use crate::array::cell::PyArray;
 use crate::ndarray::memory::{is_numpy_scalar, same_elements};
+use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::tree::treedef::{Form, Kind, Tree};
 
@@ -127,6 +128,22 @@ pub fn same_object(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<bool>
         return Ok(true);
     }
     Ok(false)
+}
+
+/// A short text for a value.
+pub fn described(value: &Bound<'_, PyAny>) -> String {
+    let py = value.py();
+    (hooks::DESCRIBED.get(py))
+        .and_then(|describe| describe.call1((value,)))
+        .and_then(|text| text.extract())
+        .unwrap_or_else(|_| "an object".into())
+}
+
+/// A guard, and where the value that it is on comes from.
+pub struct Watched {
+    pub guard: Guard,
+    /// The source: a global, a closure variable, an attribute of one.
+    pub source: String,
 }
 
 /// Something around a function that its recording relies on.
@@ -269,21 +286,38 @@ impl Guard {
         }
     }
 
-    /// What it is, for a message.
-    pub fn what(&self, py: Python<'_>) -> String {
+    /// What has to hold.
+    pub fn condition(&self, py: Python<'_>) -> String {
         match self {
-            Guard::Name(_, name, _) => format!("{} (a name or an attribute)", name.bind(py)),
-            Guard::Cell(..) => "a variable of the function around it".into(),
-            Guard::Absent(_, name) | Guard::Attribute(_, name, _) => {
-                format!("{} (an attribute)", name.bind(py))
+            Guard::Name(_, _, value) | Guard::Cell(_, value) | Guard::Attribute(_, _, value) => {
+                format!("is {}", described(value.bind(py)))
             }
-            Guard::Items(..) => "a list or another container that it uses".into(),
+            Guard::Absent(..) => "is not defined".into(),
+            Guard::Items(_, items) => format!("has the same {} items", items.len()),
             Guard::Elements(_, value) => format!(
-                "an array of shape {} that it uses",
+                "has the same elements (shape {})",
                 cotan::aval::tuple(value.shape())
             ),
-            Guard::Array(..) => "an Array that it uses".into(),
+            Guard::Array(..) => "has not been written to".into(),
         }
+    }
+
+    /// What is there instead, once it does not hold.
+    pub fn found(&self, py: Python<'_>) -> String {
+        let now = match self {
+            Guard::Name(names, name, _) | Guard::Absent(names, name) => {
+                names.bind(py).get_item(name).ok().flatten()
+            }
+            Guard::Cell(cell, _) => cell.bind(py).getattr(intern!(py, "cell_contents")).ok(),
+            Guard::Attribute(object, name, _) => match object.bind(py).cast::<PyType>() {
+                Ok(class) => member(class, name.bind(py)).ok(),
+                Err(_) => object.bind(py).getattr(name).ok(),
+            },
+            Guard::Items(..) => return "other items".into(),
+            Guard::Elements(..) => return "other elements".into(),
+            Guard::Array(..) => return "another value".into(),
+        };
+        now.map_or_else(|| "nothing".into(), |now| described(&now))
     }
 
     /// The address of what it guards the content of, to guard it once.

@@ -7,6 +7,7 @@ pub mod specialization;
 
 // What a recording is valid for.
 pub mod guards;
+pub mod reasons;
 
 // Arguments and results of a replay.
 pub mod fast_args;

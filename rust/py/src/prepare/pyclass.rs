@@ -1,6 +1,7 @@
 //! Calls a prepared function: finds the recording that fits the arguments and replays it without Python, or records
 //! a new one.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cotan::Array;
@@ -16,16 +17,23 @@ use crate::array::cell::PyArray;
 use crate::ndarray::memory::Borrow;
 use crate::prepare::fast_args::Quick;
 use crate::prepare::out_buffers::Buffers;
+use crate::prepare::reasons::{self, Log, Reason};
 use crate::prepare::record::{Transform, record};
 use crate::prepare::results;
 use crate::prepare::specialization::{Failure, Specialization, Taken, work};
 use crate::runtime::error::{briefly, to_py};
 use crate::runtime::hooks;
+use crate::transforms::argument_names::argument_names;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Const, Kind, Leaf, Tree};
 
 /// So many recordings are kept; the one that was not used for the longest time goes first.
 const MANY: usize = 32;
+
+/// Why calls are made without preparation, for the report.
+const INSIDE: &str = "inside another gradient or prepared function, which records it";
+const ERROR: &str = "an error that depends on values";
+const OTHERWISE: &str = "a recording that does not hold for the arguments it was made with";
 
 /// A function that is recorded once and replayed without touching Python. Made by `ct.prepare`.
 ///
@@ -44,6 +52,8 @@ pub struct PyPrepared {
     /// Which arguments are held constant in every call.
     held: Vec<bool>,
     out: Option<Py<PyAny>>,
+    /// What was recorded why.
+    log: Mutex<Log>,
     /// The last used is the first.
     specializations: Mutex<Vec<Arc<Specialization>>>,
 }
@@ -74,6 +84,7 @@ impl PyPrepared {
             wrt,
             held,
             out,
+            log: Mutex::default(),
             specializations: Mutex::default(),
         })
     }
@@ -118,6 +129,7 @@ impl PyPrepared {
             if let Some(specialization) = first
                 && let Some(result) = self.replay_first(py, &specialization, args, out)?
             {
+                specialization.num_replays.fetch_add(1, Ordering::Relaxed);
                 return Ok(result);
             }
         }
@@ -128,19 +140,39 @@ impl PyPrepared {
         // What is recorded around it goes on through the function itself.
         let goes_on = |a: &Array| a.is_active() || keeps_history(a);
         if crate::array::escapes::is_on() || taken.leaves.iter().any(|l| goes_on(&l.array)) {
+            self.log().add_unprepared(INSIDE);
             return self.unprepared(py, args, out);
         }
         match self.replay(py, &taken, out)? {
             Replayed::Result(result) => return Ok(result),
             // Whether this is an error, and which, only the function itself can tell.
-            Replayed::Failed => return self.unprepared(py, args, out),
+            Replayed::Failed => {
+                self.log().add_unprepared(ERROR);
+                return self.unprepared(py, args, out);
+            }
             Replayed::No => {}
         }
+        let reason = self.reason(py, &taken)?;
+        let has_replayed = self.lock().first().is_some_and(|last| {
+            // It was recorded or replayed last.
+            last.num_replays.load(Ordering::Relaxed) > 0
+        });
         let specialization = Arc::new(self.recorded(py, args, &taken)?);
         self.keep(&specialization);
+        let repeated = self.log().add_recording(reason, has_replayed);
+        if let Some(repeated) = repeated {
+            reasons::warn(self.function.bind(py), repeated)?;
+        }
         match self.run(py, &specialization, &taken, out)? {
             Replayed::Result(result) => Ok(result),
-            _ => self.unprepared(py, args, out),
+            Replayed::Failed => {
+                self.log().add_unprepared(ERROR);
+                self.unprepared(py, args, out)
+            }
+            Replayed::No => {
+                self.log().add_unprepared(OTHERWISE);
+                self.unprepared(py, args, out)
+            }
         }
     }
 
@@ -159,7 +191,39 @@ impl PyPrepared {
         let taken = self.take(py, args)?;
         let specialization = Arc::new(self.recorded(py, args, &taken)?);
         self.keep(&specialization);
+        self.log().add_recording(None, false);
         Ok(())
+    }
+
+    /// What is recorded: each specialization with its guards, why the function was recorded anew, and what ran without
+    /// preparation.
+    ///
+    /// >>> import cotan as ct
+    /// >>> g = ct.prepare(lambda x: x * x if x > 0 else -x, 1.0)
+    /// >>> _ = g(2.0), g(-2.0)
+    /// >>> report = g.explain()
+    /// >>> report.num_recordings, report.recordings[1].reason.old, report.recordings[1].reason.new
+    /// (2, 'True', 'False')
+    fn explain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let specializations = self.lock().clone();
+        let mut kept = Vec::with_capacity(specializations.len());
+        for specialization in &specializations {
+            let names = self.names(py, specialization.trees.len());
+            let (arguments, guards) = reasons::outline(py, specialization, &names);
+            let num_replays = specialization.num_replays.load(Ordering::Relaxed);
+            kept.push((arguments, guards, num_replays));
+        }
+        let log = self.log().clone();
+        let function = self.function.bind(py);
+        let given = (
+            function,
+            self.transform.name(),
+            kept,
+            log.count,
+            log.recordings(),
+            log.unprepared,
+        );
+        hooks::PREPARED_REPORT.get(py)?.call1(given)
     }
 
     /// How many recordings are kept: one for each shape, dtype, structure and way through the code.
@@ -245,6 +309,24 @@ impl PyPrepared {
         self.specializations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> std::sync::MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The names of the arguments, as far as the function tells them.
+    fn names(&self, py: Python<'_>, count: usize) -> Vec<String> {
+        argument_names(self.function.bind(py), count).unwrap_or_default()
+    }
+
+    /// Why none of the recordings is replayed; nothing if there are none.
+    fn reason(&self, py: Python<'_>, taken: &Taken) -> PyResult<Option<Reason>> {
+        let tried = self.lock().clone();
+        if tried.is_empty() {
+            return Ok(None);
+        }
+        reasons::reason(py, &tried, taken, &self.names(py, taken.trees.len()))
     }
 
     /// Puts a recording first.
@@ -401,8 +483,8 @@ impl PyPrepared {
         let Some(inputs) = quick.read(py, args, &current.keys)? else {
             return Ok(None);
         };
-        for guard in &specialization.guards {
-            if !guard.holds(py)? {
+        for watched in &specialization.guards {
+            if !watched.guard.holds(py)? {
                 return Ok(None);
             }
         }
@@ -436,7 +518,7 @@ impl PyPrepared {
         });
         let mut outs = match outs {
             Ok(outs) if specialization.agrees(&outs) => outs,
-            Ok(_) | Err(Failure::Value) => return Ok(None),
+            Ok(_) | Err(Failure::Value | Failure::Changed(_)) => return Ok(None),
             Err(Failure::Raised(error)) => return Err(error),
         };
         outs.truncate(specialization.results);
@@ -511,7 +593,10 @@ impl PyPrepared {
             }
             match self.run(py, specialization, taken, out)? {
                 Replayed::No => {}
+                // The code would take another way, where it may not fail.
+                Replayed::Failed if specialization.decided(py, taken)? == Some(false) => {}
                 other => {
+                    specialization.num_replays.fetch_add(1, Ordering::Relaxed);
                     self.keep(specialization);
                     return Ok(other);
                 }
@@ -531,7 +616,7 @@ impl PyPrepared {
         let buffers = self.buffers(py, specialization, out)?;
         let mut outs = match specialization.run(py, taken) {
             Ok(Some(outs)) => outs,
-            Ok(None) => return Ok(Replayed::No),
+            Ok(None) | Err(Failure::Changed(_)) => return Ok(Replayed::No),
             Err(Failure::Value) => return Ok(Replayed::Failed),
             Err(Failure::Raised(error)) => return Err(error),
         };

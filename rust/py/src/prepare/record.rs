@@ -4,6 +4,7 @@
 //! The steps are those of a gradient, with what makes a replay safe between them: [`flatten`] the arguments, [`run`]
 //! the function, [`differentiate`] what it recorded, check that what it read stays the same, and [`plan`] the program.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};
 
 use cotan::autodiff::{self, Pullback};
@@ -11,13 +12,13 @@ use cotan::kernels::Value;
 use cotan::{Array, Prepared, Recording};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyString, PyTuple};
 
 use crate::array::cell::ScalarKind;
 use crate::array::escapes::{EscapeLog, Escapes};
 use crate::ndarray::memory::{Borrow, to_owned};
 use crate::prepare::fast_args::Quick;
-use crate::prepare::guards::{Guard, Spec};
+use crate::prepare::guards::{Guard, Spec, Watched};
 use crate::prepare::specialization::{Outputs, Specialization, Taken, plain};
 use crate::runtime::error::{enter, to_py};
 use crate::runtime::hooks;
@@ -66,15 +67,17 @@ pub fn record(
     let mut flat = flatten(f, transform, wrt, args)?;
     let mut results = Results::default();
     let (outputs, escapes) = run(py, f, transform, &mut flat, &mut results)?;
-    let mut guards = state.unchanged(py, &escapes.callbacks, taken)?;
+    let mut guards = state.unchanged(py, &escapes, taken)?;
     guard_captured(&mut guards, &escapes, py);
     let specs = specs(py, &flat);
     let slots: Vec<usize> = flat.inputs.active.iter().map(|(i, _)| *i).collect();
     let held = held_constant(&specs, &slots, taken);
     let written = flat.inputs.written.take();
-    let value_guards = (escapes.value_guards.iter())
-        .map(|(_, value)| to_owned(value.clone()))
+    let decisions = &escapes.value_guards;
+    let value_guards = (decisions.iter())
+        .map(|decision| to_owned(decision.value.clone()))
         .collect::<PyResult<_>>()?;
+    let places = decisions.iter().map(|d| d.place.clone()).collect();
     let count = results.arrays.len();
     let (program, others) = plan(py, flat, results.arrays, escapes, &held)?;
     let is_plain = taken.arrays.is_none()
@@ -97,6 +100,9 @@ pub fn record(
         others,
         results: count,
         value_guards,
+        places,
+        mismatch: Mutex::default(),
+        num_replays: AtomicU64::new(0),
         choice: OnceLock::new(),
         outputs,
         kinds: results.kinds,
@@ -112,7 +118,7 @@ pub fn record(
 struct CapturedState<'py> {
     found: Bound<'py, PyAny>,
     /// What has to stay as it is, with the number of the function that reads it.
-    guards: Vec<(Guard, usize)>,
+    guards: Vec<(Watched, usize)>,
 }
 
 impl<'py> CapturedState<'py> {
@@ -126,12 +132,14 @@ impl<'py> CapturedState<'py> {
             Bound<'py, PyAny>,
             Bound<'py, PyAny>,
             usize,
+            String,
         );
         let found = hooks::GUARDS.get(py)?.call1((f, args))?;
         let mut guards = Vec::new();
         for entry in found.getattr("found")?.try_iter()? {
-            let (owner, name, value, of): Entry<'_> = entry?.extract()?;
-            guards.push((Guard::new(&owner, &name, &value)?, of));
+            let (owner, name, value, of, source): Entry<'_> = entry?.extract()?;
+            let guard = Guard::new(&owner, &name, &value)?;
+            guards.push((Watched { guard, source }, of));
         }
         Ok(CapturedState { found, guards })
     }
@@ -140,29 +148,41 @@ impl<'py> CapturedState<'py> {
     fn unchanged(
         self,
         py: Python<'py>,
-        callbacks: &[Py<PyAny>],
+        escapes: &Escapes,
         taken: &Taken,
-    ) -> PyResult<Vec<Guard>> {
-        self.found.call_method0("expect_same_random")?;
+    ) -> PyResult<Vec<Watched>> {
+        let imports: Vec<_> = (escapes.imports.iter())
+            .map(|(before, after)| (before.bind(py), after.bind(py)))
+            .collect();
+        self.found.call_method1("expect_same_random", (imports,))?;
         // What functions that are called back refer to is their own affair.
         let apart: Vec<usize> = hooks::FUNCTIONS_IN
             .get(py)?
-            .call1((callbacks,))?
+            .call1((&escapes.callbacks,))?
             .extract()?;
         let is_argument = |guard: &Guard| {
             let arrays = taken.arrays.iter().flatten();
             (guard.address()).is_some_and(|a| arrays.map(|h| h.as_ptr() as usize).any(|h| h == a))
         };
-        let guards: Vec<Guard> = (self.guards.into_iter())
-            .filter(|(guard, of)| !apart.contains(of) && !is_argument(guard))
-            .map(|(guard, _)| guard)
+        let mut guards: Vec<Watched> = (self.guards.into_iter())
+            .filter(|(watched, of)| !apart.contains(of) && !is_argument(&watched.guard))
+            .map(|(watched, _)| watched)
             .collect();
-        for guard in &guards {
+        for (owner, source, value) in &escapes.computed {
+            guards.push(Watched {
+                guard: Guard::Attribute(
+                    owner.clone_ref(py),
+                    PyString::new(py, source).unbind(),
+                    value.clone_ref(py),
+                ),
+                source: source.clone(),
+            });
+        }
+        for Watched { guard, source } in &guards {
             if !guard.holds(py)? {
                 return Err(PyTypeError::new_err(format!(
-                    "prepare: the function changes {} while it runs, which a replay would not repeat; make it \
-                     part of the result, or leave the function unprepared",
-                    guard.what(py)
+                    "prepare: the function changes {source} while it runs, which a replay would not repeat; make it \
+                     part of the result, or leave the function unprepared"
                 )));
             }
         }
@@ -171,8 +191,13 @@ impl<'py> CapturedState<'py> {
 }
 
 /// Watches the arrays that the function read and its names did not lead to.
-fn guard_captured(guards: &mut Vec<Guard>, escapes: &Escapes, py: Python<'_>) {
-    let mut known: Vec<usize> = guards.iter().filter_map(Guard::address).collect();
+fn guard_captured(guards: &mut Vec<Watched>, escapes: &Escapes, py: Python<'_>) {
+    let mut known: Vec<usize> = (guards.iter())
+        .filter_map(|watched| watched.guard.address())
+        .collect();
+    let of_shape = |kind: &str, shape: &[usize]| {
+        format!("captured {kind} of shape {}", cotan::aval::tuple(shape))
+    };
     let mut is_new = |address: usize| {
         let is_new = !known.contains(&address);
         known.push(address);
@@ -180,12 +205,18 @@ fn guard_captured(guards: &mut Vec<Guard>, escapes: &Escapes, py: Python<'_>) {
     };
     for (object, value) in &escapes.captured_ndarrays {
         if is_new(object.as_ptr() as usize) {
-            guards.push(Guard::Elements(object.clone_ref(py), value.clone()));
+            guards.push(Watched {
+                guard: Guard::Elements(object.clone_ref(py), value.clone()),
+                source: of_shape("array", value.shape()),
+            });
         }
     }
     for (object, id) in &escapes.captured_arrays {
         if is_new(object.as_ptr() as usize) {
-            guards.push(Guard::Array(object.clone_ref(py), *id));
+            guards.push(Watched {
+                guard: Guard::Array(object.clone_ref(py), *id),
+                source: of_shape("Array", &object.get().own_shape()),
+            });
         }
     }
 }
@@ -285,7 +316,13 @@ fn differentiate(
         flat.inputs.remember_names(f)?;
         return pullback(py, recording, &flat.inputs, tree, results);
     }
-    let output = scalar_output(transform.name(), &y)?;
+    let output = scalar_output(transform.name(), &y).map_err(|error| {
+        // `ct.grad(f)` and the like are prepared as they are.
+        let note = "to replay the function itself, such as one that ct.grad, ct.vmap or ct.hessian has made, use \
+                    prepare(..., transform=\"value\")";
+        let _ = error.value(py).call_method1("add_note", (note,));
+        error
+    })?;
     drop(y);
     gradients(py, transform, recording, &flat.inputs, output, results)
 }
@@ -394,7 +431,7 @@ fn plan(
     let leaves: Vec<Array> = leaves.into_iter().flatten().collect();
     let (program, others) = enter(py, |interrupted| {
         let mut outs: Vec<&Array> = results.iter().collect();
-        outs.extend(value_guards.iter().map(|(a, _)| a));
+        outs.extend(value_guards.iter().map(|d| &d.array));
         outs.extend(&roots);
         let prepared = Prepared::of(&outer, &outs, &leaves, held, interrupted);
         drop(outs);

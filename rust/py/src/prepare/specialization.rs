@@ -1,5 +1,6 @@
 //! Replays one recording of a prepared function.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cotan::autodiff::Constants;
@@ -13,9 +14,9 @@ use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::ndarray::memory::to_owned;
 use crate::ndarray::memory::{copied, to_ndarray, to_numpy_scalar};
 use crate::prepare::fast_args::Quick;
-use crate::prepare::guards::{Guard, Spec, same_structure};
+use crate::prepare::guards::{Spec, Watched, same_structure};
 use crate::prepare::out_buffers::Buffers;
-use crate::runtime::error::{briefly, enter, to_py};
+use crate::runtime::error::{ReplayMismatch, briefly, enter, to_py};
 use crate::transforms::pullback::PyPullback;
 use crate::tree::treedef::{Kind, Leaf, Tree};
 
@@ -44,13 +45,19 @@ pub struct Specialization {
     pub specs: Vec<Spec>,
     /// The active leaves.
     pub slots: Vec<usize>,
-    pub guards: Vec<Guard>,
+    pub guards: Vec<Watched>,
     pub program: Prepared,
     /// The program's inputs behind the leaves.
     pub others: Vec<Value>,
     /// How many outputs are results; the values of the decisions are behind them.
     pub results: usize,
     pub value_guards: Vec<Value>,
+    /// The lines of the code that took these decisions.
+    pub places: Vec<String>,
+    /// Why the last replay that was begun gave nothing.
+    pub mismatch: Mutex<Option<Mismatch>>,
+    /// How often it was replayed.
+    pub num_replays: AtomicU64,
     /// The decisions alone, for choosing among several recordings.
     pub choice: OnceLock<Prepared>,
     pub outputs: Outputs,
@@ -68,6 +75,14 @@ pub struct Specialization {
     pub nothing: Value,
 }
 
+/// Why a replay gave nothing.
+pub enum Mismatch {
+    /// A decision came out otherwise: its number, and the value.
+    Decision(usize, Value),
+    /// A call of library code gave something else.
+    Call(String),
+}
+
 /// Arguments taken apart.
 pub struct Taken {
     pub trees: Vec<Tree>,
@@ -80,6 +95,8 @@ pub struct Taken {
 pub enum Failure {
     /// An error that depends on values.
     Value,
+    /// A call of library code gave something else than when it was recorded, as this says.
+    Changed(PyErr),
     /// Anything else.
     Raised(PyErr),
 }
@@ -88,14 +105,23 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error {
             Error::LinAlg(_) | Error::Index(_) | Error::Shape(_) => Failure::Value,
-            other => Failure::Raised(to_py(other)),
+            other => Failure::of(to_py(other)),
         }
+    }
+}
+
+impl Failure {
+    fn of(error: PyErr) -> Failure {
+        if Python::attach(|py| error.is_instance_of::<ReplayMismatch>(py)) {
+            return Failure::Changed(error);
+        }
+        Failure::Raised(error)
     }
 }
 
 impl From<PyErr> for Failure {
     fn from(error: PyErr) -> Failure {
-        Failure::Raised(error)
+        Failure::of(error)
     }
 }
 
@@ -120,8 +146,8 @@ impl Specialization {
                 return Ok(false);
             }
         }
-        for guard in &self.guards {
-            if !guard.holds(py)? {
+        for watched in &self.guards {
+            if !watched.guard.holds(py)? {
                 return Ok(false);
             }
         }
@@ -131,7 +157,7 @@ impl Specialization {
 
     /// Shows the garbage collector the objects that it holds.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.guards.iter().try_for_each(|g| g.visit(visit))?;
+        (self.guards.iter()).try_for_each(|watched| watched.guard.visit(visit))?;
         self.trees.iter().try_for_each(|t| t.visit(visit))?;
         (self.specs.iter().filter_map(|s| s.fixed.as_ref())).try_for_each(|f| visit.call(f))
     }
@@ -162,8 +188,13 @@ impl Specialization {
 
     /// Whether the decisions come out as they did.
     pub fn chosen(&self, py: Python<'_>, taken: &Taken) -> PyResult<bool> {
+        Ok(self.decided(py, taken)? == Some(true))
+    }
+
+    /// The same; nothing where they cannot be computed.
+    pub fn decided(&self, py: Python<'_>, taken: &Taken) -> PyResult<Option<bool>> {
         if self.value_guards.is_empty() {
-            return Ok(true);
+            return Ok(Some(true));
         }
         let choice = if let Some(choice) = self.choice.get() {
             choice
@@ -185,8 +216,12 @@ impl Specialization {
             choice.run(&held, &values, &[], interrupted)
         });
         match outs {
-            Ok(outs) => Ok(agree(&outs, &self.value_guards)),
-            Err(Failure::Value) => Ok(false),
+            Ok(outs) => Ok(Some(self.are_as_decided(&outs))),
+            Err(Failure::Value) => Ok(None),
+            Err(Failure::Changed(error)) => {
+                self.note_mismatch(Mismatch::Call(error.value(py).to_string()));
+                Ok(Some(false))
+            }
             Err(Failure::Raised(error)) => Err(error),
         }
     }
@@ -200,13 +235,34 @@ impl Specialization {
             self.program.cost(),
             self.program.calls_back(),
             |interrupted| (self.program).run(&current.held, &inputs, &[], interrupted),
-        )?;
+        );
+        if let Err(Failure::Changed(error)) = &outs {
+            self.note_mismatch(Mismatch::Call(error.value(py).to_string()));
+        }
+        let outs = outs?;
         Ok(self.agrees(&outs).then_some(outs))
+    }
+
+    fn note_mismatch(&self, mismatch: Mismatch) {
+        let old = (self.mismatch.lock().unwrap_or_else(PoisonError::into_inner)).replace(mismatch);
+        drop(old);
     }
 
     /// Whether the decisions among the outputs are those of the recording.
     pub fn agrees(&self, outs: &[Value]) -> bool {
-        agree(&outs[self.results..], &self.value_guards)
+        self.are_as_decided(&outs[self.results..])
+    }
+
+    /// The same for the decisions alone.
+    fn are_as_decided(&self, values: &[Value]) -> bool {
+        let mut pairs = values.iter().zip(&self.value_guards);
+        let Some(at) = pairs.position(|(a, b)| !a.same_bits(b)) else {
+            return true;
+        };
+        if let Ok(value) = to_owned(values[at].clone()) {
+            self.note_mismatch(Mismatch::Decision(at, value));
+        }
+        false
     }
 
     /// What followed from constants in the last call.
@@ -256,10 +312,6 @@ fn same_constant(a: &Value, b: &Value) -> bool {
     is_one || a.same_bits(b)
 }
 
-fn agree(values: &[Value], wanted: &[Value]) -> bool {
-    values.iter().zip(wanted).all(|(a, b)| a.same_bits(b))
-}
-
 /// Computes something: with the interpreter lock released if that takes long.
 pub fn work<T: Send>(
     py: Python<'_>,
@@ -284,7 +336,7 @@ pub fn work<T: Send>(
     };
     outcome.map_err(|error| match failed {
         Some(true) => Failure::Value,
-        _ => Failure::Raised(error),
+        _ => Failure::of(error),
     })
 }
 

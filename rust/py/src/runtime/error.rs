@@ -29,6 +29,13 @@ pyo3::create_exception!(
      Its attribute `aval` is the dtype and the shape of what was read."
 );
 
+pyo3::create_exception!(
+    cotan,
+    ReplayMismatch,
+    PyTypeError,
+    "A replay has met what its recording has not: it is recorded anew."
+);
+
 /// The Python exception for an error of the core.
 pub fn to_py(error: Error) -> PyErr {
     let message = error.to_string();

@@ -78,6 +78,20 @@ hooks! {
     VALUE_IS_DISCARDED = "value_is_discarded";
     /// Whether a value that is read may index a plain ndarray.
     MAY_INDEX_NDARRAY = "may_index_ndarray";
+    /// The state that the functions among arguments can change, if there are any.
+    STATE_OF_CALLBACKS = "state_of_callbacks";
+    /// Calls an override that reads values so that a replay can repeat the call; `...` where it could not.
+    REPEATED_CALL = "repeated_call";
+    /// Whether nobody will read the text that is made of a value: None, or a function that makes sure of that at the end.
+    CHECK_OF_TEXT = "check_of_text";
+    /// The states of the generators of random numbers that modules share.
+    GLOBAL_RANDOM_STATES = "global_random_states";
+    /// Makes the report of a prepared function.
+    PREPARED_REPORT = "prepared_report";
+    /// A short text for a value that is guarded.
+    DESCRIBED = "described";
+    /// Warns that a function is recorded again and again.
+    WARN_RECORDING = "warn_recording";
     /// The line of the prepared function that runs, as the head of an error.
     PLACE = "place";
     /// An ndarray of objects with the elements of an active array.

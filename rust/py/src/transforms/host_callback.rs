@@ -9,20 +9,29 @@ use cotan::prim::{Host, Params};
 use cotan::{Array, Aval};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::array::escapes::compute;
 use crate::array::escapes::force;
+use crate::array::escapes::{Suspended, is_on};
+use crate::array::host_inputs::Access;
 use crate::array::operand::Operand;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
 use crate::runtime::error::attached;
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
+use crate::transforms::run::Nested;
 use crate::tree::flatten::{Flattener, Position};
 
-exports!(hooked, call_back);
+exports!(
+    hooked,
+    call_back,
+    find_inputs,
+    call_with_inputs,
+    call_back_again
+);
 
 /// An error about a NaN that was found while a function was called back says which one that was.
 fn made_inside(py: Python<'_>, error: PyErr, what: &str, name: &str) -> PyErr {
@@ -116,7 +125,12 @@ impl Host for Callback {
                     .unbind(),
             };
             let mut scalar_kinds = self.scalar_kinds.clone();
-            scalar_kinds.extend(self.outputs.iter().map(|aval| match aval.shape.len() {
+            let inexact = |avals: &[Aval]| -> Vec<Aval> {
+                let inexact = avals.iter().filter(|aval| aval.dtype.is_inexact());
+                inexact.cloned().collect()
+            };
+            let cts = inexact(&self.outputs);
+            scalar_kinds.extend(cts.iter().map(|aval| match aval.shape.len() {
                 0 => ScalarKind::NumpyScalar,
                 _ => ScalarKind::Array,
             }));
@@ -126,7 +140,7 @@ impl Host for Callback {
                 function,
                 pullback: None,
                 scalar_kinds,
-                outputs: x.to_vec(),
+                outputs: inexact(x),
             });
             Ok(derivative)
         })
@@ -225,4 +239,116 @@ pub fn call_back<'py>(
     let arrays: Vec<&Array> = arrays.iter().collect();
     let out = Array::apply(ops::HOST, Params::Host { call, output: 0 }, &arrays).or_raise()?;
     wrap(py, out.known_as(value), ScalarKind::Array)
+}
+
+/// Calls a function as if nothing were prepared; gives its result, the recorded arrays that it has read, the tags of
+/// their recordings, and whether it can be repeated with other values of these arrays. It reads them as constants.
+#[pyfunction]
+#[pyo3(signature = (
+    function: "Function",
+    args: "tuple[object, ...]",
+    kwargs: "dict[str, object]"
+) -> "tuple[Any, list[Array], tuple[int, int], bool]")]
+#[allow(clippy::type_complexity)]
+pub fn find_inputs<'py>(
+    function: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: &Bound<'py, PyDict>,
+) -> PyResult<(Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>, (u64, u64), bool)> {
+    let py = function.py();
+    let (_suspended, tag) = Suspended::begin();
+    let Some(tag) = tag else {
+        return Err(PyTypeError::new_err(
+            "find_inputs: no function is being prepared",
+        ));
+    };
+    let access = Access::find(tag);
+    let _nested = Nested::enter(py, false)?;
+    let result = function.call(args, Some(kwargs))?;
+    let reads = access.finish();
+    let nodes = (reads.nodes.into_iter())
+        .map(|node| wrap(py, node, ScalarKind::Array))
+        .collect::<PyResult<_>>()?;
+    Ok((result, nodes, reads.tags, !reads.has_failed))
+}
+
+/// Calls a function that reads these values in the place of recorded arrays; gives its result, and whether it has
+/// read no others and written to none.
+#[pyfunction]
+#[pyo3(signature = (
+    function: "Function",
+    args: "tuple[object, ...]",
+    kwargs: "dict[str, object]",
+    tags: "tuple[int, int]",
+    nodes: "Sequence[Array]",
+    values: "Sequence[Array]"
+) -> "tuple[Any, bool]")]
+pub fn call_with_inputs<'py>(
+    function: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: &Bound<'py, PyDict>,
+    tags: (u64, u64),
+    nodes: Vec<PyRef<'py, PyArray>>,
+    values: Vec<PyRef<'py, PyArray>>,
+) -> PyResult<(Bound<'py, PyAny>, bool)> {
+    let mut pairs = Vec::with_capacity(nodes.len());
+    for (node, value) in nodes.iter().zip(&values) {
+        // The nodes themselves, whatever is read in their place around this call.
+        pairs.push((node.cell().array.clone(), value.read()?));
+    }
+    let suspended = is_on().then(Suspended::begin);
+    let access = Access::replace(tags, pairs);
+    let nested = Nested::enter(function.py(), false)?;
+    let result = function.call(args, Some(kwargs))?;
+    drop(nested);
+    let reads = access.finish();
+    drop(suspended);
+    Ok((result, !reads.has_failed))
+}
+
+/// The results of a function of plain values that has given these outputs for these inputs: replays call it with
+/// other values. `function` and `pullback` are as in `call_back`; the outputs may have any dtypes, and the pullback
+/// gets the cotangents of those that are inexact.
+#[pyfunction]
+#[pyo3(signature = (
+    function: "Function",
+    pullback: "Function",
+    name: "str",
+    inputs: "Sequence[Array]",
+    outputs: "Sequence[tuple[Array, str]]"
+) -> "list[Array]")]
+pub fn call_back_again<'py>(
+    py: Python<'py>,
+    function: &Bound<'py, PyAny>,
+    pullback: &Bound<'py, PyAny>,
+    name: &str,
+    inputs: Vec<PyRef<'py, PyArray>>,
+    outputs: Vec<(PyRef<'py, PyArray>, String)>,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let arrays: Vec<Array> = (inputs.iter().map(|i| i.read())).collect::<PyResult<_>>()?;
+    let mut values = Vec::with_capacity(outputs.len());
+    for (output, _) in &outputs {
+        values.push(compute(py, &output.read()?)?);
+    }
+    let call: Arc<dyn Host> = Arc::new(Callback {
+        what: "function",
+        name: name.into(),
+        function: function.clone().unbind(),
+        pullback: Some(pullback.clone().unbind()),
+        scalar_kinds: vec![ScalarKind::Array; arrays.len()],
+        outputs: values.iter().map(|v| v.aval().clone()).collect(),
+    });
+    let arrays: Vec<&Array> = arrays.iter().collect();
+    let mut made = Vec::with_capacity(values.len());
+    for (output, (value, (_, rank))) in values.into_iter().zip(&outputs).enumerate() {
+        let call = Arc::clone(&call);
+        let out = Array::apply(ops::HOST, Params::Host { call, output }, &arrays).or_raise()?;
+        let scalar_kind = match rank.as_str() {
+            "number" => ScalarKind::PythonNumber,
+            "scalar" => ScalarKind::NumpyScalar,
+            _ => ScalarKind::Array,
+        };
+        made.push(wrap(py, out.known_as(value), scalar_kind)?);
+    }
+    Ok(made)
 }

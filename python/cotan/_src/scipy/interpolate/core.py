@@ -132,7 +132,7 @@ def _monotone(x: AnyArray, y: AnyArray, **options: ModuleType) -> AnyArray:
     m = (y[1:] - y[:-1]) / h
     if m.shape[0] == 1:
         return np.concatenate([m, m]).reshape(shape)
-    sign = np.sign(to_numpy(m))
+    sign = np.sign(m)
     flat = (sign[1:] != sign[:-1]) | (sign[1:] == 0) | (sign[:-1] == 0)
     before, after = (np.where(flat, 1.0, part) for part in (m[:-1], m[1:]))
     w1, w2 = 2 * h[1:] + h[:-1], h[1:] + 2 * h[:-1]
@@ -514,7 +514,7 @@ def make_interp_spline(x: ArrayLike, y: ArrayLike, k: int = 3, t: ArrayLike | No
     values = asarray(values, values.dtype if values.dtype.kind == "c" else np.float64)
     values = np.moveaxis(values, axis, 0)
     flat = _core.reshape(values, (values.shape[0], -1))
-    if check_finite and not np.all(np.isfinite(to_numpy(flat))):
+    if check_finite and not np.all(np.isfinite(flat)):
         raise ValueError("array must not contain infs or NaNs")
     if bc_type == "periodic" and not np.allclose(
         to_numpy(values)[0], to_numpy(values)[-1], atol=1e-15

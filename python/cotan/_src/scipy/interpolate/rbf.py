@@ -17,8 +17,8 @@ from cotan._src.rebind.engine import REBOUND_METHOD, locate, rebinds_instances
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
-from cotan._src.runtime.values import contains_active, is_array, to_numpy
-from cotan._src.typing import AnyArray, ArrayLike, NDArray
+from cotan._src.runtime.values import contains_active, is_array
+from cotan._src.typing import AnyArray, ArrayLike, NDArray, T
 
 _NAME = "scipy.interpolate.RBFInterpolator"
 
@@ -75,14 +75,20 @@ def _basis(self: _Interpolator, x: AnyArray, y: AnyArray, epsilon: AnyArray | fl
     return np.concatenate([values, *(column[:, None] for column in powers)], axis=1)
 
 
+def _peeked(x: T) -> T | NDArray:
+    return _core.peek(x) if is_array(x) else x
+
+
 @override(_NAME)
 def RBFInterpolator(
     y: ArrayLike, d: ArrayLike, neighbors: int | None = None, smoothing: ArrayLike = 0.0,
     kernel: str = "thin_plate_spline", epsilon: AnyArray | float | None = None,
     degree: int | None = None,
 ) -> _Interpolator:  # fmt: skip
+    # SciPy checks the arguments. Of what it computes, only the place and the scale of polynomials
+    # are used with active arguments, and these have no influence on the result.
     made: _Interpolator = locate(_NAME)(
-        to_numpy(y), to_numpy(d), neighbors, to_numpy(smoothing), kernel, to_numpy(epsilon), degree
+        _peeked(y), _peeked(d), neighbors, _peeked(smoothing), kernel, _peeked(epsilon), degree
     )
     if not contains_active((y, d, smoothing, epsilon)):
         return made

@@ -1,0 +1,239 @@
+"""Lets a prepared function replay calls of library functions that read values.
+
+Problem: an integrator chooses its steps by the values of its arguments, `np.unique` gives as many
+elements as it finds. What such a call computes holds for one argument only. So the call becomes one
+equation of the recorded program, which calls the library's function again with the values of each
+replay; its pullback is that of the repeated call. `repeat` makes this equation.
+
+A replay repeats the call in surroundings that have changed since. What the arguments contain is
+therefore copied, and functions among them keep the variables that they have at the call. A call is
+not repeated if it writes to anything that its arguments reach, or if they reach something that
+changes before the recorded function returns.
+"""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cotan import _core
+from cotan._core import Array
+from cotan._src.kit.result_layout import Layout, NotRepeatableError, put_together, take_apart
+from cotan._src.runtime.call_site import assigns_captured
+from cotan._src.runtime.values import is_array
+from cotan._src.state.snapshot import StateSnapshot
+from cotan._src.typing import AnyArray, Args, Function, Kwargs
+
+_NOT_CALLBACKS = (type, BuiltinFunctionType, np.ufunc, ModuleType)
+
+
+def state_of_callbacks(args: Args, kwargs: Kwargs | None) -> StateSnapshot | None:
+    """Save the state that functions among the arguments of a call can change, if there are any."""
+    values = (*args, *(kwargs or {}).values())
+    callbacks = [x for x in values if callable(x) and not isinstance(x, _NOT_CALLBACKS)]
+    return StateSnapshot(*callbacks) if callbacks else None
+
+
+def repeat(function: Function, args: Args, kwargs: Kwargs, state: StateSnapshot | None) -> Any:
+    """Call a function that has been refused the values that it reads; replays repeat the call.
+
+    Parameters
+    ----------
+    state
+        The state of the callbacks before the function was called first; it is restored.
+
+    Returns the result of the call, with an `Array` for each number in it; `...` where the call
+    cannot be repeated: it writes to what it was passed, or gives something that has a state.
+    """
+    if state is not None:
+        state.restore()
+    copies = _Copies()
+    call = _RepeatedCall(function, copies.of(args), copies.of(kwargs))
+    try:
+        return call.record(has_callbacks=state is not None)
+    except NotRepeatableError:
+        return ...
+    finally:
+        if state is not None:
+            state.restore()
+
+
+class _Output(NamedTuple):
+    """What a repeated call has to give in the place of a number or an array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class _RepeatedCall:
+    """A call, the recorded arrays that it reads, and what it gives."""
+
+    def __init__(self, function: Function, args: Args, kwargs: Kwargs) -> None:
+        self._function, self._args, self._kwargs = function, args, kwargs
+        self._name: str = getattr(function, "__name__", type(function).__name__)
+        self._state: StateSnapshot | None = None
+        # A callback has written to what the next call would read.
+        self._is_spent = False
+
+    def record(self, *, has_callbacks: bool) -> Any:
+        """Call the function as it is called unprepared; give its result, which replays compute."""
+        state = StateSnapshot(self._args, self._kwargs)
+        (leaves, self._layout), nodes, self._tags, is_repeatable = _core.find_inputs(
+            self._leaves, (), {}
+        )
+        if not is_repeatable or not nodes or not leaves or state.has_changed():
+            raise NotRepeatableError
+        # Only inexact arrays have cotangents, and these come first in a pullback.
+        self._nodes = sorted(nodes, key=lambda node: not _is_inexact(node))
+        self._outputs = [_Output(x.shape, x.dtype) for x in leaves]
+        self._state = state if has_callbacks else None
+        self._expect_pullback()
+        outputs = list(zip(map(_core.asarray, leaves), self._layout.ranks, strict=True))
+        made = _core.call_back_again(self.values, self.pullback, self._name, self._nodes, outputs)
+        # The recorded function may depend on what is not in the arrays: their number and shapes.
+        _core.keep_computed(made[0])
+        _core.check_at_end(functools.partial(_expect_same_state, state, self._name))
+        return put_together(self._layout, made)
+
+    def values(self, *inputs: Array) -> tuple[AnyArray, ...]:
+        """Give the results for these values of the recorded arrays.
+
+        Raises `ReplayMismatch` where they are not like those of the recorded call.
+        """
+        leaves, layout = self._called(inputs)
+        if layout != self._layout:
+            raise _core.ReplayMismatch(f"{self._name} gives a result of another structure")
+        return tuple(leaves)
+
+    def _inexact(self, *inputs: Array) -> tuple[AnyArray, ...]:
+        leaves, layout = self._called(inputs)
+        # With active arrays the classes of results may be others than in the recorded call.
+        if layout.places() != self._layout.places():
+            raise _core.ReplayMismatch(f"{self._name} gives a result of another structure")
+        return tuple(filter(_is_inexact, leaves))
+
+    def _expect_pullback(self) -> None:
+        """Raise `NotRepeatableError` where the function gives another result for active arrays."""
+        inputs = [_core.asarray(_core.peek(node)) for node in self._nodes]
+        try:
+            _core.pullback(self._inexact, *inputs)
+        except (NotRepeatableError, _core.ReplayMismatch):
+            raise NotRepeatableError from None
+        except (ArithmeticError, TypeError, ValueError):
+            pass  # Without a derivative rule it is refused where the derivative is asked for.
+
+    def _called(self, inputs: Sequence[Array]) -> tuple[list[AnyArray], Layout]:
+        if self._is_spent:
+            raise _core.ReplayMismatch("a callback has written to its variables in an earlier call")
+        before = None if self._state is None else self._state.before_call()
+        try:
+            (leaves, layout), is_same = _core.call_with_inputs(
+                self._leaves, (), {}, self._tags, self._nodes, inputs
+            )
+        except NotRepeatableError:
+            raise _core.ReplayMismatch(f"{self._name} gives a result with a state") from None
+        if self._state is not None and before is not None and self._state.changes_since(before):
+            self._is_spent = True
+        outputs = [_Output(x.shape, x.dtype) for x in leaves]
+        if not is_same:
+            raise _core.ReplayMismatch(f"{self._name} reads arrays that it has not read before")
+        if outputs != self._outputs:
+            raise _core.ReplayMismatch(
+                f"{self._name} gives {_described(outputs)}, recorded {_described(self._outputs)}"
+            )
+        return leaves, layout
+
+    def pullback(self, *given: Array) -> tuple[AnyArray, ...]:
+        """Give the cotangents of the recorded arrays for these values and cotangents of results."""
+        inputs, cts = given[: len(self._nodes)], given[len(self._nodes) :]
+
+        # A part of the result that nobody has used may have no derivative rule.
+        wanted = [_core.is_active(ct) or bool(np.any(_core.peek(ct))) for ct in cts]
+        _, pull = _core.pullback(
+            lambda *x: tuple(itertools.compress(self._inexact(*x), wanted)), *inputs
+        )
+        found = pull(tuple(itertools.compress(cts, wanted)))
+        pairs = zip(found, inputs, strict=True)
+        return tuple(
+            np.zeros(x.shape, x.dtype) if ct is None else ct for ct, x in pairs if _is_inexact(x)
+        )
+
+    def _leaves(self) -> tuple[list[AnyArray], Layout]:
+        return take_apart(self._function(*self._args, **self._kwargs))
+
+
+def _is_inexact(x: AnyArray) -> bool:
+    # The kind of bfloat16 is that of no number.
+    return x.dtype.kind in "fcV"
+
+
+def _described(outputs: list[_Output]) -> str:
+    return ", ".join(f"{o.dtype.name}{list(o.shape)}" for o in outputs) or "nothing"
+
+
+def _expect_same_state(state: StateSnapshot, name: str) -> None:
+    if state.has_changed():
+        raise TypeError(
+            f"prepare: the function changes variables or arrays that it has passed to {name}, or "
+            f"that a callback of it uses, after the call, which replays repeat; pass copies, or "
+            "leave the function unprepared"
+        )
+
+
+class _Copies:
+    """Copies of what a call was passed: each replay needs it as it was at the call."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}
+        # Keeps objects alive, so that an identity is not reused.
+        self._alive: list[object] = []
+
+    def of(self, value: Any) -> Any:
+        """Copy arrays and plain collections; functions get variables of their own."""
+        if id(value) not in self._made:
+            self._alive.append(value)
+            self._made[id(value)] = self._copy(value)
+        return self._made[id(value)]
+
+    def _copy(self, value: Any) -> Any:
+        kind = type(value)
+        if is_array(value):
+            return value.copy() if value._rank == "array" else value
+        if isinstance(value, np.ndarray):
+            return value.copy("K")
+        if kind in {list, tuple}:
+            return kind(map(self.of, value))
+        if kind is dict:
+            return {key: self.of(item) for key, item in value.items()}
+        if kind is functools.partial:
+            return functools.partial(
+                self.of(value.func), *self.of(value.args), **self.of(value.keywords)
+            )
+        return self._function(value) if kind is FunctionType else value
+
+    def _function(self, function: FunctionType) -> FunctionType:
+        """Copy a function, whose variables then keep what they contain now.
+
+        One that assigns to them shares them with the function around it, and is not copied.
+        """
+        cells = function.__closure__
+        if not cells or assigns_captured(function.__code__):
+            return function
+        copy = FunctionType(function.__code__, function.__globals__, function.__name__,
+                            function.__defaults__, tuple(CellType() for _ in cells))  # fmt: skip
+        copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__dict__.update(function.__dict__)
+        copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+        # A function that calls itself finds the copy.
+        self._made[id(function)] = copy
+        for cell, old in zip(copy.__closure__ or (), cells, strict=True):
+            try:
+                content = old.cell_contents
+            except ValueError:
+                continue  # a variable without a value yet
+            is_function = type(content) in {FunctionType, functools.partial}
+            cell.cell_contents = self.of(content) if is_function else content
+        return copy
