@@ -4,6 +4,8 @@
 pub mod captured_leaves;
 pub mod cell;
 pub mod host_inputs;
+pub mod lend;
+pub mod lent_memory;
 pub mod overlap;
 pub mod pending_writes;
 pub mod scalar_classes;
@@ -40,6 +42,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     escapes::register(module)?;
     fancy_index::register(module)?;
     index::register(module)?;
+    lend::register(module)?;
     matmul::register(module)?;
     scalar_classes::register(module)?;
     traced::register(module)
