@@ -62,7 +62,9 @@ pub fn set_scalar_classes(array: &Bound<'_, PyType>, make: &Bound<'_, PyAny>) ->
             let class = class.cast_into::<PyType>()?;
             // SAFETY: it is a subclass of `Array` with the same layout, which is kept alive for ever.
             unsafe {
-                (*class.as_type_ptr().cast::<TypeObject>()).dealloc = dealloc as *mut c_void;
+                let fields = class.as_type_ptr().cast::<TypeObject>();
+                (*fields).dealloc = dealloc as *mut c_void;
+                (*fields).flags &= !BASETYPE;
             }
             let place = dtype_from(py, &dtype)? as usize;
             table[place].store(class.into_ptr().cast(), Ordering::Release);
