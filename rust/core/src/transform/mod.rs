@@ -3,6 +3,7 @@
 mod accumulate;
 mod cotangent;
 mod custom_calls;
+pub(crate) mod defer;
 mod influence;
 mod jvp;
 mod min_cut;
@@ -10,6 +11,7 @@ mod partial_eval;
 mod residuals;
 mod shift_invariance;
 mod sparse_cotangent;
+mod structural_zeros;
 mod vjp;
 mod vmap;
 
