@@ -6,14 +6,16 @@ cotangent, is the pushforward. Products with all colors of a coloring are one ru
 was mapped over them.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from cotan import _core
+from cotan._src.api.selected import Selected
 from cotan._src.api.sparsity import Coloring, SparsityPattern, scipy_sparse, transpose
+from cotan._src.tree.ravel import Unravel, ravel
+from cotan._src.tree.structure import without_constants
 from cotan._src.typing import AnyArray, Args, Function, NDArray
 
 #: What `sparse=` takes.
@@ -64,7 +66,7 @@ def jacobian_sparsity(function: Function, *args: Any) -> SparsityPattern:
     return _Traced("jacobian_sparsity", function, args).pattern()
 
 
-def hessian_sparsity(function: Function, x: Any) -> SparsityPattern:
+def hessian_sparsity(function: Function, *args: Any) -> SparsityPattern:
     """Find which second derivatives of a scalar function may differ from zero.
 
     It is `jacobian_sparsity` of the gradient, made symmetric.
@@ -72,14 +74,14 @@ def hessian_sparsity(function: Function, x: Any) -> SparsityPattern:
     Parameters
     ----------
     function
-        Of one array or structure, returns a real scalar.
-    x
+        Returns a real scalar.
+    args
         The point, of which shapes matter, and values for branches.
 
     Returns
     -------
     SparsityPattern
-        Symmetric, of as many rows and columns as `x` has elements.
+        Symmetric, of as many rows and columns as the arguments have elements.
 
     Raises
     ------
@@ -96,107 +98,101 @@ def hessian_sparsity(function: Function, x: Any) -> SparsityPattern:
            [0, 1, 1, 1],
            [0, 0, 1, 1]])
     """
-    return _Traced("hessian_sparsity", _gradient_of(function), (x,)).pattern(symmetric=True)
+    return _Traced("hessian_sparsity", function, args, second=True).pattern()
 
 
-def sparse_jacobian(name: str, function: Function, args: Args, sparse: Sparse, check: bool) -> Any:
+def sparse_jacobian(call: Selected, sparse: Sparse, check: bool) -> Any:
     """Compute a Jacobian as a `csr_array`, or as a structure of them."""
-    traced = _Traced(name, function, args)
-    matrix = traced.matrix(sparse, check, symmetric=False)
-    return traced.blocks(matrix)
+    _expect_whole("jacobian", call)
+    traced = _Traced("jacobian", call.function, call.arguments)
+    matrix = traced.matrix(sparse, check)
+    rows = [call.picked(row) for row in traced.blocks(matrix)]
+    return _filled(traced.result, rows)
 
 
-def sparse_hessian(name: str, function: Function, x: Any, sparse: Sparse, check: bool) -> Any:
-    """Compute a Hessian as a `csr_array`."""
-    return _Traced(name, _gradient_of(function), (x,)).matrix(sparse, check, symmetric=True)
+def sparse_hessian(call: Selected, sparse: Sparse, check: bool) -> Any:
+    """Compute a Hessian as a `csr_array`, or as a structure of structures of them."""
+    _expect_whole("hessian", call)
+    traced = _Traced("hessian", call.function, call.arguments, second=True)
+    matrix = traced.matrix(sparse, check)
+    rows = [call.picked(row) for row in traced.blocks(matrix)]
+    return call.picked(_by_argument(call.arguments, rows))
 
 
-def _gradient_of(function: Function) -> Callable[[Any], Any]:
-    """Give the function whose Jacobian is the Hessian."""
-
-    def gradient(x: Any) -> Any:
-        structure = _core.structure(x, root="x")
-        (found,) = _core.gradient(function, x)
-        beside = structure.align(found, "hessian")
-        pairs = zip(structure.leaves, beside, strict=True)
-        return [np.zeros(np.shape(leaf)) if d is None else d for leaf, d in pairs]
-
-    return gradient
-
-
-@dataclass
-class _Leaf:
-    """An array inside a structure: where it lies in the vector."""
-
-    path: str
-    shape: tuple[int, ...]
-    dtype: Any
-    start: int
-    stop: int
+def _expect_whole(name: str, call: Selected) -> None:
+    if call.wrt is not None:
+        raise ValueError(
+            f"{name}: with sparse=, wrt= takes names and positions of arguments; hold parts of them "
+            "constant with ct.const"
+        )
 
 
 class _Traced:
-    """A function as a program from a vector to a vector, at a point."""
+    """A function, or its gradient, as a program from a vector to a vector, at a point."""
 
-    def __init__(self, name: str, function: Function, args: Args) -> None:
+    def __init__(self, name: str, function: Function, args: Args, second: bool = False) -> None:
         self.name = name
-        self.structure = _core.structure(args, root="args")
-        leaves = self.structure.leaves
-        self.arguments = list(_placed(name, "argument", leaves, self.structure.paths))
-        if not self.arguments:
+        self.symmetric = second
+        self.args = args
+        self.point, self.columns = ravel(args)
+        if not self.columns.paths:
             raise TypeError(
-                f"{name}: there is no array among the arguments to differentiate with respect to"
+                f"{name}: no argument has a float array or number to differentiate with respect to"
             )
-        self.point = _vector(leaves)
-        if np.dtype(self.point.dtype).kind != "f":
-            raise TypeError(f"{name}: no argument is of a float dtype; cast one of them")
-        self.results: list[_Leaf] = []
-        self.result_structure: _core._Structure
+        _expect_real(name, "arguments", self.columns)
+        self.result: object = args
+        self.rows = self.columns
 
-        def flat(vector: _core.Array) -> AnyArray:
-            built = self.structure.build([_piece(vector, leaf) for leaf in self.arguments])
-            self.result_structure = _core.structure(function(*built), root="result")
-            found = self.result_structure.leaves
-            self.results = list(_placed(name, "result", found, self.result_structure.paths))
-            return _vector(found)
+        def called(vector: _core.Array) -> Any:
+            return function(*without_constants(self.columns(vector)))
 
-        program = _core.trace(flat, self.point)
+        def value(vector: _core.Array) -> AnyArray:
+            self.result = called(vector)
+            value, self.rows = ravel(self.result)
+            return value
+
+        def gradient(vector: _core.Array) -> AnyArray:
+            (found,) = _core.gradient(called, vector)
+            return np.zeros(self.columns.size) if found is None else found
+
+        program = _core.trace(gradient if second else value, self.point)
+        if not self.rows.paths:
+            raise TypeError(f"{name}: there is no float array or number in what the function gives")
+        _expect_real(name, "results", self.rows)
         self.pull = program._pullback([True])
-        self.shape = (self.results[-1].stop if self.results else 0, self.arguments[-1].stop)
+        self.shape = (self.rows.size, self.columns.size)
 
     @property
     def is_constant(self) -> bool:
         """Whether no result depends on an argument."""
         return not self.pull.outputs
 
-    def pattern(self, symmetric: bool = False) -> SparsityPattern:
+    def pattern(self) -> SparsityPattern:
         """Read the pattern off the pullback, whose pattern is the transposed one."""
         rows, columns = self.shape
         if self.is_constant:
-            return SparsityPattern(self.shape, np.zeros(rows + 1), np.zeros(0), symmetric)
+            return SparsityPattern(self.shape, np.zeros(rows + 1), np.zeros(0), self.symmetric)
         indptr, indices = _core.dependence(self.pull, [False, True])
         back = SparsityPattern((columns, rows), indptr, indices)
-        return _symmetrized(back) if symmetric else transpose(back)
+        return _symmetrized(back) if self.symmetric else transpose(back)
 
-    def matrix(self, sparse: Sparse, check: bool, symmetric: bool) -> Any:
+    def matrix(self, sparse: Sparse, check: bool) -> Any:
         """Compute the entries of a coloring."""
-        coloring = self._coloring(sparse, symmetric)
+        coloring = self._coloring(sparse)
         pattern = coloring.pattern
-        if self.is_constant:
-            values: AnyArray = np.zeros(pattern.nnz, self.point.dtype)
-        else:
-            products = self._products(coloring)
-            values = products[coloring.places] if pattern.nnz else np.zeros(0, self.point.dtype)
+        values: AnyArray = np.zeros(pattern.nnz, self.rows.dtype)
+        if pattern.nnz and not self.is_constant:
+            values = self._products(coloring)[coloring.places].astype(self.rows.dtype, copy=False)
         entries = values, pattern.indices.copy(), pattern.indptr.copy()
         matrix = scipy_sparse(self.name).csr_array(entries, shape=self.shape)
         if check:
             self._compare(matrix)
         return matrix
 
-    def _coloring(self, sparse: Sparse, symmetric: bool) -> Coloring:
+    def _coloring(self, sparse: Sparse) -> Coloring:
         """Give what was asked for, or find it."""
         if sparse is True:
-            return self.pattern(symmetric).color()
+            return self.pattern().color()
         if not isinstance(sparse, SparsityPattern | Coloring):
             raise TypeError(
                 f"{self.name}: sparse is True, a SparsityPattern or a Coloring, not "
@@ -208,7 +204,7 @@ class _Traced:
                 f"{self.name}: the pattern has shape {pattern.shape}, the derivative {self.shape}: "
                 "a row for each element of the result, a column for each element of the arguments"
             )
-        if pattern.symmetric and not symmetric:
+        if pattern.symmetric and not self.symmetric:
             raise ValueError(
                 f"{self.name}: the pattern is that of a symmetric matrix, which a Jacobian need "
                 "not be; make it with symmetric=False"
@@ -216,28 +212,21 @@ class _Traced:
         return sparse if isinstance(sparse, Coloring) else sparse.color()
 
     def _products(self, coloring: Coloring) -> AnyArray:
-        """Compute the products with all colors, one behind the other, those from the right first."""
-        rows, columns = self.shape
+        """Compute the products with all colors, one behind the other, the column colors first."""
         products: list[AnyArray] = []
         if coloring.column_colors is not None:
             push, zeros = self._pushforward()
             found = _mapped(push, (self.point, zeros), coloring.column_colors, self.point.dtype)
             products.extend(found)
         if coloring.row_colors is not None:
-            products.extend(_mapped(self.pull, (self.point,), coloring.row_colors, self._dtype))
-        if not products:
-            return np.zeros(0, self.point.dtype)
+            dtype = self.rows.dtype
+            products.extend(_mapped(self.pull, (self.point,), coloring.row_colors, dtype))
         flat = [np.reshape(product, -1) for product in products]
         return flat[0] if len(flat) == 1 else np.concatenate(flat)
 
-    @property
-    def _dtype(self) -> Any:
-        """The dtype of the result."""
-        return self.pull.inputs[1].dtype
-
     def _pushforward(self) -> tuple[_core.Program, NDArray]:
         """Transpose the pullback; it takes a cotangent, too, on which nothing depends."""
-        return self.pull._pullback([False, True]), np.zeros(self.shape[0], self._dtype)
+        return self.pull._pullback([False, True]), np.zeros(self.shape[0], self.rows.dtype)
 
     def _compare(self, matrix: Any) -> None:
         """Compare a product with a random vector."""
@@ -263,59 +252,41 @@ class _Traced:
                 f"{wrong[0]}; find the pattern anew at this point"
             )
 
-    def blocks(self, matrix: Any) -> Any:
-        """Cut a matrix into one block for each result and argument, in their structures."""
-        rows = self.results
-        if len(rows) == 1 and len(self.arguments) == 1:
-            return matrix
-        return self.result_structure.build(
-            [self._across(matrix[row.start : row.stop], matrix.shape[1]) for row in rows]
+    def blocks(self, matrix: Any) -> Iterator[Args]:
+        """Cut a matrix: for each array of the result what belongs to each argument."""
+        if len(self.rows.paths) == len(self.columns.paths) == 1:
+            yield _by_argument(self.args, [matrix])
+            return
+        for _, place in self.rows.paths:
+            row = matrix[place].tocsc()
+            blocks = [row[:, place].tocsr() for _, place in self.columns.paths]
+            yield _by_argument(self.args, blocks)
+
+
+def _by_argument(args: Args, blocks: list[Any]) -> Args:
+    """Put a block in the place of each array of the arguments, and None in those of constants."""
+    filled = _filled(args, blocks)
+    pairs = zip(args, filled, strict=True)
+    return tuple(None if isinstance(arg, _core.Const) else block for arg, block in pairs)
+
+
+def _expect_real(name: str, kind: str, vector: Unravel) -> None:
+    if vector.dtype.kind == "c":
+        raise TypeError(
+            f"{name}: there are complex numbers among the {kind}; sparse derivatives are of real "
+            "arrays: split them into real and imaginary parts"
         )
 
-    def _across(self, rows: Any, columns: int) -> Any:
-        """Cut some rows into blocks, in the structure of the arguments."""
-        columnwise = rows.tocsc()
-        pieces = [columnwise[:, a.start : a.stop].tocsr() for a in self.arguments]
-        built: Any = self.structure.build(pieces)
-        return built[0] if len(built) == 1 else built
 
-
-def _placed(name: str, kind: str, leaves: Any, paths: Any) -> Iterator[_Leaf]:
-    """Say where arrays lie in the vector of all of their elements."""
-    start = 0
-    for leaf, path in zip(leaves, paths, strict=True):
-        dtype = np.dtype(leaf.dtype) if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
-        if dtype.kind == "c":
-            raise TypeError(
-                f"{name}: {kind} {path} is complex; sparse derivatives are of real arrays: split it "
-                "into real and imaginary part"
-            )
-        shape = tuple(np.shape(leaf))
-        stop = start + int(np.prod(shape))
-        yield _Leaf(path, shape, dtype, start, stop)
-        start = stop
-
-
-def _vector(leaves: Any) -> AnyArray:
-    """Put the elements of arrays one behind the other."""
-    flat = [leaf if np.ndim(leaf) == 1 else np.reshape(leaf, -1) for leaf in leaves]
-    if not flat:
-        return np.zeros(0)
-    vector: AnyArray = flat[0] if len(flat) == 1 else np.concatenate(flat)
-    return vector
-
-
-def _piece(vector: _core.Array, leaf: _Leaf) -> Any:
-    """Take an array out of the vector."""
-    whole = leaf.start == 0 and leaf.stop == vector.size
-    piece = vector if whole else vector[leaf.start : leaf.stop]
-    if leaf.shape != (leaf.stop - leaf.start,):
-        piece = np.reshape(piece, leaf.shape)
-    return piece if piece.dtype == leaf.dtype else piece.astype(leaf.dtype)
+def _filled(tree: object, blocks: list[Any]) -> Any:
+    """Put a block in the place of each leaf that has derivatives, None in those of the others."""
+    parts = _core.structure(tree, declared=True)
+    following = iter(blocks)
+    return parts.build([next(following) if able else None for able in parts.trainable])
 
 
 def _symmetrized(pattern: SparsityPattern) -> SparsityPattern:
-    """Unite a pattern with its transpose: in a pullback of a gradient one of the two may be wider."""
+    """Unite a pattern with its transpose: that of a pullback may be wider in one of the two."""
     back = transpose(pattern)
     if np.array_equal(back.indptr, pattern.indptr) and np.array_equal(
         back.indices, pattern.indices

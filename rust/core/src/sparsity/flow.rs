@@ -162,7 +162,10 @@ impl Walk<'_> {
                 }
                 if let Some(kernels) = &x[1] {
                     let rest: Vec<usize> = (2..kernels.shape().len()).collect();
-                    parts.push(self.along(kernels, &rest)?);
+                    let results = self.united(kernels, &rest)?;
+                    let mut shape = Shape::from_elem(1, out.shape.len());
+                    shape[1..3].copy_from_slice(results.shape());
+                    parts.push(self.reshaped(&results, &shape)?);
                 }
                 self.joined(parts.into_iter(), &out.shape)?
             }
@@ -284,7 +287,8 @@ impl Walk<'_> {
         let shape: Shape = (x.shape().iter().enumerate())
             .map(|(i, &n)| if axes.contains(&i) { 1 } else { n })
             .collect();
-        self.reshaped(&self.united(x, axes)?, &shape)
+        let united = self.united(x, axes)?;
+        self.reshaped(&united, &shape)
     }
 
     fn reshaped(&self, x: &Value, shape: &[usize]) -> Result<Value> {

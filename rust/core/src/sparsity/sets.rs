@@ -156,7 +156,8 @@ impl Sets {
 
     /// Removes the sets that no array has, and numbers the others anew.
     pub fn keep<'a>(&mut self, arrays: impl Iterator<Item = &'a mut Value>) -> Result<()> {
-        let old = std::mem::replace(self, Sets::new(self.columns)?);
+        let fresh = Sets::new(self.columns)?;
+        let old = std::mem::replace(self, fresh);
         let mut new: Vec<i64> = vec![-1; old.starts.len() - 1];
         for (set, number) in new[..=self.columns].iter_mut().enumerate() {
             *number = set as i64;

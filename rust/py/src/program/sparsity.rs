@@ -88,14 +88,15 @@ fn pattern(
     indices: &PyReadonlyArray1<'_, i32>,
 ) -> PyResult<Pattern> {
     let negative = || PyValueError::new_err("sparsity: a pattern has no negative indices");
-    let starts = starts.as_array().iter().map(|&i| usize::try_from(i));
-    let indices = indices
-        .as_array()
-        .iter()
-        .map(|&i| u32::try_from(i))
-        .collect::<Result<_, _>>();
-    let starts = starts.collect::<Result<_, _>>().map_err(|_| negative())?;
-    Pattern::new(columns, starts, indices.map_err(|_| negative())?).or_raise()
+    let starts = starts.as_array().into_iter();
+    let starts: Result<_, _> = starts.map(|&i| usize::try_from(i)).collect();
+    let indices = indices.as_array().into_iter();
+    let indices: Result<_, _> = indices.map(|&i| u32::try_from(i)).collect();
+    let (starts, indices) = (
+        starts.map_err(|_| negative())?,
+        indices.map_err(|_| negative())?,
+    );
+    Pattern::new(columns, starts, indices).or_raise()
 }
 
 fn indices(py: Python<'_>, numbers: impl Iterator<Item = i32>) -> Indices<'_> {
