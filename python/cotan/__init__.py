@@ -60,6 +60,8 @@ from cotan._src.api.other_names import missing as __getattr__  # noqa: F401
 from cotan._src.api.prepare import prepare, prepared
 from cotan._src.api.second_order import ggnvp, hessian, hvp, vhp
 from cotan._src.api.to_onnx import to_onnx
+from cotan._src.api.sparse_derivatives import hessian_sparsity, jacobian_sparsity
+from cotan._src.api.sparsity import Coloring, SparsityPattern
 from cotan._src.api.vmap import vmap
 from cotan._src.array.fast_methods import attach as _attach_array
 from cotan._src.array.methods import attach as _attach_methods
@@ -103,6 +105,7 @@ if hasattr(_os, "register_at_fork"):
 
 __all__ = [  # noqa: PLE0604
     "Array",
+    "Coloring",
     "Cotangent",
     "NonFiniteError",
     "NotDifferentiableError",
@@ -113,6 +116,7 @@ __all__ = [  # noqa: PLE0604
     "Pushforward",
     "Report",
     "RerecordingWarning",
+    "SparsityPattern",
     "Tangent",
     "__version__",
     "adjoint",
@@ -137,11 +141,13 @@ __all__ = [  # noqa: PLE0604
     "grad",
     "gradient",
     "hessian",
+    "hessian_sparsity",
     "hook",
     "hvp",
     "isderiving",
     "jacfwd",
     "jacobian",
+    "jacobian_sparsity",
     "jacrev",
     "jvp",
     "lift",

@@ -119,11 +119,18 @@ def sparse_hessian(call: Selected, sparse: Sparse, check: bool) -> Any:
     return call.picked(_by_argument(call.arguments, rows))
 
 
+def expect_real_call(name: str, *, has_aux: bool, holomorphic: bool = False) -> None:
+    """Refuse what dense derivatives do besides."""
+    for keyword, is_set in (("has_aux", has_aux), ("holomorphic", holomorphic)):
+        if is_set:
+            raise ValueError(f"{name}: {keyword}=True and sparse= do not go together")
+
+
 def _expect_whole(name: str, call: Selected) -> None:
     if call.wrt is not None:
         raise ValueError(
-            f"{name}: with sparse=, wrt= takes names and positions of arguments; hold parts of them "
-            "constant with ct.const"
+            f"{name}: with sparse=, wrt= takes names and positions of arguments; hold parts of "
+            "them constant with ct.const"
         )
 
 
@@ -180,9 +187,11 @@ class _Traced:
         """Compute the entries of a coloring."""
         coloring = self._coloring(sparse)
         pattern = coloring.pattern
-        values: AnyArray = np.zeros(pattern.nnz, self.rows.dtype)
+        values: AnyArray = np.zeros(pattern.nnz, self.columns.dtype)
         if pattern.nnz and not self.is_constant:
-            values = self._products(coloring)[coloring.places].astype(self.rows.dtype, copy=False)
+            values = self._products(coloring)[coloring.places]
+            if values.dtype != self.columns.dtype:
+                values = values.astype(self.columns.dtype)
         entries = values, pattern.indices.copy(), pattern.indptr.copy()
         matrix = scipy_sparse(self.name).csr_array(entries, shape=self.shape)
         if check:
