@@ -59,18 +59,18 @@ from cotan._src.api.jacobian import jacfwd, jacobian, jacrev
 from cotan._src.api.other_names import missing as __getattr__  # noqa: F401
 from cotan._src.api.prepare import prepare, prepared
 from cotan._src.api.second_order import ggnvp, hessian, hvp, vhp
-from cotan._src.api.to_onnx import to_onnx
 from cotan._src.api.sparse_derivatives import hessian_sparsity, jacobian_sparsity
 from cotan._src.api.sparsity import Coloring, SparsityPattern
+from cotan._src.api.to_onnx import to_onnx
 from cotan._src.api.vmap import vmap
 from cotan._src.array.fast_methods import attach as _attach_array
 from cotan._src.array.methods import attach as _attach_methods
 from cotan._src.array.scalar_classes import scalar_classes as _scalar_classes
 from cotan._src.hooks import set_hooks as _set_hooks
+from cotan._src.inspect.methods import attach as _attach_pictures
 from cotan._src.inspect.nonfinite import NonFiniteError, detect
 from cotan._src.inspect.prepared_report import PreparedReport, RerecordingWarning
 from cotan._src.inspect.report import Report, explain
-from cotan._src.inspect.methods import attach as _attach_pictures
 from cotan._src.interpose import install as _lift
 from cotan._src.interpose.install import lift
 from cotan._src.interpose.switches import lifted, lifting, strict, warm_up

@@ -149,7 +149,7 @@ def test_masks_of_rows():
             lambda y: np.max(y, 1), lambda y: y @ np.array([1.0, 2.0]), lambda y: y[:, 0] * y[:, 1],
             lambda y: np.cumsum(y, 1)[:, 1], lambda y: np.linalg.norm(y, axis=1),
         ):  # fmt: skip
-            loss = lambda x, r=reduce: np.sum(np.where(keep, r(np.log(x)), 0.0))  # noqa: E731
+            loss = lambda x, r=reduce: np.sum(np.where(keep, r(np.log(x)), 0.0))
             (found,) = ct.gradient(loss, x)
             (row,) = ct.gradient(lambda x, r=reduce: r(np.log(x))[0], x[1:2])
             np.testing.assert_allclose(found, [[0.0, 0.0], *row, [0.0, 0.0]], rtol=1e-12)
@@ -199,6 +199,6 @@ def test_second_order():
     x = np.array([0.0, 2.0])
     keep = np.array([False, True])
     with np.errstate(all="ignore"):
-        loss = lambda x: np.sum(np.where(keep[:, None], np.log(x[:, None]) ** 2, 0.0))  # noqa: E731
+        loss = lambda x: np.sum(np.where(keep[:, None], np.log(x[:, None]) ** 2, 0.0))
         (found,) = ct.gradient(lambda x: np.sum(ct.gradient(loss, x)[0]), x)
     np.testing.assert_allclose(found, [0.0, (1 - np.log(2.0)) / 2])

@@ -10,7 +10,6 @@ import numpy as np
 
 from cotan._core import Array
 
-
 # The class that NumPy or Python would have handed out an instance of.
 _NUMBER: dict[type, type] = {}
 
