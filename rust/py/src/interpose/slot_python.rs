@@ -17,10 +17,10 @@ use pyo3::types::PyCapsule;
 use crate::interpose::entry::{Entry, find};
 use crate::interpose::slot::{Arguments, Vectorcall};
 use crate::interpose::slot_class::vectorcall_field;
-use crate::runtime::type_object::is_layout_known;
 use crate::runtime::context_variable::symbol;
 use crate::runtime::hooks;
 use crate::runtime::recording_state::is_anything_recorded;
+use crate::runtime::type_object::is_layout_known;
 
 type SetVectorcall = unsafe extern "C" fn(*mut PyObject, Vectorcall);
 
