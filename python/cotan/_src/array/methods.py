@@ -65,6 +65,12 @@ def _refuse(name: str, instead: str) -> Function:
     return method
 
 
+def _as_python(x: AnyArray) -> Array:
+    """Give an element as a Python number, which has double precision whatever the array has."""
+    doubles = {"f": np.float64, "c": np.complex128}
+    return _core.number(x, doubles.get(x.dtype.kind))
+
+
 def item(self: Array, index: Args) -> Array:
     """Give an element; a traced one as an `Array` that acts as a Python number."""
     if len(index) == 1 and isinstance(index[0], tuple):
@@ -72,18 +78,18 @@ def item(self: Array, index: Args) -> Array:
     if not index and self.size != 1:
         raise ValueError("can only convert an array of size 1 to a Python scalar")
     if not index:
-        return _core.number(self, None)
+        return _as_python(self)
     if len(index) == 1:
-        return _core.number(_core.reshape(self, -1)[index[0]], None)
+        return _as_python(_core.reshape(self, -1)[index[0]])
     if len(index) != self.ndim:
         raise ValueError(f"item: {len(index)} indices for an array of {self.ndim} axes")
-    return _core.number(self[index], None)
+    return _as_python(self[index])
 
 
 def tolist(self: Array) -> _Nested:
     """Give nested lists of numbers; traced ones are `Array`s that act as Python numbers."""
     if self.ndim == 0:
-        return _core.number(self, None)
+        return _as_python(self)
     return [tolist(row) for row in self]
 
 

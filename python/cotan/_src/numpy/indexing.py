@@ -1,5 +1,6 @@
 """Overrides of NumPy's functions that take, put, pad and choose elements."""
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -245,10 +246,17 @@ def as_strided(
     """Show the elements at places in memory, as NumPy would have laid them out."""
     a: Any = host_asarray(x)
     lengths: Shape = a.shape if shape is None else tuple(np.atleast_1d(to_numpy(shape)).tolist())
-    steps: Sequence[int] = (
-        a.strides if strides is None else tuple(np.atleast_1d(to_numpy(strides)).tolist())
-    )
-    if len(lengths) != len(steps) or any(s % a.itemsize for s in steps):
+    steps: Sequence[int]
+    if strides is not None:
+        steps = tuple(np.atleast_1d(to_numpy(strides)).tolist())
+    elif a.flags.c_contiguous:
+        # One after the other in any shape.
+        steps = tuple(a.itemsize * math.prod(lengths[i + 1 :]) for i in range(len(lengths)))
+    else:
+        steps = a.strides
+    # An axis of one element goes nowhere.
+    moved = [s for n, s in zip(lengths, steps, strict=False) if n > 1]
+    if len(lengths) != len(steps) or any(s % a.itemsize for s in moved):
         raise ValueError(
             f"as_strided: strides {steps} do not fit the shape {lengths} and elements of "
             f"{a.itemsize} bytes"

@@ -21,8 +21,25 @@ _REDUCTIONS: dict[str, Callable[..., Array]] = {
     "logical_or": _core.max,
     "logaddexp": _core.logsumexp,
 }
+
+
+def _running_products(x: Array, at: int) -> Array:
+    """Multiply one after the other, as a tree of products might overflow where these do not."""
+    n = x.shape[at]
+    if n == 0:
+        return x
+    # A product plus -0.0 is that product, whatever the sign of its zero.
+    zero = np.zeros((), x.dtype)
+    none = _core.asarray(-zero if x.dtype.kind in "fc" else zero)
+    first, rest = _part(x, at, slice(0, 1)), _part(x, at, slice(1, None))
+    factors = _core.concatenate([_core.broadcast_to(none, first.shape), rest], at)
+    terms = _core.concatenate([first, _core.broadcast_to(none, rest.shape)], at)
+    return _core.linear_recurrence(factors, terms, at)
+
+
 _SCANS: dict[str, Callable[..., Array]] = {
     "add": _core.cumsum,
+    "multiply": _running_products,
     "maximum": _core.cummax,
     "minimum": _core.cummin,
 }

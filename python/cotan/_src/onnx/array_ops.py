@@ -233,6 +233,35 @@ def _running(operator: str) -> Recipe:
     return recipe
 
 
+def _linear_recurrence(g: Graph, e: Equation) -> str:
+    """Compose steps `y -> a * y + b` by doubling: those of twice as many places at a time."""
+    a, b, axis, shape = e.x[0], e.x[1], e.params["axis"], e.types[0][1]
+    n = shape[axis]
+    if isinstance(n, Size):
+        e.refuse("the length of its axis has to be a number, not a symbol")
+
+    def part(x: str, start: int, length: int) -> str:
+        starts = [start if i == axis else 0 for i in range(len(shape))]
+        lengths = [length if i == axis else m for i, m in enumerate(shape)]
+        return g.slice(x, starts, lengths, [1] * len(shape))
+
+    shift = 1
+    while shift < n:
+        rest = n - shift
+        kept, changed, before = (0, shift, 0) if not e.params["reverse"] else (rest, 0, shift)
+
+        def joined(x: str, y: str, kept: int = kept, shift: int = shift) -> str:
+            parts = [part(x, kept, shift), y]
+            return str(g.op("Concat", *(reversed(parts) if kept else parts), axis=axis))
+
+        factor = part(a, changed, rest)
+        product = g.op("Mul", factor, part(b, before, rest))
+        b = joined(b, str(g.op("Add", part(b, changed, rest), product)))
+        a = joined(a, str(g.op("Mul", factor, part(a, before, rest))))
+        shift *= 2
+    return b
+
+
 def _arg(operator: str) -> Recipe:
     """Give where the extremum is first, or a NaN."""
 
@@ -351,6 +380,7 @@ ARRAYS: dict[str, Recipe] = {
     "min": _extremum("ReduceMin"),
     "cummax": _running("Max"),
     "cummin": _running("Min"),
+    "linear_recurrence": _linear_recurrence,
     "argmax": _arg("ReduceMax"),
     "argmin": _arg("ReduceMin"),
     "argsort": _argsort,

@@ -1,5 +1,7 @@
 //! Forcing: pending arrays are closed into a program, planned and run, and each gets its value.
 
+use std::sync::Arc;
+
 use super::scalar_fast_path;
 use crate::error::{Error, Result};
 use crate::inspect::nonfinite::{self, Reached};
@@ -45,7 +47,7 @@ impl Array {
         }
         let values = closed.values(interrupted)?;
         let plan = sched::plan(&closed.program)?;
-        let results = sched::run(&plan, values, interrupted)?;
+        let mut results = sched::run(&plan, values, interrupted)?;
         closed.note_computed();
         if let Some((look, out)) = nonfinite::found(&results[..pending.len()])? {
             let name = pending[out].output_name();
@@ -61,6 +63,7 @@ impl Array {
             ));
         }
         let count = pending.len();
+        let shared: Vec<Value> = results.drain(count + closed.kept.len()..).collect();
         let arrays = pending.into_iter().chain(&closed.kept);
         for (i, (array, value)) in arrays.zip(results).enumerate() {
             // What nobody has asked for yet is computed again when somebody does, and looked at then.
@@ -70,6 +73,10 @@ impl Array {
             }
             array.0.set_value(value);
         }
+        // What is looked at is computed again, where it is read.
+        if !is_watched {
+            closed.keep_shared(shared);
+        }
         Ok(())
     }
 }
@@ -78,6 +85,20 @@ impl ClosedProgram {
     /// The values of the inputs, computed where they are not known.
     pub fn values(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<Vec<Value>> {
         values(&self.inputs, interrupted)
+    }
+
+    /// Gives applications of programs what they keep for their other outputs.
+    fn keep_shared(&self, values: Vec<Value>) {
+        let mut values = values.into_iter().zip(&self.shared).peekable();
+        while let Some((value, (application, var))) = values.next() {
+            let mut all = vec![(*var, value)];
+            while let Some((value, (_, var))) =
+                values.next_if(|(_, (next, _))| Arc::ptr_eq(next, application))
+            {
+                all.push((*var, value));
+            }
+            application.keep(all.into_iter());
+        }
     }
 
     /// The values of the inputs with what is known of these: identity and site.

@@ -11,6 +11,7 @@ use crate::prim::{Prim, Var};
 use crate::program::{Builder, Program};
 use crate::sched::{self, Plan};
 use crate::tape::close::ClosedProgram;
+use crate::transform::defer::{Deferred, defer};
 use crate::transform::{split, vjp_of_first};
 use crate::util::Lru;
 
@@ -44,6 +45,9 @@ pub(super) struct PullbackPrograms {
     pub forward_inputs: Vec<usize>,
     /// From the cotangents and the residuals to the cotangents of the leaves.
     pub backward: Arc<Program>,
+    /// How the forward program is run where residuals wait.
+    pub deferred: Option<Deferred>,
+    /// Of what is run: the forward program, or what is left of it.
     pub plan: Arc<Plan>,
 }
 
@@ -238,11 +242,14 @@ impl DerivedPrograms {
         let joint = opt::optimize(&self.joint, Passes::ALL)?;
         room_for(joint.eqns().len())?;
         let halves = split(&joint, &is_cotangent, self.primal.outs().len());
-        let plan = sched::plan_optimized(&halves.early)?;
+        let deferred = defer(&halves, self.primal.outs().len());
+        let early = deferred.as_ref().map_or(&halves.early, |d| &d.early);
+        let plan = sched::plan_optimized(early)?;
         Ok(self.pullback.get_or_init(|| PullbackPrograms {
             forward: Arc::new(halves.early),
             forward_inputs: halves.early_inputs,
             backward: Arc::new(halves.late),
+            deferred,
             plan,
         }))
     }

@@ -11,13 +11,14 @@ use crate::array::force::{described, values};
 use crate::error::{Error, Result};
 use crate::inspect::nonfinite::{self, Reached};
 use crate::inspect::report::{Report, Subject};
-use crate::kernels::{self, Ctx, Value};
+use crate::kernels::{self, Value};
 use crate::prim::{Prim, Site, Var};
 use crate::program::Program;
 use crate::sched::{self, Plan, note};
 use crate::tape::Recording;
 use crate::tape::close::{ClosedProgram, close, close_with};
 use crate::tape::node::{Marks, Node};
+use crate::transform::defer::{Deferred, Source};
 use crate::util::FastMap;
 
 /// The linear map from cotangents of outputs to cotangents of leaves: a program and the values that
@@ -276,15 +277,25 @@ impl Pullback {
             Array::call(&programs.forward, &inputs)
         } else {
             let count = outputs.len();
-            let (forward, plan) = (&programs.forward, &programs.plan);
-            run_early(
-                forward,
-                plan,
-                &inputs,
-                count,
-                &|| derived.forward(),
-                interrupted,
-            )?
+            let recorded = || derived.forward();
+            let mut run = |program: &Program, plan: &Plan| {
+                run_early(program, plan, &inputs, count, &recorded, &mut *interrupted)
+            };
+            // What is looked at is computed at once.
+            let looks = nonfinite::looks().is_some();
+            match &programs.deferred {
+                Some(deferred) if !looks => {
+                    let mut outs = run(&deferred.early, &programs.plan)?;
+                    let kept = outs.split_off(count);
+                    outs.extend(residuals(deferred, &kept));
+                    outs
+                }
+                Some(_) => run(
+                    &programs.forward,
+                    &*sched::plan_optimized(&programs.forward)?,
+                )?,
+                None => run(&programs.forward, &programs.plan)?,
+            }
         };
         let residuals = outs.split_off(outputs.len());
         let sources = inputs.iter().map(Array::id).collect();
@@ -545,6 +556,20 @@ pub(super) fn run_early(
         .collect())
 }
 
+/// The residuals of a pullback: what was kept, and lazy arrays of it where only some cotangents need them.
+fn residuals(deferred: &Deferred, kept: &[Array]) -> impl Iterator<Item = Array> {
+    let later: Vec<Vec<Array>> = (deferred.later.iter())
+        .map(|later| {
+            let inputs: Vec<Array> = later.inputs.iter().map(|&i| kept[i].clone()).collect();
+            Array::call(&later.program, &inputs)
+        })
+        .collect();
+    (deferred.residuals.iter()).map(move |&source| match source {
+        Source::Kept(i) => kept[i].clone(),
+        Source::Later(group, output) => later[group][output].clone(),
+    })
+}
+
 /// A value that may be kept: one that nobody can write to, and that does not hold much more memory
 /// than it needs.
 pub(super) fn keep(value: Value) -> Result<Value> {
@@ -555,8 +580,7 @@ pub(super) fn keep(value: Value) -> Result<Value> {
     if borrowed {
         note(|counts| counts.bytes_copied += value.aval().nbytes() as u64);
     }
-    let cancel = std::sync::atomic::AtomicBool::new(false);
-    kernels::copy(&value, &Ctx::new(&cancel, 1))
+    sched::copied(&value)
 }
 
 impl Array {

@@ -3,7 +3,9 @@
 use super::*;
 use crate::aval::{Aval, Axes, DType, SliceDim, inverse, tuple};
 use crate::error::{Error, Result};
-use crate::kernels::{Ctx, ReduceOp, Value, argreduce, argsort, cummax, cummin, cumsum};
+use crate::kernels::{
+    Ctx, ReduceOp, Value, argreduce, argsort, cummax, cummin, cumsum, linear_recurrence,
+};
 use crate::prim::{
     Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Rule, Sample, Samples, V, Wgsl,
 };
@@ -191,6 +193,52 @@ primitives! {
         samples: Samples::List(scan_samples),
     }
 
+    /// The sequence `y[i] = a[i] * y[i-1] + b[i]` along an axis, which begins with `b`; from its end when reversed.
+    /// Running products are one: with the first factor as the first term and no others. The derivative is such
+    /// a recurrence in the other direction, so it is exact with zeros among the factors, to any order.
+    LINEAR_RECURRENCE linear_recurrence("a", "b") {
+        class: Class::General {
+            infer: |name, params, x| {
+                if x[0] != x[1] {
+                    return Err(Error::Shape(format!(
+                        "{name}: arguments of different dtypes or shapes, {} and {}",
+                        x[0], x[1]
+                    )));
+                }
+                infer_scan(name, params, x)
+            },
+            kernel: Kernel::Call(|params, x, _, ctx| {
+                let (axis, reverse) = scanned("linear_recurrence", params)?;
+                linear_recurrence(&x[0], &x[1], axis, reverse, ctx)
+            }),
+            jvp: Some(|r, t| {
+                let factors = t[0].map(|t| t * beside(r.out, r.params, false));
+                let terms = match (factors, t[1]) {
+                    (Some(a), Some(b)) => a + b,
+                    (Some(t), None) | (None, Some(t)) => t,
+                    (None, None) => r.out.full_like(0.0),
+                };
+                r.x[0].apply(LINEAR_RECURRENCE, r.params.clone(), &[terms])
+            }),
+            vjp: Some(|r, ct, i| {
+                let Params::Scan { axis, reverse } = *r.params else { return ct };
+                let back = Params::Scan { axis, reverse: !reverse };
+                let factors = beside(r.x[0], r.params, true).conj_if_complex();
+                let terms = factors.apply(LINEAR_RECURRENCE, back, &[ct]);
+                if i == 1 {
+                    return terms;
+                }
+                terms * beside(r.out, r.params, false).conj_if_complex()
+            }),
+            batching: Batching::Leading,
+        },
+        cost: Dear,
+        onnx: Onnx::Recipe("linear_recurrence"),
+        wgsl: Wgsl::None("a scan"),
+        numpy: "",
+        samples: Samples::List(recurrence_samples),
+    }
+
     /// The index of the first largest element along an axis; that of a NaN when there is one.
     ARGMAX argmax("x") {
         class: Class::General {
@@ -269,6 +317,34 @@ fn reduce_samples() -> Vec<Sample> {
 fn scan_samples() -> Vec<Sample> {
     let scan = |axis, reverse| sample(&[3, 4], Params::Scan { axis, reverse });
     vec![scan(1, false), scan(1, true), scan(0, false)]
+}
+
+fn recurrence_samples() -> Vec<Sample> {
+    let two = |axis, reverse| Sample {
+        inputs: vec![(vec![3, 4], -1.5, 1.5), (vec![3, 4], -2.0, 2.0)],
+        params: Params::Scan { axis, reverse },
+    };
+    vec![two(1, false), two(1, true), two(0, false)]
+}
+
+/// For each element of an accumulation the one before it, or behind it; 0 where there is none.
+fn beside<'e>(x: V<'e>, params: &Params, behind: bool) -> V<'e> {
+    let Params::Scan { axis, reverse } = *params else {
+        return x;
+    };
+    let shape = x.shape();
+    let part = |start: usize| -> Vec<SliceDim> {
+        (shape.iter().enumerate())
+            .map(|(i, &n)| SliceDim {
+                start: if i == axis { start.min(n) } else { 0 },
+                len: if i == axis { n.saturating_sub(1) } else { n },
+                step: 1,
+            })
+            .collect()
+    };
+    // Towards the end or the beginning of the axis.
+    let (from, to) = if behind == reverse { (0, 1) } else { (1, 0) };
+    x.slice(&part(from)).pad(&shape, &part(to))
 }
 
 fn missing(name: &str, what: &str) -> Error {

@@ -164,15 +164,34 @@ impl Builder {
     /// Copies another program's equations behind these, as far as they are needed for the wanted
     /// outputs; `inputs` stand for its inputs. Gives its outputs, the unwanted ones as `None`.
     pub fn inline(&self, other: &Program, inputs: &[Var], wanted: &[bool]) -> Vec<Option<Var>> {
-        let needed = other.needed(wanted);
+        let map = self.inline_with(other, inputs, wanted, &[]);
+        let outs = other.outs.iter().zip(wanted);
+        outs.map(|(&out, &wanted)| wanted.then(|| map[out as usize]))
+            .collect()
+    }
+
+    /// The same with variables of the other program that are there already, each with what it is here. Gives what
+    /// every variable of the other program has become; `Var::MAX` for what no wanted output needs.
+    pub(crate) fn inline_with(
+        &self,
+        other: &Program,
+        inputs: &[Var],
+        wanted: &[bool],
+        known: &[(Var, Var)],
+    ) -> Vec<Var> {
         let mut map: Vec<Var> = vec![Var::MAX; other.num_vars()];
         map[..inputs.len()].copy_from_slice(inputs);
+        for &(var, here) in known {
+            map[var as usize] = here;
+        }
+        let outs = other.outs.iter().zip(wanted).filter(|(_, wanted)| **wanted);
+        let needed = other.needed_for(outs.map(|(&out, _)| out), |v| map[v as usize] != Var::MAX);
         let mut args: SmallVec<[Var; 4]> = SmallVec::new();
         // What has no site of its own is of the call.
         let call = self.at(Site::NONE);
         for (k, eqn) in other.eqns.iter().enumerate() {
             let var = other.result(k) as usize;
-            if !needed[var] {
+            if !needed[var] || map[var] != Var::MAX {
                 continue;
             }
             args.clear();
@@ -186,9 +205,7 @@ impl Builder {
             };
         }
         self.at(call);
-        let outs = other.outs.iter().zip(wanted);
-        outs.map(|(&out, &wanted)| wanted.then(|| map[out as usize]))
-            .collect()
+        map
     }
 
     /// Copies all equations of the program that this one is [`alike`](Builder::alike), and whose inputs are the

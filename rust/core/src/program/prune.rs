@@ -9,12 +9,23 @@ use crate::prim::{Params, Var};
 impl Program {
     /// For every variable, whether a wanted output needs it.
     pub fn needed(&self, wanted: &[bool]) -> Vec<bool> {
+        let outs = self.outs.iter().zip(wanted).filter(|(_, wanted)| **wanted);
+        self.needed_for(outs.map(|(&out, _)| out), |_| false)
+    }
+
+    /// For every variable, whether one of these needs it, where what is known needs nothing.
+    pub(crate) fn needed_for(
+        &self,
+        vars: impl IntoIterator<Item = Var>,
+        is_known: impl Fn(Var) -> bool,
+    ) -> Vec<bool> {
         let mut needed = vec![false; self.num_vars()];
-        for (&out, &wanted) in self.outs.iter().zip(wanted) {
-            needed[out as usize] |= wanted;
+        for var in vars {
+            needed[var as usize] = true;
         }
         for k in (0..self.eqns.len()).rev() {
-            if needed[self.result(k) as usize] {
+            let var = self.result(k);
+            if needed[var as usize] && !is_known(var) {
                 for &a in self.args(&self.eqns[k]) {
                     needed[a as usize] = true;
                 }

@@ -7,8 +7,8 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 
 use super::Array;
-use super::node::Marks;
-use super::node::{Op, Shared};
+use super::application::Application;
+use super::node::{Marks, Node, Op, Shared};
 use crate::error::{Error, Result};
 use crate::interrupt::{Steps, room_for};
 use crate::prim::{Cost, Params, Site, Var};
@@ -27,6 +27,8 @@ pub struct ClosedProgram {
     /// For a run: further arrays on the way whose values are worth keeping. They are the outputs of the
     /// program behind those that were asked for.
     pub kept: Vec<Array>,
+    /// For a run: what applications of programs keep for their other outputs. These variables are the last outputs.
+    pub(crate) shared: Vec<(Arc<Application>, Var)>,
     /// What is to be noted when it has been run: outputs of pullbacks.
     pub(crate) computed: Vec<(Arc<Marks>, usize)>,
 }
@@ -223,12 +225,26 @@ struct Closing<'v, 'a> {
     inputs: Vec<Array>,
     known: Vec<(Var, Array)>,
     computed: Vec<(Arc<Marks>, usize)>,
+    calls: Vec<CallInRun>,
+    /// Where a call is, by its id.
+    call_at: FastMap<u64, usize>,
+}
+
+/// An application of a program of which some outputs are asked for.
+struct CallInRun {
+    application: Arc<Application>,
+    wanted: Vec<bool>,
+    /// Variables of its program whose values are known, and theirs in the program that is built.
+    known: Vec<(Var, Var)>,
+    /// All of its variables in the program that is built, once it has been written.
+    vars: Vec<Var>,
 }
 
 impl<'v, 'a> Closing<'v, 'a> {
     /// With the leaves as its first inputs.
     fn new(scope: Scope<'v>, visited: &'v [Visited<'a>]) -> Closing<'v, 'a> {
         let count = scope.leaves.len() + FEW;
+        let (calls, call_at) = collect_calls(&scope, visited);
         let mut closing = Closing {
             scope,
             visited,
@@ -237,6 +253,8 @@ impl<'v, 'a> Closing<'v, 'a> {
             inputs: Vec::with_capacity(count),
             known: Vec::new(),
             computed: Vec::new(),
+            calls,
+            call_at,
         };
         for leaf in scope.leaves {
             closing.input(leaf);
@@ -277,7 +295,36 @@ impl<'v, 'a> Closing<'v, 'a> {
         if has_numbers {
             self.numbers(outputs);
         }
+        if self.scope.tag == RUN {
+            self.shared_inputs();
+        }
         Ok(())
+    }
+
+    /// Makes inputs of what applications have kept of earlier runs.
+    fn shared_inputs(&mut self) {
+        for i in 0..self.calls.len() {
+            let call = &self.calls[i];
+            for (var, value) in call.application.known(&call.wanted) {
+                let array = Array(Node::known(value));
+                self.input(&array);
+                let input = self.vars.get(array.id());
+                self.calls[i].known.push((var, input));
+            }
+        }
+    }
+
+    /// Writes an application, if that has not been done.
+    fn write_call(&mut self, id: u64, args: &[Var]) -> usize {
+        let at = self.call_at[&id];
+        let call = &mut self.calls[at];
+        if call.vars.is_empty() {
+            let program = &call.application.program;
+            call.vars = self
+                .builder
+                .inline_with(program, args, &call.wanted, &call.known);
+        }
+        at
     }
 
     /// A number that was met before is an older node or a new one, as it happens: as an input it stands where it is read
@@ -293,8 +340,6 @@ impl<'v, 'a> Closing<'v, 'a> {
 
     /// Writes the equations.
     fn equations(&mut self, steps: &mut Steps) -> Result<()> {
-        let calls = collect_calls(self.visited);
-        let mut inlined: FastMap<u64, Vec<Option<Var>>> = FastMap::default();
         let mut args: SmallVec<[Var; 4]> = SmallVec::new();
         for (array, inputs) in self.visited {
             steps.count()?;
@@ -312,20 +357,19 @@ impl<'v, 'a> Closing<'v, 'a> {
                     let params = params.unwrap_or(Params::None);
                     (self.builder).push_inferred(*prim, params, &args, array.aval())
                 }
-                Op::Call(program, call) => {
-                    if let Some(wanted) = calls.get(call) {
-                        inlined.insert(*call, self.builder.inline(program, &args, wanted));
+                Op::Call(call) => {
+                    if self.call_at.contains_key(&call.id) {
+                        self.write_call(call.id, &args);
                     }
                     continue;
                 }
-                Op::Output(program, i, call, marks) => {
-                    if let Some(marks) = marks {
-                        self.computed.push((Arc::clone(marks), *i as usize));
+                Op::Output(output) => {
+                    let (of, index) = (&output.of, output.index as usize);
+                    if let Some(marks) = &of.marks {
+                        self.computed.push((Arc::clone(marks), index));
                     }
-                    let outs = inlined
-                        .entry(*call)
-                        .or_insert_with(|| self.builder.inline(program, &args, &calls[call]));
-                    outs[*i as usize].expect("wanted outputs of a call are computed")
+                    let at = self.write_call(of.id, &args);
+                    self.calls[at].vars[of.program.outs()[index] as usize]
                 }
                 Op::Leaf | Op::Known | Op::Number(_) => args[0],
             };
@@ -343,18 +387,40 @@ impl<'v, 'a> Closing<'v, 'a> {
     fn finish(mut self, outputs: &[&Array]) -> Result<ClosedProgram> {
         let (vars, builder) = (&mut self.vars, &self.builder);
         let mut outs: Vec<Var> = outputs.iter().map(|a| vars.of(a, builder)).collect();
-        let mut kept = Vec::new();
+        let (mut kept, mut shared) = (Vec::new(), Vec::new());
         if self.scope.tag == RUN {
             let (vars, count) = (&self.vars, self.inputs.len());
+            let is_made = self
+                .builder
+                .with(|program| program.needed_for(outs.iter().copied(), |_| false));
             kept = shared_elsewhere(self.visited, outputs);
-            kept.retain(|a| self.scope.role(a) == Role::Equation && !vars.is_input(a.id(), count));
+            kept.retain(|a| {
+                let is_equation = self.scope.role(a) == Role::Equation;
+                is_equation && !vars.is_input(a.id(), count) && is_made[vars.get(a.id()) as usize]
+            });
             outs.extend(kept.iter().map(|a| vars.get(a.id())));
+            for call in self.calls.iter().filter(|call| !call.vars.is_empty()) {
+                let is_equation = |v: Var| v != NONE && v as usize >= count;
+                let made: Vec<bool> = (call.vars.iter())
+                    .map(|&var| is_equation(var) && is_made[var as usize])
+                    .collect();
+                // Those that are only on the way to others have no other readers.
+                let outs_of_call = call.application.program.outs().iter();
+                let becomes_known: Vec<bool> = (outs_of_call.zip(&call.wanted))
+                    .map(|(&out, &wanted)| wanted && made[out as usize])
+                    .collect();
+                for var in call.application.worth_keeping(&becomes_known, &made) {
+                    outs.push(call.vars[var as usize]);
+                    shared.push((Arc::clone(&call.application), var));
+                }
+            }
         }
         Ok(ClosedProgram {
             program: self.builder.finish(outs)?,
             inputs: self.inputs,
             known: self.known,
             kept,
+            shared,
             computed: self.computed,
         })
     }
@@ -384,11 +450,19 @@ fn shared_elsewhere(visited: &[Visited<'_>], outputs: &[&Array]) -> Vec<Array> {
     let asked: FastMap<u64, ()> = outputs.iter().map(|o| (o.id(), ())).collect();
     let is_output = |a: &Array| asked.contains_key(&a.id());
     (visited.iter().map(|(array, _)| array))
-        .filter(|a| a.value().is_none() && (a.nbytes() <= SMALL || a.0.depth >= LONG))
-        .filter(|a| a.primitive().is_none_or(|p| p.0.cost != Cost::Free))
+        .filter(|a| a.value().is_none() && is_worth_keeping(a))
         .filter(|a| Shared::strong_count(&a.0) > uses[&a.id()] && !is_output(a))
         .map(|a| Array::clone(a))
         .collect()
+}
+
+/// Whether computing it again would cost more than the memory that a value takes.
+fn is_worth_keeping(array: &Array) -> bool {
+    match array.primitive().map(|p| p.0.cost) {
+        Some(Cost::Free) => false,
+        Some(Cost::Cheap) => array.nbytes() <= SMALL || array.0.depth >= LONG,
+        _ => true,
+    }
 }
 
 /// Which nodes a walk has come to. Most of them were recorded shortly before the newest one: these are bits.
@@ -519,17 +593,28 @@ fn is_literal(array: &Array) -> bool {
     matches!(array.0.params.as_deref(), Some(Params::Literal { .. }))
 }
 
-/// For each call, which of its outputs are wanted.
-fn collect_calls(visited: &[Visited<'_>]) -> FastMap<u64, Vec<bool>> {
-    let mut calls: FastMap<u64, Vec<bool>> = FastMap::default();
+/// The applications of programs, in the order of their outputs, with the outputs that are wanted.
+fn collect_calls(
+    scope: &Scope<'_>,
+    visited: &[Visited<'_>],
+) -> (Vec<CallInRun>, FastMap<u64, usize>) {
+    let mut calls: Vec<CallInRun> = Vec::new();
+    let mut at: FastMap<u64, usize> = FastMap::default();
     for (array, _) in visited {
-        if let Op::Output(program, i, call, _) = &array.0.op {
-            let program: &Arc<Program> = program;
-            let wanted = calls
-                .entry(*call)
-                .or_insert_with(|| vec![false; program.outs().len()]);
-            wanted[*i as usize] = true;
+        if let Op::Output(output) = &array.0.op
+            && scope.role(array) == Role::Equation
+        {
+            let i = *at.entry(output.of.id).or_insert_with(|| {
+                calls.push(CallInRun {
+                    application: Arc::clone(&output.of),
+                    wanted: vec![false; output.of.program.outs().len()],
+                    known: Vec::new(),
+                    vars: Vec::new(),
+                });
+                calls.len() - 1
+            });
+            calls[i].wanted[output.index as usize] = true;
         }
     }
-    calls
+    (calls, at)
 }

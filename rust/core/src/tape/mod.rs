@@ -4,6 +4,7 @@
 //! has been forced, a value. [`Recording`] says which leaves belong together; `close` turns the nodes
 //! between leaves and outputs into a program.
 
+mod application;
 pub(crate) mod call_once;
 pub(crate) mod close;
 mod keep_history;

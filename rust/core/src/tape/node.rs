@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use num_complex::Complex;
 use smallvec::SmallVec;
 use triomphe::UniqueArc;
 
+use super::application::Application;
+pub(crate) use super::application::{Marks, Output};
 use crate::aval::{Aval, DType, Shape};
 use crate::kernels::Value;
 use crate::ops;
@@ -54,28 +56,6 @@ impl Number {
     }
 }
 
-/// For each output of a pullback's program, whether it has been computed.
-#[derive(Debug, Default)]
-pub(crate) struct Marks(Box<[AtomicBool]>);
-
-impl Marks {
-    pub fn new(count: usize) -> Arc<Marks> {
-        Arc::new(Marks((0..count).map(|_| AtomicBool::new(false)).collect()))
-    }
-
-    pub fn set(&self, output: usize) {
-        if let Some(mark) = self.0.get(output) {
-            mark.store(true, Ordering::Relaxed);
-        }
-    }
-
-    pub fn get(&self, output: usize) -> bool {
-        self.0
-            .get(output)
-            .is_some_and(|m| m.load(Ordering::Relaxed))
-    }
-}
-
 /// What a node is.
 pub(crate) enum Op {
     /// A value from outside.
@@ -86,12 +66,11 @@ pub(crate) enum Op {
     Prim(Prim),
     /// A leaf of a recording (which its tag names): a copy of its input, or of a value from outside.
     Leaf,
-    /// One output of a program that was applied: which one, which application it was, and where to note
-    /// that it was computed.
-    Output(Arc<Program>, u32, u64, Option<Arc<Marks>>),
+    /// One output of a program that was applied.
+    Output(Output),
     /// What several outputs of an application have in common: its inputs, kept once for all of them. It has
     /// no value.
-    Call(Arc<Program>, u64),
+    Call(Arc<Application>),
 }
 
 /// A node: immutable but for two things, each of which happens once and changes nothing that can be
@@ -175,7 +154,9 @@ impl Array {
     /// The name of the output that it is, of a program that was applied.
     pub(crate) fn output_name(&self) -> Arc<str> {
         match &self.0.op {
-            Op::Output(program, i, ..) => Arc::clone(&program.output_names()[*i as usize]),
+            Op::Output(output) => {
+                Arc::clone(&output.of.program.output_names()[output.index as usize])
+            }
             _ => "".into(),
         }
     }
@@ -412,18 +393,21 @@ impl Node {
         let cut = inputs.iter().all(|a| a.0.cut);
         let pending = inputs.iter().filter(|a| a.value().is_none());
         let depth = pending.map(|a| a.0.depth).max().unwrap_or(0) + 1;
-        let call = next_id();
+        let application = Application::new(Arc::clone(program), next_id(), marks.cloned());
         let mut shared: Inputs = inputs.iter().cloned().collect();
         let site = here();
         if program.outs().len() > 1 {
-            let op = Op::Call(Arc::clone(program), call);
+            let op = Op::Call(Arc::clone(&application));
             let aval = Aval::scalar(DType::F64);
             let common = Node::make(op, None, aval, (tag, cut), depth, || shared, site);
             shared = SmallVec::from_iter([Array(common)]);
         }
         (program.outs().iter().enumerate())
             .map(|(i, &out)| {
-                let op = Op::Output(Arc::clone(program), i as u32, call, marks.cloned());
+                let op = Op::Output(Output {
+                    of: Arc::clone(&application),
+                    index: i as u32,
+                });
                 Node::make(
                     op,
                     None,
@@ -468,6 +452,9 @@ impl Node {
     /// The value arrives. Somebody else may have been faster; both values are the same.
     pub fn set_value(&self, value: Value) {
         let _ = self.value.set(Box::new(value));
+        if let Op::Output(output) = &self.op {
+            output.done();
+        }
         if let Edges::Until(inputs) = &self.edges {
             let inputs = mem::take(&mut *inputs.lock().unwrap_or_else(PoisonError::into_inner));
             drop(inputs);

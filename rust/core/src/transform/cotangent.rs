@@ -66,12 +66,16 @@ impl<'e> Ct<'e> {
             }
             _ => return out,
         };
-        match out {
-            Ct::Dense(v) | Ct::Part(v) => Ct::Masked(v, cond),
-            Ct::Masked(v, mask) => {
-                Ct::Masked(v, mask.apply(ops::LOGICAL_AND, Params::None, &[cond]))
-            }
+        out.masked(cond)
+    }
+
+    /// Zero where a mask does not hold, too.
+    pub fn masked(self, mask: V<'e>) -> Ct<'e> {
+        match self {
             Ct::Zero => Ct::Zero,
+            Ct::Dense(v) | Ct::Part(v) => Ct::Masked(v, mask),
+            Ct::Masked(v, other) if other.var() == mask.var() => Ct::Masked(v, other),
+            Ct::Masked(v, other) => Ct::Masked(v, other.and(mask)),
         }
     }
 

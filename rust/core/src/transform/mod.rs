@@ -3,12 +3,14 @@
 mod accumulate;
 mod cotangent;
 mod custom_calls;
+pub(crate) mod defer;
 mod jvp;
 mod min_cut;
 mod partial_eval;
 mod residuals;
 mod shift_invariance;
 mod sparse_cotangent;
+mod structural_zeros;
 mod vjp;
 mod vmap;
 

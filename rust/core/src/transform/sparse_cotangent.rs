@@ -144,22 +144,23 @@ pub(super) fn is_made_by<'e>(
         })
 }
 
-/// What an elementwise operation contributes to argument `i`, by a cotangent that is zero but for a part.
+/// What an elementwise operation contributes to argument `i`, by a cotangent that is zero but for a part. `through`
+/// says what a cotangent contributes through a partial derivative.
 pub(super) fn pull<'e>(
-    builder: &'e Builder,
-    ct: V<'e>,
+    (builder, ct): (&'e Builder, V<'e>),
     partials: PartialFn,
     (x, out): (&[V<'e>], V<'e>),
     i: usize,
+    through: &mut dyn FnMut(Ct<'e>, &Partial<'e>) -> Ct<'e>,
 ) -> Ct<'e> {
     let known = builder.num_vars();
     let partial = partials(x, out, i);
     // Masks stay outermost.
     if let Partial::Where(..) | Partial::TimesWhere(..) | Partial::Steep(_) = partial {
-        return Ct::Dense(ct).through(&partial);
+        return through(Ct::Dense(ct), &partial);
     }
     let Some((part, place)) = Place::of(builder, ct) else {
-        return Ct::Dense(ct).through(&partial);
+        return through(Ct::Dense(ct), &partial);
     };
     // What was there before is cut; what would have to be computed is computed of the parts.
     let is_there = |v: V<'_>| (v.var() as usize) < known;
@@ -175,8 +176,8 @@ pub(super) fn pull<'e>(
         }
         _ => partial,
     };
-    let through = Ct::Dense(part).through(&partial);
-    (through.dense()).map_or(Ct::Zero, |part| Ct::Part(place.put(part)))
+    let pulled = through(Ct::Dense(part), &partial);
+    (pulled.dense()).map_or(Ct::Zero, |part| Ct::Part(place.put(part)))
 }
 
 /// The sum of two cotangents that are zero but for the same region.

@@ -10,12 +10,13 @@ use smallvec::SmallVec;
 
 use super::accumulate::{Cotangents, Slot};
 use super::cotangent::Ct;
+use super::structural_zeros::{self, StructuralZeros};
 use super::{custom_calls, shift_invariance, sparse_cotangent};
 use crate::aval::Kind;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::ops;
-use crate::prim::{Class, Params, PartialFn, Prim, Rule, Site, V, Var};
+use crate::prim::{Class, Params, Partial, PartialFn, Prim, Rule, Site, V, Var};
 use crate::program::{Builder, Calls, Eqn, Program};
 use crate::util::FastMap;
 
@@ -54,6 +55,8 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
         activity: activities(primal, &active),
         has_sites: primal.has_sites(),
         cts: Cotangents::new(&builder, primal.num_vars()),
+        zeros: StructuralZeros::new(&builder),
+        may_be_zero: false,
         steep: OnceCell::new(),
         skipped: Vec::new(),
     };
@@ -167,6 +170,9 @@ struct Pass<'p, 'e> {
     activity: Vec<Activity>,
     has_sites: bool,
     cts: Cotangents<'e>,
+    zeros: StructuralZeros<'e>,
+    /// Whether something on the way back makes zeros (a selection, a slice): else none are looked for.
+    may_be_zero: bool,
     /// Which variables may have infinite derivatives in single elements, where it was asked.
     steep: OnceCell<Vec<bool>>,
     skipped: Vec<(Prim, u64)>,
@@ -248,10 +254,32 @@ impl<'e> Pass<'_, 'e> {
             self.at(k, i);
         }
         let partial = (partials.of)(partials.x, partials.y, i);
+        if self.may_be_zero
+            && let Some(contribution) = self.through_zeros(self.cts.unpack(ct), &partial)
+        {
+            return self.cts.add(a, contribution, self.primal.aval(a));
+        }
         if activity != Activity::real(aval) || !self.cts.add_alike(a, ct, &partial, aval) {
+            self.may_be_zero |= matches!(partial, Partial::Where(..) | Partial::TimesWhere(..));
             let contribution = self.cts.unpack(ct).through(&partial);
             self.cts.add(a, contribution, self.primal.aval(a));
         }
+    }
+
+    /// What a cotangent that is zero somewhere by its making contributes through a partial derivative, which may be
+    /// infinite there; `None` for any other.
+    #[inline(never)]
+    fn through_zeros(&mut self, ct: Ct<'e>, partial: &Partial<'e>) -> Option<Ct<'e>> {
+        if !self.may_be_zero || !structural_zeros::multiplies(partial) {
+            // From here on there are zeros.
+            self.may_be_zero |= matches!(partial, Partial::Where(..) | Partial::TimesWhere(..));
+            return None;
+        }
+        let (Ct::Dense(v) | Ct::Part(v) | Ct::Masked(v, _)) = ct else {
+            return None;
+        };
+        let mask = self.zeros.of(v)?;
+        Some(ct.through(partial).masked(mask))
     }
 
     /// Hands the cotangent of any equation on to its arguments. A function of its own, so that the loop holds little but
@@ -260,6 +288,7 @@ impl<'e> Pass<'_, 'e> {
     fn pull_other(&mut self, k: usize, ct: Slot) -> Result<()> {
         let (primal, eqn) = (self.primal, &self.primal.eqns[k]);
         let args = primal.args(eqn);
+        self.may_be_zero |= structural_zeros::leaves_out(eqn.prim);
         let x: SmallVec<[V<'e>; 4]> = args.iter().map(|&a| self.value(a)).collect();
         let out = self.value(primal.result(k));
         let starts = OnceCell::new();
@@ -287,7 +316,7 @@ impl<'e> Pass<'_, 'e> {
 
     /// What the cotangent of an equation contributes to that of its argument `i`.
     fn contribution(
-        &self,
+        &mut self,
         eqn: &Eqn,
         ct: Slot,
         (x, out, starts): (&[V<'e>], V<'e>, &OnceCell<Vec<usize>>),
@@ -300,8 +329,19 @@ impl<'e> Pass<'_, 'e> {
                 partials: Some(partials),
                 ..
             } => match self.cts.part(ct) {
-                Some(part) => sparse_cotangent::pull(self.builder, part, *partials, (x, out), i),
-                None => self.cts.unpack(ct).through(&partials(x, out, i)),
+                Some(part) => {
+                    let of = (self.builder, part);
+                    let mut through = |ct: Ct<'e>, partial: &Partial<'e>| {
+                        self.through_zeros(ct, partial)
+                            .unwrap_or_else(|| ct.through(partial))
+                    };
+                    sparse_cotangent::pull(of, *partials, (x, out), i, &mut through)
+                }
+                None => {
+                    let (ct, partial) = (self.cts.unpack(ct), partials(x, out, i));
+                    self.through_zeros(ct, &partial)
+                        .unwrap_or_else(|| ct.through(&partial))
+                }
             },
             Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
                 let rule = Rule {
@@ -372,6 +412,29 @@ impl<'e> Pass<'_, 'e> {
         Ok(true)
     }
 
+    /// A mask outside of which the cotangents of all outputs of an elementwise call are zero by their making.
+    fn zeros_of_call(&mut self, members: &[(usize, usize)]) -> Option<V<'e>> {
+        let primal = self.primal;
+        let &(first, _) = members.first()?;
+        match primal.params(&primal.eqns[first]) {
+            Params::Custom { rule, .. } if rule.is_elementwise() => {}
+            _ => return None,
+        }
+        let mut all: Option<V<'e>> = None;
+        for &(k, _) in members {
+            let mask = match self.cts.unpack(self.cts.of(primal.result(k))) {
+                Ct::Zero => continue,
+                Ct::Dense(v) | Ct::Part(v) => self.zeros.of(v)?,
+                Ct::Masked(v, mask) => match self.zeros.of(v) {
+                    Some(other) => other.and(mask),
+                    None => mask,
+                },
+            };
+            all = Some(all.map_or(mask, |other| other.or(mask)));
+        }
+        all
+    }
+
     /// A call with a rule from outside, whose first equation is `k`.
     fn pull_call(&mut self, k: usize, members: &[(usize, usize)]) -> Result<()> {
         let (primal, eqn) = (self.primal, &self.primal.eqns[k]);
@@ -379,7 +442,14 @@ impl<'e> Pass<'_, 'e> {
         let x: Vec<V<'e>> = primal.args(eqn).iter().map(|&a| self.value(a)).collect();
         let (cts, shift) = (&self.cts, self.shift);
         let ct = |v| cts.unpack(cts.of(v));
-        for (a, ct) in custom_calls::pull(primal, members, &x, |v| shift.of(v), self.active, ct)? {
+        let pulled = custom_calls::pull(primal, members, &x, |v| shift.of(v), self.active, ct)?;
+        let mask = self.zeros_of_call(members);
+        self.may_be_zero = true;
+        for (a, ct) in pulled {
+            let ct = match (ct, mask) {
+                (Ct::Dense(v), Some(mask)) if v.shape() == mask.shape() => ct.masked(mask),
+                _ => ct,
+            };
             self.cts.add(a, ct, primal.aval(a));
         }
         Ok(())

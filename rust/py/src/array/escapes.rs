@@ -19,7 +19,7 @@ use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::swallowed_errors;
 
-exports!(failed_at, is_preparing, num_captures, capture);
+exports!(failed_at, is_preparing, num_captures, capture, force_all);
 
 /// What leaves a recording.
 #[derive(Default)]
@@ -193,6 +193,20 @@ pub fn compute(py: Python<'_>, array: &Array) -> PyResult<Value> {
     }
     let value = enter(py, |interrupted| array.force(interrupted).cloned());
     value.inspect_err(|error| failed(error, py, array))
+}
+
+/// Computes arrays in one run, those that wait. While a function is prepared nothing is computed, and nothing needs it.
+#[pyfunction]
+#[pyo3(signature = (arrays: "list[Array]") -> "None")]
+pub fn force_all(py: Python<'_>, arrays: Vec<Bound<'_, PyArray>>) -> PyResult<()> {
+    if is_on() {
+        return Ok(());
+    }
+    let arrays: Vec<Array> = (arrays.iter())
+        .map(|array| array.get().read())
+        .collect::<PyResult<_>>()?;
+    let waiting: Vec<&Array> = arrays.iter().filter(|a| a.value().is_none()).collect();
+    enter(py, |interrupted| Array::force_all(&waiting, interrupted))
 }
 
 /// Refuses to lose a derivative in silence.

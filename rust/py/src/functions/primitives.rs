@@ -1,7 +1,7 @@
 //! Exports the table of primitives as Python functions. Elementwise ones are stamped from their entries; the others
 //! have signatures of their own.
 
-use cotan::aval::{Axes, Kind, Shape, SliceDim, normalize_axes, tuple};
+use cotan::aval::{Axes, Kind, Shape, SliceDim, broadcast, normalize_axes, tuple};
 use cotan::prim::{Params, Prim};
 use cotan::{Array, DType, ops};
 use pyo3::exceptions::PyValueError;
@@ -29,6 +29,7 @@ exports!(
     cumsum,
     cummax,
     cummin,
+    linear_recurrence,
     reshape,
     transpose,
     broadcast_to,
@@ -242,6 +243,37 @@ scans! {
     cummax CUMMAX;
     /// The smallest of all elements up to each one along `axis`; from its end when `reverse`.
     cummin CUMMIN;
+}
+
+/// The sequence `y[i] = a[i] * y[i - 1] + b[i]` along `axis`, which begins with `b`; from its end when `reverse`.
+/// Both broadcast.
+#[pyfunction]
+#[pyo3(signature = (a: "_Values", b: "_Values", axis: "int" = -1, reverse: "bool" = false) -> "Array")]
+pub fn linear_recurrence<'py>(
+    a: &Bound<'py, PyAny>,
+    b: &Bound<'py, PyAny>,
+    axis: isize,
+    reverse: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let name = ops::LINEAR_RECURRENCE.name();
+    let (mut a_array, mut b_array) = (operand(name, a)?, operand(name, b)?);
+    let dtype = a_array.dtype().promote(b_array.dtype());
+    let shape = broadcast(a_array.shape(), b_array.shape()).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "{name}: shapes {} and {} do not broadcast together",
+            tuple(a_array.shape()),
+            tuple(b_array.shape())
+        ))
+    })?;
+    for array in [&mut a_array, &mut b_array] {
+        *array = (array.cast(dtype).or_raise()?)
+            .broadcast_to(&shape)
+            .or_raise()?;
+    }
+    let axis = axis_of(a.py(), name, axis, shape.len())?;
+    let params = Params::Scan { axis, reverse };
+    let result = Array::apply(ops::LINEAR_RECURRENCE, params, &[&a_array, &b_array]);
+    wrap_result(a.py(), result.or_raise()?)
 }
 
 /// The same elements in another shape; one length may be -1. A view where NumPy gives one.

@@ -57,9 +57,10 @@ pub(super) fn abs(z: C) -> f64 {
 pub(super) fn div(x: C, y: C) -> C {
     let wide = y.re.abs() >= y.im.abs();
     let (large, small) = if wide { (y.re, y.im) } else { (y.im, y.re) };
-    // Zero over zero is left to the final quotient, which has the signs of IEEE division.
-    let ratio = if large == 0.0 { 0.0 } else { small / large };
-    let zero = large == 0.0;
+    // Zero over zero is left to the final quotient, which has the signs of IEEE division. A part may be NaN, and
+    // then it is the smaller one here.
+    let zero = large == 0.0 && small == 0.0;
+    let ratio = if zero { 0.0 } else { small / large };
     // A zero counts as one without a sign, as in NumPy.
     let scale = if zero { 0.0 } else { large + small * ratio };
     let (p, q) = if zero {

@@ -1,4 +1,4 @@
-//! Running sums and extrema, folded from the first element to the last as NumPy does it.
+//! Running sums and extrema and linear recurrences, from the first element to the last as NumPy does it.
 // Elements are read and written unaligned wherever they may be foreign.
 #![allow(clippy::cast_ptr_alignment)]
 
@@ -23,6 +23,69 @@ scans! {
     cummax larger;
     /// Running minima along `axis`, from its end when `reverse`; NaN from the first one on.
     cummin smaller;
+}
+
+/// `y[i] = a[i] * y[i - 1] + b[i]` along `axis`, beginning with `b`, from its end when `reverse`. Every step is
+/// rounded to the dtype.
+pub fn linear_recurrence(
+    a: &Value,
+    b: &Value,
+    axis: usize,
+    reverse: bool,
+    ctx: &Ctx,
+) -> Result<Value> {
+    // SAFETY: `T` is the type of the dtype, which both have.
+    with_number!(a.dtype(), T => unsafe { recurrence::<T>(a, b, axis, reverse, ctx) })
+}
+
+unsafe fn recurrence<T: Number>(
+    a: &Value,
+    b: &Value,
+    axis: usize,
+    reverse: bool,
+    ctx: &Ctx,
+) -> Result<Value> {
+    let (a, b) = (contiguous(a, ctx)?, contiguous(b, ctx)?);
+    let out = Value::empty(b.aval().clone())?;
+    let len = b.shape()[axis];
+    let inner: usize = b.shape()[axis + 1..].iter().product();
+    if b.aval().size() == 0 {
+        return Ok(out);
+    }
+    let outer = b.aval().size() / (len * inner);
+    // A task takes a strip of at most a block's width of one row, or several.
+    let strips = inner.div_ceil(BLOCK);
+    let group = TASK.div_ceil(len * inner.min(BLOCK));
+    let factors = Shared::new(a.as_ptr().cast_mut().cast::<T>());
+    let terms = Shared::new(b.as_ptr().cast_mut().cast::<T>());
+    let to = Shared::new(out.as_mut_ptr().cast::<T>());
+    ctx.for_each((outer * strips).div_ceil(group), |task| {
+        for unit in task * group..(outer * strips).min((task + 1) * group) {
+            let (row, strip) = (unit / strips, unit % strips * BLOCK);
+            let n = BLOCK.min(inner - strip);
+            let first = row * len * inner + strip;
+            for j in 0..n {
+                let mut y = T::Wide::ZERO;
+                for k in 0..len {
+                    let i = if reverse { len - 1 - k } else { k };
+                    let at = (first + i * inner + j) as isize;
+                    // SAFETY: `at` lies within the arrays, which have one shape; tasks write different strips.
+                    unsafe {
+                        let term = terms.at(at).read_unaligned().widen();
+                        y = if k == 0 {
+                            term
+                        } else {
+                            factors.at(at).read_unaligned().widen().times(y).plus(term)
+                        };
+                        let rounded = T::narrow(y);
+                        to.at(at).write(rounded);
+                        y = rounded.widen();
+                    }
+                }
+            }
+        }
+    })?;
+    Ok(out)
 }
 
 unsafe fn scan<T: Number>(
