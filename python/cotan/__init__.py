@@ -73,6 +73,7 @@ from cotan._src.onnx.export import to_onnx
 from cotan._src.program.methods import attach as _attach_programs
 from cotan._src.program.serialization import load
 from cotan._src.tree.class_registry import project_to, register
+from cotan._src.tree.forcing import force
 from cotan._src.tree.ravel import ravel
 from cotan._src.tree.structure import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from cotan._src.tree.tangent import Cotangent, Tangent
@@ -126,6 +127,7 @@ __all__ = [  # noqa: PLE0604
     "detect",
     "dropgrad",
     "explain",
+    "force",
     "fori_loop",
     "from_dlpack",
     "ggnvp",
