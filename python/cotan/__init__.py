@@ -77,6 +77,7 @@ from cotan._src.interpose.switches import lifted, lifting, strict, warm_up
 from cotan._src.program.methods import attach as _attach_programs
 from cotan._src.program.serialization import load
 from cotan._src.tree.class_registry import project_to, register
+from cotan._src.tree.forcing import force
 from cotan._src.tree.ravel import ravel
 from cotan._src.tree.structure import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from cotan._src.tree.tangent import Cotangent, Tangent
@@ -135,6 +136,7 @@ __all__ = [  # noqa: PLE0604
     "detect",
     "dropgrad",
     "explain",
+    "force",
     "fori_loop",
     "from_dlpack",
     "ggnvp",

@@ -648,6 +648,9 @@ class OverrideFunction:
     def __reduce__(self) -> tuple[object, ...]: ...
 
 # array/escapes.rs
+def force_all(arrays: list[Array]) -> None:
+    """Computes arrays in one run, those that wait. While a function is prepared nothing is computed, and nothing needs it."""
+
 def failed(error: BaseException, x: Array) -> None:
     """The same, of code outside of this module."""
 
@@ -762,6 +765,9 @@ def cummax(x: _Values, axis: int | None = None, reverse: bool = False) -> Array:
 
 def cummin(x: _Values, axis: int | None = None, reverse: bool = False) -> Array:
     """The smallest of all elements up to each one along `axis`; from its end when `reverse`."""
+
+def linear_recurrence(a: _Values, b: _Values, axis: int = -1, reverse: bool = False) -> Array:
+    """The sequence `y[i] = a[i] * y[i - 1] + b[i]` along `axis`, which begins with `b`; from its end when `reverse`. Both broadcast."""
 
 def reshape(x: _Values, shape: _Shape) -> Array:
     """The same elements in another shape; one length may be -1. A view where NumPy gives one."""

@@ -61,6 +61,15 @@ def accumulated(ufunc):
     return scan
 
 
+def recurrence(a, b, axis, reverse):
+    a, b = (np.moveaxis(np.flip(v, axis) if reverse else v, axis, 0) for v in (a, b))
+    y = b.copy()
+    for i in range(1, len(y)):
+        y[i] = a[i] * y[i - 1] + b[i]
+    y = np.moveaxis(y, 0, axis)
+    return np.flip(y, axis) if reverse else y
+
+
 def fft(x, axes, inverse, scale):
     axes = axes if isinstance(axes, tuple) else (axes,)
     if inverse:
@@ -144,6 +153,7 @@ REFERENCES = {
     "cumsum": accumulated(np.add),
     "cummax": accumulated(np.maximum),
     "cummin": accumulated(np.minimum),
+    "linear_recurrence": recurrence,
     "slice": lambda x, **dims: x[region(**dims)],
     "pad": padded,
     "gather": lambda x, index: x[index],

@@ -39,10 +39,8 @@ fn with_state<'py>(
     let py = f.py();
     let told = hooks::WITH_STATE.get(py)?.call1((f,))?;
     let (called, state): (Bound<'py, PyAny>, Bound<'py, PyAny>) = told.extract()?;
-    Ok((
-        called,
-        PyTuple::new(py, std::iter::once(state).chain(args.iter()))?,
-    ))
+    let all: Vec<_> = std::iter::once(state).chain(args.iter()).collect();
+    Ok((called, PyTuple::new(py, all)?))
 }
 
 /// What a function returned, as one real scalar.
