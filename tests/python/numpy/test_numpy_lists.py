@@ -1,7 +1,5 @@
 """NumPy's functions on lists: nested lists of traced scalars give what arrays give."""
 
-import io
-
 import numpy as np
 import pytest
 from numpy_cases import INPUTS, leaves, parameters, quiet
@@ -87,24 +85,6 @@ def test_making_arrays_like_lists():
         return np.full_like([x, 2.0], x).sum()
 
     assert ct.gradient(f, 3.0) == (2.0,)
-
-
-def test_files_of_traced_values():
-    x = np.array([1.5, 2.5])
-    binary, text, several = io.BytesIO(), io.StringIO(), io.BytesIO()
-
-    def f(x):
-        np.save(binary, x)
-        np.savetxt(text, [x[0], x[1]], fmt="%.1f")
-        np.savez(several, a=x)
-        return x.sum()
-
-    np.testing.assert_array_equal(ct.gradient(f, x)[0], np.ones(2))
-    assert text.getvalue() == "1.5\n2.5\n"
-    binary.seek(0)
-    np.testing.assert_array_equal(np.load(binary), x)
-    with pytest.raises(TypeError, match="prepare"):
-        ct.prepare(f, x)
 
 
 @pytest.mark.parametrize("make", [np.array, np.asarray, np.stack, np.sum, np.max, np.dot])

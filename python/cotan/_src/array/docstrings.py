@@ -202,6 +202,24 @@ DOCSTRINGS = {
     Array(2.)
     """,
     # Of memory: of an array that is not active.
+    "dump": """Do what `ndarray.dump` does, for an array that is not active.
+
+    Raises `NotDifferentiableError` for an active one: no gradient reaches a file.
+
+    >>> import cotan as ct, numpy as np, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "x")
+    >>> ct.array([1.0, 2.0]).dump(path)
+    >>> np.load(path, allow_pickle=True)
+    array([1., 2.])
+    """,
+    "dumps": """Do what `ndarray.dumps` does, for an array that is not active.
+
+    Raises `NotDifferentiableError` for an active one: no gradient reaches bytes.
+
+    >>> import cotan as ct, pickle
+    >>> pickle.loads(ct.array([1.0, 2.0]).dumps())
+    array([1., 2.])
+    """,
     "tobytes": """Do what `ndarray.tobytes` does, for an array that is not active.
 
     Raises `NotDifferentiableError` for an active one: no gradient reaches bytes.

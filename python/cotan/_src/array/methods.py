@@ -38,8 +38,6 @@ _FUNCTIONS = (
 
 _REFUSED = {
     "byteswap": "an Array is always in the byte order of the machine",
-    "dump": "convert it first: np.asarray(x).dump(...)",
-    "dumps": "convert it first: np.asarray(x).dumps()",
     "getfield": "an Array has no memory that could be viewed as another dtype; use astype",
     "setfield": "an Array has no memory that could be viewed as another dtype; use astype",
 }
@@ -475,7 +473,7 @@ def attach(cls: Any) -> None:
         setattr(cls, name, _delegate(name))
     for name, instead in _REFUSED.items():
         setattr(cls, name, _refuse(name, instead))
-    for name in ("tobytes", "tofile"):
+    for name in ("dump", "dumps", "tobytes", "tofile"):
         setattr(cls, name, _memory(name))
     own = choose, clip, compress, fill, partition, resize, setflags, sort, to_device, view
     for method in own:

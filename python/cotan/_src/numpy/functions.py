@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from cotan import _core
-from cotan._core import Array
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.windows import apply_windows, common_dtype, narrowed, window_counts
 from cotan._src.numpy import fft as _fft  # noqa: F401
 from cotan._src.numpy import indexing as _index  # noqa: F401
@@ -363,9 +363,22 @@ def _of_values(value: Function, names: str, versions: str = "") -> None:
 _of_values(to_numpy, "nonzero isin lexsort histogram_bin_edges ravel_multi_index unravel_index")
 _of_values(to_numpy, "packbits unpackbits linalg.matrix_rank")
 _of_values(to_numpy, "in1d", versions="numpy<2.4")
-# One boolean, a text or a file: control flow of the caller.
+# One boolean or a text: control flow of the caller.
 _of_values(peek, "array_repr array_str array2string min_scalar_type")
-_of_values(peek, "save savez savez_compressed savetxt")
+
+
+def _for_file(x: object) -> object:
+    """Give the values of an array for a file, which no gradient reaches."""
+    for part in x if isinstance(x, (list, tuple)) else (x,):
+        if isinstance(part, Array) and _core.is_active(part):
+            raise NotDifferentiableError(
+                "writing x to a file would drop the gradient; write it after the gradient call, or "
+                "ct.dropgrad(x) to drop it on purpose"
+            )
+    return to_numpy(x)
+
+
+_of_values(_for_file, "save savez savez_compressed savetxt")
 
 
 # The functions below are recorded while a function is traced or prepared, else computed at once.
