@@ -41,6 +41,8 @@ def set_hooks() -> None:
         is_library_file=nonfinite.is_library,
         error_hint=_lazy("cotan._src.interpose.error_hints", "hint"),
         explain_error=_lazy("cotan._src.interpose.error_hints", "explain"),
+        with_state=_lazy("cotan._src.tree.callable_state", "with_state"),
+        argument_refusal=_lazy("cotan._src.tree.argument_refusal", "refusal"),
         user_code_asks=call_site.called_from_user_code,
         warn=call_site.warn,
         # Reading the values of arrays.

@@ -206,7 +206,7 @@ def test_nothing_keeps_a_hook_alive():
 
     hook = Hook()
     alive = weakref.ref(hook)
-    ct.gradient(lambda x, hook: ct.hook(hook, x) * 2, 1.0, hook)
+    ct.gradient(lambda x, hook: ct.hook(hook, x) * 2, 1.0, ct.const(hook))
     del hook
     gc.collect()
     assert alive() is None

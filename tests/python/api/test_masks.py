@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import cotan as ct
@@ -179,7 +179,7 @@ def same(part, full):
         (Model(True, True, True), TypeError, r"not Model.*wrt=\[\.\.\.\]"),
         (np.array([0, 1]), TypeError, "functions without arguments"),
         (object(), TypeError, "not object"),
-        (lambda path: True, TypeError, "positional argument"),
+        (lambda path: True, ValueError, "named after; 'path' is none of m, bias"),
     ],
     ids=str,
 )
@@ -207,7 +207,8 @@ def test_only_what_can_have_a_gradient_matches():
             ct.gradient(lambda t: t["w"] * 1.0, tree, wrt=wrt)
     (g,) = ct.gradient(lambda t: t["w"] * np.sum(t["held"]), tree, wrt=["t.w", 0])
     assert g == {"ids": None, "held": None, "w": 2.0, "number": None}
-    assert ct.gradient(lambda n, x: x * x, np.array([1]), 3.0, wrt=0) == (None, None)
+    with pytest.raises(TypeError, match="n is an array of dtype int64"):
+        ct.gradient(lambda n, x: x * x, np.array([1]), 3.0, wrt=0)
 
 
 def test_a_predicate_answers_true_or_false():
@@ -255,7 +256,7 @@ def test_names_come_from_the_function():
     layer = Layer(2.0, 1.0)
     for call in (layer, layer.__call__, functools.partial(Layer.__call__, layer)):
         assert ct.gradient(call, 3.0, wrt="x") == (2.0,)
-        assert [float(c) for c in ct.pullback(call, 3.0)[1].wrt("x")(1.0)] == [2.0]
+        assert float(ct.pullback(call, 3.0)[1].wrt("x")(1.0)) == 2.0
     assert ct.gradient(ct.sin, 0.0, wrt="**") == (1.0,)
     try:
         name = next(iter(inspect.signature(np.sin).parameters))
@@ -331,10 +332,11 @@ def mixed(tree, x):
 @given(structures, st.data())
 def test_masks_of_random_structures(tree, data):
     tree = [tree]
-    full = ct.gradient(mixed, tree, 0.5)
-    structure = ct._core.structure([tree])
+    structure = ct._core.structure([tree], integers=True)
     able = [p for p, can in zip(structure.paths, structure.trainable, strict=True) if can]
-    chosen = set(data.draw(st.lists(st.sampled_from(able), unique=True)) if able else [])
+    assume(able)
+    full = ct.gradient(mixed, tree, 0.5)
+    chosen = set(data.draw(st.lists(st.sampled_from(able), unique=True)))
     paths = [f"tree{p.removeprefix('[0]')}" for p in chosen]
     mask = structure.build([p in chosen for p in structure.paths])[0]
     forms = [
@@ -359,7 +361,7 @@ def test_masks_of_random_structures(tree, data):
     same_objects = zip(
         structure.paths, structure.leaves, ct._core.structure(new).leaves, strict=True
     )
-    assert all(a is b for p, a, b in same_objects if p in kept)
+    assert all(a is b or (type(a) is int and a == b) for p, a, b in same_objects if p in kept)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ def test_an_index_by_value_is_a_guard():
     g = ct.prepare(f)
     for i in (np.array([0, 1, 1]), np.array([2, 2, 0])):
         for x in (X, -X):
-            expect_same(g(x, i), ct.gradient(f, x, i))
+            expect_same(g(x, ct.const(i)), ct.gradient(f, x, ct.const(i)))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_random_numbers_are_refused():
     with pytest.raises(TypeError, match="random numbers"):
         ct.prepare(lambda x: np.sum(x * rng.standard_normal(12)), X)
     with pytest.raises(TypeError, match="random numbers"):
-        ct.prepare(lambda x, r: np.sum(x * r.standard_normal(12)), X, rng)
+        ct.prepare(lambda x, r: np.sum(x * r.standard_normal(12)), X, ct.const(rng))
 
 
 def test_what_it_closes_over_counts_with_its_present_value():

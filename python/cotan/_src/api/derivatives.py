@@ -57,6 +57,7 @@ def grad(
     has_aux: bool = False,
     *,
     wrt: "_core._Wrt" = None,
+    allow_int: bool = False,
 ) -> Callable[P, Any]:
     """Make the function that gives the gradient with respect to one argument, or several.
 
@@ -72,6 +73,8 @@ def grad(
     wrt
         In place of `argnums`: a position or name, or a tuple of these; or whatever else `wrt` of
         `gradient` takes.
+    allow_int
+        Arguments of integers and booleans may be asked for, and have the gradient None.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def grad(
     def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
         call = selected("grad", function, args, kwargs, wrt=wrt, argnums=argnums, default=0)
         value, gradients = _core.value_and_full_gradient(
-            "grad", call.function, call.arguments, call.wrt, False, has_aux
+            "grad", call.function, call.arguments, call.wrt, False, has_aux, allow_int
         )
         gradients = call.picked(gradients)
         return (gradients, value[1]) if has_aux else gradients
@@ -116,6 +119,7 @@ def value_and_grad(
     has_aux: bool = False,
     *,
     wrt: "_core._Wrt" = None,
+    allow_int: bool = False,
 ) -> Callable[P, tuple[R, Any]]:
     """Make the function that gives the value and the gradient with respect to one argument.
 
@@ -132,7 +136,7 @@ def value_and_grad(
         name = "value_and_grad"
         call = selected(name, function, args, kwargs, wrt=wrt, argnums=argnums, default=0)
         value, gradients = _core.value_and_full_gradient(
-            name, call.function, call.arguments, call.wrt, True, has_aux
+            name, call.function, call.arguments, call.wrt, True, has_aux, allow_int
         )
         return value, call.picked(gradients)
 

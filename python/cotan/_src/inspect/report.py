@@ -10,7 +10,10 @@ from cotan import _core
 from cotan._src.inspect import report_html
 from cotan._src.inspect.nonfinite import recorded_lines
 from cotan._src.inspect.report_facts import (
+    DECISIONS_REMEDY,
+    DECISIONS_TITLE,
     Argument,
+    Decision,
     Held,
     Line,
     Place,
@@ -78,7 +81,8 @@ def explain(f: Function, /, *args: object, wrt: "_core._Wrt" = None) -> Report:
     """Say what the pullback of a function would hold, and why.
 
     The function is recorded and run once, with its lines; no cotangent is computed. Arguments are
-    as for `pullback`, and so are errors.
+    as for `pullback`, and so are errors. The report also counts the lines that decided by values
+    of arguments: a derivative does not see that another value would have decided otherwise.
 
     >>> import cotan as ct
     >>> import numpy as np
@@ -86,10 +90,16 @@ def explain(f: Function, /, *args: object, wrt: "_core._Wrt" = None) -> Report:
     >>> [(h.what().split(" (")[0], h.bytes) for h in report.held]
     [('result of exp', 8000)]
     """
-    with recorded_lines():
-        _, back = _core.pullback(f, *args, wrt=wrt)
-        report: Report = back.report()
-        return report
+    _core.begin_decisions()
+    try:
+        with recorded_lines():
+            _, back = _core.pullback(f, *args, wrt=wrt)
+            report: Report = back.report()
+    finally:
+        counts = _core.end_decisions()
+    decisions = [Decision(Line(*line), count) for line, count in counts]
+    report.decisions = sorted(decisions, key=lambda decision: -decision.count)
+    return report
 
 
 def build(facts: dict[str, Any]) -> Report:
@@ -185,6 +195,9 @@ def _text(report: Report) -> str:
     if report.checkpoints:
         parts += ["", "Checkpoints that would free the most"]
         parts += [f"  {i}. {place}" for i, place in enumerate(report.checkpoints, 1)]
+    if report.decisions:
+        shown = [f"  {decision}" for decision in report.decisions[:_MANY]]
+        parts += ["", DECISIONS_TITLE, *shown, *_rest(report.decisions), f"  {DECISIONS_REMEDY}"]
     return "\n".join(parts)
 
 

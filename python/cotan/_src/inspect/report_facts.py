@@ -130,6 +130,27 @@ class Place:
         return self.first_line, self.last_line
 
 
+@dataclasses.dataclass(slots=True)
+class Decision:
+    """A line that decided by values of arguments, as `if`, `while` and keys of dictionaries do."""
+
+    line: Line
+    #: How often it did.
+    count: int
+
+    def __str__(self) -> str:
+        times = "once" if self.count == 1 else f"{self.count} times"
+        return f"{self.line} in {self.line.function}, {times}"
+
+
+#: What is said above such lines.
+DECISIONS_TITLE = "Decided by values, whose influence on which way is taken has no derivative"
+DECISIONS_REMEDY = (
+    "A result that such a loop narrows down, as a bisection does, has no derivative or a wrong one; "
+    "state the equation that it solves with ct.implicit"
+)
+
+
 @dataclasses.dataclass
 class ReportFacts:
     """What there is to say about a pullback, without its presentation."""
@@ -155,6 +176,9 @@ class ReportFacts:
     program: Program = dataclasses.field(repr=False)
     #: For each equation of it the line that it comes from, as far as that is known.
     lines: list[tuple[str, int] | None] = dataclasses.field(repr=False)
+    #: The lines that decided by values of arguments, those that did it most often first; only
+    #: `ct.explain` counts them.
+    decisions: list[Decision] = dataclasses.field(default_factory=list)
     #: The program that gave the results and what is held; None when that is not known.
     forward: Program | None = dataclasses.field(default=None, repr=False)
     #: For each equation of it the line that it comes from.

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from html import escape
 
 from cotan._core import Program
-from cotan._src.inspect.report_facts import Held, ReportFacts, short, size_text
+from cotan._src.inspect.report_facts import (
+    DECISIONS_REMEDY,
+    DECISIONS_TITLE,
+    Held,
+    ReportFacts,
+    short,
+    size_text,
+)
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -75,6 +82,7 @@ def page(report: ReportFacts) -> str:
         _arguments(report),
         _held(report),
         _checkpoints(report),
+        _decisions(report),
         _equations(report),
         "</main></body></html>",
     ]
@@ -163,6 +171,16 @@ def _checkpoints(report: ReportFacts) -> str:
     return (
         "<h2>Checkpoints</h2><p>Where <code>ct.checkpoint</code> would free the most.</p>"
         f"<ol>{items}</ol>"
+    )
+
+
+def _decisions(report: ReportFacts) -> str:
+    if not report.decisions:
+        return ""
+    items = "".join(f"<li>{escape(str(decision))}</li>" for decision in report.decisions)
+    return (
+        f"<h2>Decisions</h2><p>{escape(DECISIONS_TITLE)}.</p><ul>{items}</ul>"
+        f"<p>{escape(DECISIONS_REMEDY)}.</p>"
     )
 
 

@@ -11,12 +11,15 @@ import sys
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from itertools import combinations
 from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
 from cotan import _core
+from cotan._src.tree.annotations import annotated_numbers
 from cotan._src.typing import Function
 
 _Class = TypeVar("_Class", bound=type)
@@ -32,7 +35,7 @@ class Layout(NamedTuple):
     """How objects of a class are taken apart and made again."""
 
     kind: str
-    """`tuple`, `list`, `dict`, `object`, or `registered`."""
+    """`tuple`, `list`, `dict`, `object`, `registered`, or `foreign`: not taken apart."""
     make: Function | None = None
     """Makes an empty object of a class that it is given: the `__new__` of the built-in base."""
     slots: tuple[str, ...] = ()
@@ -52,6 +55,12 @@ class Layout(NamedTuple):
     """Of a registered class: gives children, their names or indices, and what else there is."""
     unflatten: _Unflatten | None = None
     project: _Project | None = None
+    numbers: dict[str, bool] | None = None
+    """Whether the numbers in a field are floats, as its annotation says; fields of others lack."""
+    is_data: bool = False
+    """Whether integers in other fields are data, whatever there is besides."""
+    is_foreign: bool = False
+    """Whether objects are arrays of another library."""
 
 
 # Built-in classes whose subclasses are taken apart, with what tells them from each other.
@@ -66,6 +75,8 @@ _BASES: dict[type, str] = {
 }
 # What classes of Python's own making have set in `__flags__`, and static ones of C have not.
 _HEAP_TYPE = 1 << 9
+# By these an object is an array to others.
+_ARRAY_PROTOCOLS = ("__array__", "__dlpack__", "__array_interface__", "__cuda_array_interface__")
 _REGISTERED: dict[type, tuple[_Take, _Unflatten]] = {}
 _PROJECTIONS: dict[type, _Project] = {}
 
@@ -76,19 +87,25 @@ def layout(cls: type, sample: object) -> Layout | None:
     registered = _REGISTERED.get(cls) or _of_optree(cls) or _of_jax(cls, sample)
     if registered:
         flatten, unflatten = registered
-        return Layout("registered", flatten=flatten, unflatten=unflatten, project=project)
+        numbers = annotated_numbers(cls)
+        return Layout(
+            "registered", flatten=flatten, unflatten=unflatten, project=project, numbers=numbers
+        )
+    if issubclass(cls, (Fraction, Decimal)):
+        return Layout("foreign")
+    is_foreign = any(hasattr(cls, name) for name in _ARRAY_PROTOCOLS)
     if issubclass(cls, (type, enum.Enum)):
         return None
     base = next(c for c in cls.__mro__ if c in _BASES)
     kind = _BASES[base]
     slots, count, hidden = _slots(cls, base)
     if not _made_in_python(cls, base, count):
-        return None
+        return Layout("foreign") if is_foreign else None
     if issubclass(cls, defaultdict):
         slots = (*slots, "default_factory")
     has_dict = cls.__dictoffset__ != 0
     if kind == "object" and not slots and not has_dict:
-        return None
+        return Layout("foreign") if is_foreign else None
     skipped = frozenset(
         name
         for c in cls.__mro__
@@ -107,7 +124,19 @@ def layout(cls: type, sample: object) -> Layout | None:
         items=getattr(base, "items", None),
         put=getattr(base, "__setitem__" if kind == "dict" else "append", None),
         project=project,
+        numbers=annotated_numbers(cls),
+        is_data=is_foreign or _of_standard_library(cls),
+        is_foreign=is_foreign,
     )
+
+
+def _of_standard_library(cls: type) -> bool:
+    """Whether a class is of the standard library, where integers are never parameters.
+
+    `SimpleNamespace` and what `make_dataclass` makes say that they are of `types`.
+    """
+    module = cls.__module__.partition(".")[0]
+    return module in sys.stdlib_module_names and module not in {"builtins", "collections", "types"}
 
 
 def _descriptors(cls: type, base: type) -> Iterator[tuple[str, types.MemberDescriptorType]]:
@@ -247,9 +276,9 @@ def register(
     >>> import math
     >>> class Ring:
     ...     def __init__(self, *parts):
-    ...         self.parts = dict.fromkeys(parts)  # out of sight: keys are no leaves
-    >>> _ = ct.register(Ring, lambda r: (tuple(r.parts), None), lambda aux, parts: Ring(*parts))
-    >>> (g,) = ct.gradient(lambda r: math.prod(r.parts), Ring(2.0, 3.0))
+    ...         self.get = lambda: parts  # out of sight
+    >>> _ = ct.register(Ring, lambda r: (r.get(), None), lambda aux, parts: Ring(*parts))
+    >>> (g,) = ct.gradient(lambda r: math.prod(r.get()), Ring(2.0, 3.0))
     >>> g
     Tangent[Ring]([0]=3.0, [1]=2.0)
     """

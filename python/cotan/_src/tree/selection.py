@@ -17,7 +17,7 @@ from cotan._src.typing import Dtype, Function
 
 _FORMS = (
     "positions or names of arguments, paths like 'model.layers[*].w', a structure of bools for "
-    "each argument, or a predicate (path, leaf)"
+    "each argument, a predicate (path, leaf), or a getter (lambda model: model.w)"
 )
 _SHOWN = 20
 
@@ -118,25 +118,40 @@ def select(
     paths: list[str],
     leaves: Sequence[object],
     able: list[bool],
-) -> tuple[list[bool] | None, list[object] | None]:
+    stand_ins: tuple[list[object], list[object]] | None = None,
+) -> tuple[list[bool] | None, list[object] | None, list[int]]:
     """Say for every leaf whether `wrt` asks for it, or give a structure of bools for each argument.
 
     `owner` says for each leaf which argument it belongs to, `able` whether it can have a gradient.
+    `stand_ins` are the arguments with other leaves, for a getter, and these leaves. The last entry
+    lists the arguments that `wrt` asks for as a whole.
     """
     if isinstance(wrt, dict):
-        return None, _by_name(wrt, names)
+        return _structures(_by_name(wrt, names))
     if callable(wrt):
-        return _asked(wrt, paths, leaves, able), None
+        getter = _parameter(wrt)
+        if getter is not None and stand_ins is not None:
+            mask = _got(wrt, getter, names, paths, able, *stand_ins)
+        else:
+            mask = _asked(wrt, paths, leaves, able)
+        return mask, None, []
     items = _items(wrt)
     if not items:
-        return [False] * len(paths), None
+        return [False] * len(paths), None, []
     kinds = {_kind(item) for item in items}
     if kinds == {"part"}:
         mask = [False] * len(paths)
+        whole = []
         for item in items:
-            for i in _matching(item, names, owner, paths, leaves, able):
+            argument = _argument(item, names)
+            if argument is not None:
+                whole.append(argument)
+                found: Iterable[int] = (i for i, arg in enumerate(owner) if arg == argument)
+            else:
+                found = _matching(item, paths, leaves, able)
+            for i in found:
                 mask[i] = True
-        return mask, None
+        return mask, None, whole
     if "array" in kinds:
         raise TypeError(
             "wrt: arrays select by identity only in functions without arguments; give names of "
@@ -149,7 +164,11 @@ def select(
         raise ValueError(
             f"wrt: a mask of {len(items)} entries for {len(names)} arguments ({', '.join(names)})"
         )
-    return None, items
+    return _structures(items)
+
+
+def _structures(masks: list[object]) -> tuple[None, list[object], list[int]]:
+    return None, masks, [i for i, mask in enumerate(masks) if mask is True]
 
 
 def _by_name(wrt: dict[Any, object], names: list[str]) -> list[object]:
@@ -170,6 +189,56 @@ def _asked(
     for path, leaf, can in zip(paths, leaves, able, strict=True):
         found.append(can and _answer(wrt(path, leaf), path))
     return found
+
+
+def _parameter(function: Callable[..., object]) -> str | None:
+    """Give the name of the only parameter of a getter; None for a predicate, which has two."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    parameters = list(signature.parameters.values())
+    positional = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
+    required = [p for p in positional if p.default is p.empty]
+    variable = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    if variable or len(required) > 1 or not positional or not required and len(positional) > 1:
+        return None
+    return positional[0].name
+
+
+def _got(
+    getter: Callable[[Any], object],
+    parameter: str,
+    names: list[str],
+    paths: list[str],
+    able: list[bool],
+    arguments: list[object],
+    marks: list[object],
+) -> list[bool]:
+    """Mark the leaves of what a getter gives: of the argument of its parameter's name, or the only one."""
+    if parameter not in names and len(names) != 1:
+        raise ValueError(
+            f"wrt: a getter takes the argument that its parameter is named after; {parameter!r} is "
+            f"none of {', '.join(names)}"
+        )
+    at = names.index(parameter) if parameter in names else 0
+    found = _core.structure((getter(arguments[at]),)).leaves
+    known = {id(mark): i for i, mark in enumerate(marks)}
+    mask = [False] * len(paths)
+    for leaf in found:
+        if id(leaf) not in known:
+            raise TypeError(
+                f"wrt: a getter must give parts of {names[at]}, as lambda m: (m.w, m.b) does, and "
+                "compute nothing with them"
+            )
+        mask[known[id(leaf)]] = able[known[id(leaf)]]
+    if not any(mask):
+        possible = [path for path, can in zip(paths, able, strict=True) if can]
+        raise ValueError(
+            "wrt: what the getter gives has no leaves that can have a gradient; there are: "
+            f"{_listed(possible) or 'no leaves at all'}"
+        )
+    return mask
 
 
 def _answer(told: object, path: str) -> bool:
@@ -209,23 +278,21 @@ def _kind(item: object) -> str:
     return "mask"
 
 
+def _argument(item: str | int, names: list[str]) -> int | None:
+    """Give the argument that a position or a name stands for; None for a pattern."""
+    if isinstance(item, str):
+        return names.index(item) if item in names else None
+    at = operator.index(item)
+    if not -len(names) <= at < len(names):
+        message = f"wrt: there is no argument {at}; the function has {len(names)}"
+        raise ValueError(f"{message} ({', '.join(names)})")
+    return at % len(names)
+
+
 def _matching(
-    item: str | int,
-    names: list[str],
-    owner: list[int],
-    paths: list[str],
-    leaves: Sequence[object],
-    able: list[bool],
+    item: str, paths: list[str], leaves: Sequence[object], able: list[bool]
 ) -> Iterable[int]:
-    """Give the leaves that a position, a name or a pattern stands for."""
-    if not isinstance(item, str):
-        at = operator.index(item)
-        if not -len(names) <= at < len(names):
-            message = f"wrt: there is no argument {at}; the function has {len(names)}"
-            raise ValueError(f"{message} ({', '.join(names)})")
-        return (i for i, arg in enumerate(owner) if arg == at % len(names))
-    if item in names:
-        return (i for i, arg in enumerate(owner) if arg == names.index(item))
+    """Give the leaves that a pattern stands for."""
     found = matching(item, tuple(paths))
     if not any(able[i] for i in found) and item != "**":
         possible = [path for path, can in zip(paths, able, strict=True) if can]

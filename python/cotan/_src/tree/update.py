@@ -60,7 +60,7 @@ def update(
     >>> ct.update(model, g, lambda p, d: p - 0.25 * d, mask={"w": True})
     {'w': 1.0, 'b': 1.0}
     """
-    structure = _core.structure(model, root="model")
+    structure = _core.structure(model, root="model", integers=True)
     gradients = only_gradient("update", model, gradients)
     columns = [_beside(structure, tree) for tree in (gradients, *rest)]
     wanted = None
@@ -72,7 +72,8 @@ def update(
         zip(structure.leaves, structure.paths, *columns, strict=True)
     ):
         if entries[0] is None or (wanted is not None and not wanted[i]):
-            leaves.append(leaf)
+            # An integer that counts as a number goes on to do so, whatever its neighbours become.
+            leaves.append(float(leaf) if type(leaf) is int else leaf)
         else:
             leaves.append(_like(leaf, function(leaf, *entries), path))
     made: _Model = structure.build(leaves)
@@ -173,6 +174,8 @@ def _like(leaf: Scalar | AnyArray, new: object, path: str) -> Scalar | AnyArray:
     place = "the model" if path == "model" else path
     if new is None or isinstance(new, (str, list, tuple, dict)):
         raise TypeError(f"update: the new value of {place} is {type(new).__name__}, not an array")
+    if isinstance(leaf, int):  # one that counts as a number is a float from now on
+        leaf = float(leaf)
     old = leaf if isinstance(leaf, (_core.Array, np.ndarray)) else np.asarray(leaf)
     value = new if isinstance(new, (_core.Array, np.ndarray)) else np.asarray(new)
     if value.shape != old.shape:
@@ -228,7 +231,8 @@ def tree_map(function: Function, tree: object, *rest: object) -> Any:
 def trainable_leaves(model: object) -> dict[str, Any]:
     """Collect what gradient calls give gradients of, by path.
 
-    That is every array and float of a dtype that has derivatives, but for what a class leaves out
+    That is every array and float of a dtype that has derivatives, and every integer that counts as
+    a float, but for what a class leaves out
     of its `__trainable__` and what `ct.const` holds constant. Leaves are given as they are, arrays
     with their shapes and dtypes; a model without any gives an empty dictionary.
 
@@ -240,6 +244,6 @@ def trainable_leaves(model: object) -> dict[str, Any]:
     >>> ct.trainable_leaves([Layer()])
     {'[0].w': 1.0}
     """
-    structure = _core.structure(model, declared=True)
+    structure = _core.structure(model, declared=True, integers=True)
     entries = zip(joined(structure.paths), structure.leaves, structure.trainable, strict=True)
     return {path: leaf for path, leaf, wanted in entries if wanted}

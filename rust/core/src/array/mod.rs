@@ -29,7 +29,9 @@ use crate::prim::{Params, Prim, Site, here};
 use crate::program::Program;
 use crate::tape::node::{Inputs, Marks, Node, Op, Shared};
 pub use crate::tape::{Array, Number};
-use crate::tape::{call_once, keeps_history, recording};
+use crate::tape::{call_once, is_live, keeps_history, recording};
+use crate::transform::passes;
+use crate::util::FastMap;
 
 /// A chain of this many pending operations outside any recording is computed by itself, so that
 /// `x = x + 1` in a long loop needs constant memory.
@@ -237,6 +239,35 @@ impl Array {
     /// Whether it depends on a leaf of a recording that is still going on, whatever its dtype.
     pub fn is_recorded(&self) -> bool {
         self.0.tag != 0 && recording::depends_on_live(self)
+    }
+
+    /// Whether a recording that is still going on may find a derivative of it that is not zero: it depends on a
+    /// leaf by more than jumps, as those of `floor`.
+    pub fn carries_derivative(&self) -> bool {
+        if !self.is_active() {
+            return false;
+        }
+        let mut seen: FastMap<u64, ()> = FastMap::default();
+        let mut work = vec![self.clone()];
+        while let Some(array) = work.pop() {
+            let passes_none = array.tag() == 0 || array.is_detached();
+            let skipped = passes_none || !array.dtype().is_inexact();
+            if skipped || seen.insert(array.id(), ()).is_some() {
+                continue;
+            }
+            let inputs = array.0.inputs();
+            match &array.0.op {
+                Op::Leaf if is_live(array.tag()) => return true,
+                Op::Prim(prim) => {
+                    let params = array.0.params.as_deref().unwrap_or(&Params::None);
+                    let avals: Vec<&Aval> = inputs.iter().map(Array::aval).collect();
+                    let through = (0..inputs.len()).filter(|&i| passes(*prim, params, &avals, i));
+                    work.extend(through.map(|i| inputs[i].clone()));
+                }
+                _ => work.extend(inputs),
+            }
+        }
+        false
     }
 
     /// In another dtype; itself when it has that dtype.

@@ -5,6 +5,8 @@ pub(crate) mod nonfinite;
 pub(crate) mod report;
 mod stretches;
 
-pub use nonfinite::{NonFinite, Origin, Range, Reached, begin_detection, end_detection};
+pub use nonfinite::{
+    NonFinite, Origin, Range, Reached, begin_detection, end_detection, is_detecting,
+};
 pub use report::{Report, Residual, Source};
 pub use stretches::Stretch;

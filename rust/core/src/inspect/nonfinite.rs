@@ -47,6 +47,11 @@ pub fn end_detection(id: u64) {
     });
 }
 
+/// Whether this thread looks for anything.
+pub fn is_detecting() -> bool {
+    looks().is_some()
+}
+
 /// What the innermost detection of this thread looks for.
 #[inline]
 pub(crate) fn looks() -> Option<Look> {

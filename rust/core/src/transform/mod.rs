@@ -3,6 +3,7 @@
 mod accumulate;
 mod cotangent;
 mod custom_calls;
+mod influence;
 mod jvp;
 mod min_cut;
 mod partial_eval;
@@ -12,6 +13,7 @@ mod sparse_cotangent;
 mod vjp;
 mod vmap;
 
+pub use influence::passes;
 pub use jvp::{Jvp, jvp};
 pub use partial_eval::{Split, split};
 pub use vjp::{Vjp, vjp, vjp_of_first};

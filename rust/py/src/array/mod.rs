@@ -21,6 +21,7 @@ pub mod index;
 
 // Values that leave.
 pub mod call_site;
+pub mod decisions;
 pub mod escapes;
 pub mod repr;
 pub mod to_host;
@@ -33,6 +34,7 @@ use pyo3::prelude::*;
 
 /// Adds the functions of this folder to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    decisions::register(module)?;
     escapes::register(module)?;
     fancy_index::register(module)?;
     index::register(module)?;

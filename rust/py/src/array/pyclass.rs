@@ -337,14 +337,14 @@ impl PyArray {
         binary(slf, other, ops::GE, false)
     }
 
-    /// By identity: `g[a.a1]` in a mapping of gradients, and because arrays are rebound in place. By
-    /// value for integers, which have no gradient: `clusters[np.argmin(d)]` of a dictionary.
+    /// By identity for arrays: `g[a.a1]` in a mapping of gradients, and because they are rebound in place. By value
+    /// for scalars, as NumPy's: `groups[x // 10]` of a dictionary. One that carries a derivative is no key.
     fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {
         let this = slf.get();
-        if this.scalar_kind == ScalarKind::Array || this.cell().array.dtype().is_inexact() {
+        if this.scalar_kind == ScalarKind::Array {
             return Ok((slf.as_ptr() as usize >> 4).cast_signed());
         }
-        item(slf.py(), &this.read()?)?.hash()
+        to_host::key(slf.py(), &this.read()?)?.hash()
     }
 
     /// Python code hides it for scalars: `hasattr(x, "__iter__")` is how user code asks for arrays.

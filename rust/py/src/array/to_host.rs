@@ -11,6 +11,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::call_site::is_asked_by;
 use crate::array::cell::{PyArray, ScalarKind};
+use crate::array::decisions;
 use crate::array::escapes;
 use crate::array::escapes::force;
 use crate::array::escapes::refuse_active;
@@ -75,10 +76,26 @@ pub fn item<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> 
     to_numpy_scalar(py, &force(py, array)?)?.call_method0("item")
 }
 
+/// A scalar as a Python number that stands for it as a key of a dictionary or in a set. Which entry is found
+/// is a decision.
+pub fn key<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
+    if !escapes::is_replayed_only(array) && array.carries_derivative() {
+        refuse_active(
+            py,
+            array,
+            "hash(x), which finds a key of a dictionary or a member of a set,",
+            "use a key without a derivative, such as int(x), round(x) or np.floor(x)",
+        )?;
+    }
+    decisions::note(array);
+    to_numpy_scalar(py, &escapes::guard(py, array)?)?.call_method0("item")
+}
+
 /// The only element as a Python number, for code that goes on with it rounded by this primitive. That is
 /// piecewise constant: while a function is prepared, a decision.
 pub fn whole<'py>(py: Python<'py>, array: &Array, round: Prim) -> PyResult<Bound<'py, PyAny>> {
     let is_float = array.dtype().kind() == Kind::Float;
+    decisions::note(array);
     if !escapes::keeps_history(array) || !is_float || array.aval().size() != 1 {
         return item(py, array);
     }
@@ -95,6 +112,7 @@ pub fn truth(cell: &PyArray, py: Python<'_>) -> PyResult<bool> {
             array.aval().size()
         )));
     }
+    decisions::note(&array);
     let item = escapes::guard(py, &array)?.item();
     Ok(item.is_some_and(|z| z.re != 0.0 || z.im != 0.0))
 }
@@ -161,6 +179,7 @@ pub fn index<'py>(cell: &PyArray, py: Python<'py>) -> PyResult<Bound<'py, PyAny>
         }
         return Err(PyTypeError::new_err(message));
     }
+    decisions::note(&array);
     item(py, &array)
 }
 

@@ -108,6 +108,11 @@ impl PyPrepared {
     ) -> PyResult<Bound<'py, PyAny>> {
         let out = out.filter(|o| !o.is_none());
         let out = out.or_else(|| self.out.as_ref().map(|o| o.bind(py)));
+        // A replay has no lines, and what it computes between its results nobody looks at.
+        if cotan::inspect::is_detecting() {
+            let args = &self.with_constants(py, args)?;
+            return self.unprepared(py, args, out);
+        }
         if !crate::array::escapes::is_on() {
             let first = self.lock().first().map(Arc::clone);
             if let Some(specialization) = first
@@ -328,8 +333,11 @@ impl PyPrepared {
         }
         let mut flattener = Flattener::new(Borrow::Call, false, self.wrt.is_none());
         flattener.take_everything_apart(self.wrt.is_some());
+        if self.transform != Transform::Value {
+            flattener.count_integers();
+        }
         let trees = (args.iter())
-            .map(|arg| flattener.flatten(&arg, Position::Direct, true, ""))
+            .map(|arg| Ok(flattener.argument(&arg, Position::Direct, "")?.tree))
             .collect::<PyResult<_>>()?;
         Ok(Taken {
             trees,
@@ -348,16 +356,19 @@ impl PyPrepared {
         let f = self.function.bind(py);
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         let result = match self.transform {
-            Transform::Gradient => {
-                crate::transforms::gradient::gradient(py, f, args, wrt, None, false, None)
-            }
+            Transform::Gradient => crate::transforms::gradient::gradient(
+                py, f, args, wrt, None, false, false, false, None,
+            ),
             Transform::ValueAndGradient => {
                 let transform = crate::transforms::gradient::value_and_gradient;
-                let pair = transform(py, f, args, wrt, None, false, None)?;
+                let pair = transform(py, f, args, wrt, None, false, false, false, None)?;
                 Ok(pair.into_pyobject(py)?.into_any())
             }
-            Transform::Pullback => {
-                crate::transforms::gradient::pullback(py, f, args, wrt, None, false, None)
+            Transform::Pullback => crate::transforms::gradient::pullback(
+                py, f, args, wrt, None, false, false, false, None,
+            ),
+            Transform::Value if cotan::inspect::is_detecting() => {
+                crate::transforms::gradient::watched(py, f, args)
             }
             Transform::Value => {
                 let plain = args.iter().map(|arg| match arg.cast_exact::<Const>() {

@@ -22,7 +22,7 @@ use crate::prepare::specialization::{Outputs, Specialization, Taken, plain};
 use crate::runtime::error::{enter, to_py};
 use crate::runtime::hooks;
 use crate::transforms::gradient::scalar_output;
-use crate::transforms::leaves::Inputs;
+use crate::transforms::leaves::{Inputs, Request};
 use crate::transforms::pullback::PyPullback;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::natural_cotangent::Scope;
@@ -209,7 +209,12 @@ fn flatten(
 ) -> PyResult<Flat> {
     let outer = Recording::new();
     let inner = (transform != Transform::Value).then(Recording::new);
-    let mut inputs = Inputs::new(inner.as_ref().unwrap_or(&outer), f, args, wrt, false)?;
+    let request = Request {
+        differentiates: transform != Transform::Value,
+        refuses: transform != Transform::Value,
+        ..Request::gradient("prepare", wrt)
+    };
+    let mut inputs = Inputs::new(inner.as_ref().unwrap_or(&outer), f, args, request)?;
     let leaves = inputs.hold(&outer, inner.as_ref());
     Ok(Flat {
         outer,

@@ -60,6 +60,10 @@ hooks! {
     ERROR_HINT = "error_hint";
     /// Adds a note to an exception that left a recorded function.
     EXPLAIN_ERROR = "explain_error";
+    /// A function of what a callable keeps and of its arguments, and what it keeps.
+    WITH_STATE = "with_state";
+    /// What is said of an argument that is asked for and can have no gradient, if it is refused.
+    ARGUMENT_REFUSAL = "argument_refusal";
     /// Whether the user's code, not a library, makes the call that runs.
     USER_CODE_ASKS = "user_code_asks";
     /// Warns at the line of the user's code.

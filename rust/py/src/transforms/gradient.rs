@@ -10,9 +10,10 @@ use crate::array::cell::ScalarKind;
 use crate::array::operand::Operand;
 use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
+use crate::runtime::hooks;
 use crate::transforms::auxiliary::Auxiliary;
 use crate::transforms::keywords::{Asked, asked};
-use crate::transforms::leaves::Inputs;
+use crate::transforms::leaves::{Inputs, Request};
 use crate::transforms::nonfinite::named;
 use crate::transforms::pullback::PyPullback;
 use crate::transforms::recorded_results::RecordedResults;
@@ -25,6 +26,24 @@ exports!(
     pullback,
     linear_transpose
 );
+
+/// The function and its arguments; with what the function keeps as the first of these, if that is asked for.
+fn with_state<'py>(
+    f: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    wrt_self: bool,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+    if !wrt_self {
+        return Ok((f.clone(), args.clone()));
+    }
+    let py = f.py();
+    let told = hooks::WITH_STATE.get(py)?.call1((f,))?;
+    let (called, state): (Bound<'py, PyAny>, Bound<'py, PyAny>) = told.extract()?;
+    Ok((
+        called,
+        PyTuple::new(py, std::iter::once(state).chain(args.iter()))?,
+    ))
+}
 
 /// What a function returned, as one real scalar.
 pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, ScalarKind)> {
@@ -76,9 +95,14 @@ fn differentiated<'py>(
     args: &Bound<'py, PyTuple>,
     with_value: bool,
     has_aux: bool,
+    allow_int: bool,
 ) -> PyResult<Differentiated> {
     let recording = Recording::new();
-    let inputs = Inputs::new(&recording, f, args, wrt.as_ref(), false)?;
+    let request = Request {
+        allow_int,
+        ..Request::gradient(name, wrt.as_ref())
+    };
+    let inputs = Inputs::new(&recording, f, args, request)?;
     let run = || {
         let (y, aux) = Auxiliary::split(name, inputs.call(f)?, has_aux)?;
         let (output, scalar_kind) = scalar_output(name, &y)?;
@@ -149,7 +173,9 @@ impl Differentiated {
 /// Returns a tuple with one entry for each argument, of the argument's own kind: an ndarray for an
 /// ndarray (same dtype and shape), a float for a Python number, an `Array` for an `Array`, a `Tangent`
 /// for an object, containers of these for containers. Entries of arguments that are held constant
-/// (`ct.const`, `wrt`) or have no influence are None.
+/// (`ct.const`, `wrt`) or have no influence are None. Python integers count as floats where they are an
+/// argument, stand beside floats in a list or tuple, are in a field annotated `float`, or are all the
+/// numbers that an argument has.
 ///
 /// `wrt`: positions or names of arguments, paths (`"model.w"`, `"layers[*].b"`, `"**.bias"`), for each
 /// argument a structure of bools, or a predicate on path and leaf. A function without arguments takes
@@ -160,6 +186,14 @@ impl Differentiated {
 /// `(gradient, aux)`, with `aux` as plain values. Other keyword arguments are the function's, and are held
 /// constant.
 ///
+/// `wrt_self`: what the function keeps is asked for, too, and its gradient comes first: the fields of an object
+/// that can be called, the object of a method, the variables of a closure.
+///
+/// `allow_int`: arguments of integers and booleans may be asked for; their entries are None.
+///
+/// An argument that is asked for and can have no gradient (an array of integers, a string, an array of
+/// another library) raises `NotDifferentiableError`, which is a `TypeError`.
+///
 /// Raises `ValueError` when the function does not return a real scalar, `TypeError` when something on
 /// the way has no derivative or would drop it; what the function itself raises arrives as it is.
 ///
@@ -168,6 +202,7 @@ impl Differentiated {
 /// >>> ct.gradient(lambda x, c: np.sum(x * c), np.array([1.0, 2.0]), ct.const(np.array([3.0, 4.0])))
 /// (array([3., 4.]), None)
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 #[pyo3(signature = (
     f: "Function",
     /,
@@ -175,6 +210,8 @@ impl Differentiated {
     wrt: "_Wrt" = None,
     argnums: "_Argnums" = None,
     has_aux: "bool" = false,
+    allow_int: "bool" = false,
+    wrt_self: "bool" = false,
     **kwargs: "object"
 ) -> "Any")]
 pub fn gradient<'py>(
@@ -184,11 +221,14 @@ pub fn gradient<'py>(
     wrt: Option<&Bound<'py, PyAny>>,
     argnums: Option<&Bound<'py, PyAny>>,
     has_aux: bool,
+    allow_int: bool,
+    wrt_self: bool,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let _scope = Scope::enter();
+    let (f, args) = &with_state(f, args, wrt_self)?;
     let asked = asked("gradient", f, args, wrt, argnums, kwargs)?;
-    let mut made = differentiated("gradient", &asked, args, false, has_aux)?;
+    let mut made = differentiated("gradient", &asked, args, false, has_aux, allow_int)?;
     let gradients = made.gradients(py)?;
     match made.aux(py)? {
         Some(aux) => Ok((gradients, aux).into_pyobject(py)?.into_any()),
@@ -204,6 +244,7 @@ pub fn gradient<'py>(
 /// >>> ct.value_and_gradient(lambda x, y: x * y, 2.0, 3.0)
 /// (6.0, (3.0, 2.0))
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 #[pyo3(signature = (
     f: "Callable[..., _R]",
     /,
@@ -211,6 +252,8 @@ pub fn gradient<'py>(
     wrt: "_Wrt" = None,
     argnums: "_Argnums" = None,
     has_aux: "bool" = false,
+    allow_int: "bool" = false,
+    wrt_self: "bool" = false,
     **kwargs: "object"
 ) -> "tuple[_R, Any] | has_aux[Any]")]
 pub fn value_and_gradient<'py>(
@@ -220,24 +263,29 @@ pub fn value_and_gradient<'py>(
     wrt: Option<&Bound<'py, PyAny>>,
     argnums: Option<&Bound<'py, PyAny>>,
     has_aux: bool,
+    allow_int: bool,
+    wrt_self: bool,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let _scope = Scope::enter();
+    let (f, args) = &with_state(f, args, wrt_self)?;
     let asked = asked("value_and_gradient", f, args, wrt, argnums, kwargs)?;
-    let mut made = differentiated("value_and_gradient", &asked, args, true, has_aux)?;
+    let mut made = differentiated("value_and_gradient", &asked, args, true, has_aux, allow_int)?;
     Ok((made.value(py)?, made.gradients(py)?))
 }
 
 /// `value_and_gradient` with zeros where a leaf has no influence: `grad` and its like are functions whose results
 /// have the structure of the argument. `name` is what errors call it. Without `with_value` the value is None.
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 #[pyo3(signature = (
     name: "str",
     f: "Function",
     args: "Args",
     wrt: "_Wrt",
     with_value: "bool",
-    has_aux: "bool"
+    has_aux: "bool",
+    allow_int: "bool"
 ) -> "tuple[Any, Any]")]
 pub fn value_and_full_gradient<'py>(
     py: Python<'py>,
@@ -247,10 +295,11 @@ pub fn value_and_full_gradient<'py>(
     wrt: Option<&Bound<'py, PyAny>>,
     with_value: bool,
     has_aux: bool,
+    allow_int: bool,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let _scope = Scope::enter();
     let asked = asked(name, f, args, wrt, None, None)?;
-    let mut made = differentiated(name, &asked, args, with_value, has_aux)?;
+    let mut made = differentiated(name, &asked, args, with_value, has_aux, allow_int)?;
     made.fill()?;
     Ok((made.value(py)?, made.gradients(py)?))
 }
@@ -270,6 +319,7 @@ pub fn value_and_full_gradient<'py>(
 /// >>> [float(d) for d in back(1.0)]
 /// [0.8775825618903728]
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 #[pyo3(signature = (
     f: "Callable[..., _R]",
     /,
@@ -277,6 +327,8 @@ pub fn value_and_full_gradient<'py>(
     wrt: "_Wrt" = None,
     argnums: "_Argnums" = None,
     has_aux: "bool" = false,
+    allow_int: "bool" = false,
+    wrt_self: "bool" = false,
     **kwargs: "object"
 ) -> "tuple[_R, Pullback] | has_aux[Any]")]
 pub fn pullback<'py>(
@@ -286,14 +338,52 @@ pub fn pullback<'py>(
     wrt: Option<&Bound<'py, PyAny>>,
     argnums: Option<&Bound<'py, PyAny>>,
     has_aux: bool,
+    allow_int: bool,
+    wrt_self: bool,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let _scope = Scope::enter();
+    let (f, args) = &with_state(f, args, wrt_self)?;
     let (f, wrt) = asked("pullback", f, args, wrt, argnums, kwargs)?;
+    let request = Request {
+        allow_int,
+        ..Request::gradient("pullback", wrt.as_ref())
+    };
+    let (y, back, aux) = pulled(py, &f, args, request, has_aux)?;
+    match aux {
+        Some(aux) => Ok((y, back, aux).into_pyobject(py)?.into_any()),
+        None => Ok((y, back).into_pyobject(py)?.into_any()),
+    }
+}
+
+/// The value of a function whose arguments are recorded, so that detection sees how it is computed.
+pub fn watched<'py>(
+    py: Python<'py>,
+    f: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let request = Request {
+        differentiates: false,
+        refuses: false,
+        ..Request::gradient("prepare", None)
+    };
+    Ok(pulled(py, f, args, request, false)?.0)
+}
+
+/// A value, its pullback, and what the function returned besides.
+type Pulled<'py> = (Bound<'py, PyAny>, PyPullback, Option<Bound<'py, PyAny>>);
+
+fn pulled<'py>(
+    py: Python<'py>,
+    f: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    request: Request<'_, 'py>,
+    has_aux: bool,
+) -> PyResult<Pulled<'py>> {
+    let _scope = Scope::enter();
     let recording = Recording::new();
-    let mut inputs = Inputs::new(&recording, &f, args, wrt.as_ref(), false)?;
-    inputs.remember_names(&f)?;
-    let y = named(&f, &inputs, inputs.call(&f))?;
+    let mut inputs = Inputs::new(&recording, f, args, request)?;
+    inputs.remember_names(f)?;
+    let y = named(f, &inputs, inputs.call(f))?;
     let recorded = RecordedResults::of("pullback", y, has_aux)?;
     let (outputs, behind) = (recorded.outputs(), recorded.behind);
     let leaves = inputs.recorded();
@@ -303,14 +393,11 @@ pub fn pullback<'py>(
         drop((outputs, leaves, recording));
         result
     });
-    let (outs, back) = named(&f, &inputs, made)?;
+    let (outs, back) = named(f, &inputs, made)?;
     let (y, aux) = recorded.present(py, &inputs, &outs)?;
     let avals = recorded.avals();
     let back = PyPullback::new(py, back, recorded.tree, avals, inputs, Scope::natural(py))?;
-    match aux {
-        Some(aux) => Ok((y, back, aux).into_pyobject(py)?.into_any()),
-        None => Ok((y, back).into_pyobject(py)?.into_any()),
-    }
+    Ok((y, back, aux))
 }
 
 /// The transpose of a linear function: the linear map from a cotangent of its value to cotangents of its arguments.
@@ -346,7 +433,8 @@ pub fn linear_transpose<'py>(
     let _scope = Scope::enter();
     let (f, wrt) = asked("linear_transpose", f, primals, wrt, argnums, kwargs)?;
     let recording = Recording::new();
-    let mut inputs = Inputs::new(&recording, &f, primals, wrt.as_ref(), false)?;
+    let request = Request::gradient("linear_transpose", wrt.as_ref());
+    let mut inputs = Inputs::new(&recording, &f, primals, request)?;
     inputs.remember_names(&f)?;
     let y = inputs.call(&f)?;
     let recorded = RecordedResults::of("linear_transpose", y, false)?;

@@ -11,7 +11,7 @@ use pyo3::types::PyTuple;
 use crate::runtime::error::enter;
 use crate::runtime::exports::exports;
 use crate::transforms::keywords::asked;
-use crate::transforms::leaves::Inputs;
+use crate::transforms::leaves::{Inputs, Request};
 use crate::transforms::nonfinite::named;
 use crate::transforms::present::{assembled, handed_out};
 use crate::transforms::recorded_results::RecordedResults;
@@ -231,8 +231,8 @@ pub fn jacobian_of<'py>(
     let (f, wrt) = asked(name, f, args, wrt, None, None)?;
     let chosen = Chosen::of(chosen)?;
     let recording = Recording::new();
-    let mut inputs = Inputs::new(&recording, &f, args, wrt.as_ref(), false)?;
-    inputs.expect_differentiable(name, &f, chosen.positions())?;
+    let request = Request::gradient(name, wrt.as_ref());
+    let mut inputs = Inputs::new(&recording, &f, args, request)?;
     inputs.is_derived = mode != Mode::Forward;
     let y = named(&f, &inputs, inputs.call(&f))?;
     let recorded = RecordedResults::of(name, y, has_aux)?;
@@ -316,14 +316,6 @@ impl Chosen {
         match given.extract() {
             Ok(position) => Ok(Chosen::One(position)),
             Err(_) => Ok(Chosen::These(given.extract()?)),
-        }
-    }
-
-    fn positions(&self) -> Option<&[usize]> {
-        match self {
-            Chosen::All => None,
-            Chosen::One(position) => Some(std::slice::from_ref(position)),
-            Chosen::These(positions) => Some(positions),
         }
     }
 }

@@ -10,12 +10,12 @@ use pyo3::types::{PyFunction, PyTuple};
 
 use crate::array::cell::PyArray;
 use crate::ndarray::memory::{Borrow, fingerprint};
-use crate::runtime::error::step;
+use crate::runtime::error::{NotDifferentiableError, step};
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::transforms::argument_names::{Names, argument_names};
 use crate::transforms::selection::selected;
-use crate::tree::flatten::{Flattener, Position};
+use crate::tree::flatten::{Argument, Flattener, Position};
 use crate::tree::treedef::{Kind, Leaf, Tree};
 
 /// Arguments taken apart, with a leaf of the recording in place of each active one.
@@ -38,27 +38,77 @@ pub struct Inputs {
     pub written: RefCell<Vec<usize>>,
 }
 
+/// What is asked of the arguments of a function.
+#[derive(Clone, Copy)]
+pub struct Request<'a, 'py> {
+    /// The function of cotan that was called, for errors.
+    pub operation: &'a str,
+    /// The leaves that are asked for; all of them without it.
+    pub wrt: Option<&'a Bound<'py, PyAny>>,
+    /// Whether integers and booleans may be asked for, and have no gradient.
+    pub allow_int: bool,
+    /// Whether derivatives are asked for: then some integers of Python count as floats.
+    pub differentiates: bool,
+    /// Whether what is asked for and can have no gradient is refused.
+    pub refuses: bool,
+    /// Whether arrays of all dtypes are recorded, and what the arguments hold is kept, not borrowed.
+    pub traced: bool,
+}
+
+impl<'a, 'py> Request<'a, 'py> {
+    /// Derivatives with respect to `wrt`.
+    pub fn gradient(operation: &'a str, wrt: Option<&'a Bound<'py, PyAny>>) -> Self {
+        Request {
+            operation,
+            wrt,
+            allow_int: false,
+            differentiates: true,
+            refuses: true,
+            traced: false,
+        }
+    }
+
+    /// Derivatives along tangents that are checked against the arguments.
+    pub fn along(operation: &'a str) -> Self {
+        Request {
+            refuses: false,
+            ..Request::gradient(operation, None)
+        }
+    }
+
+    /// No derivatives.
+    pub fn trace() -> Self {
+        Request {
+            operation: "trace",
+            wrt: None,
+            allow_int: false,
+            differentiates: false,
+            refuses: false,
+            traced: true,
+        }
+    }
+}
+
 impl Inputs {
-    /// Takes the arguments apart. With `traced`, arrays of all dtypes are recorded, and what the arguments hold
-    /// is kept, not borrowed.
+    /// Takes the arguments apart.
     pub fn new(
         recording: &Recording,
         f: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
-        wrt: Option<&Bound<'_, PyAny>>,
-        traced: bool,
+        request: Request<'_, '_>,
     ) -> PyResult<Inputs> {
+        let traced = request.traced;
         if !f.is_callable() {
             return Err(PyTypeError::new_err(format!(
                 "the first argument must be callable, the function to differentiate, not {}",
                 f.get_type()
             )));
         }
-        let wrt = wrt.filter(|w| !w.is_none());
+        let wrt = request.wrt.filter(|w| !w.is_none());
         if let Some(wrt) = wrt
             && args.is_empty()
         {
-            return Inputs::implicit(recording, wrt);
+            return Inputs::implicit(recording, wrt, request);
         }
         let names = if traced || wrt.is_some() {
             Some(argument_names(f, args.len())?)
@@ -67,30 +117,44 @@ impl Inputs {
         };
         let borrow = if traced { Borrow::Copy } else { Borrow::Call };
         let mut flattener = Flattener::new(borrow, names.is_some(), names.is_none());
-        let mut trees = Vec::with_capacity(args.len());
+        if request.differentiates {
+            flattener.count_integers();
+        }
+        let mut arguments = Vec::with_capacity(args.len());
         for (i, arg) in args.iter().enumerate() {
             let path = names.as_ref().map_or("", |n| n[i].as_str());
-            let tree = flattener.flatten(&arg, Position::Direct, true, path);
-            trees.push(match (tree, &names) {
-                (Ok(tree), _) => tree,
+            let argument = flattener.argument(&arg, Position::Direct, path);
+            arguments.push(match (argument, &names) {
+                (Ok(argument), _) => argument,
                 (Err(error), Some(_)) => return Err(error),
                 (Err(error), None) if flattener.stopped => return Err(error),
                 // Once more, for an error that knows the names.
                 (Err(_), None) => {
                     let names = argument_names(f, args.len())?;
-                    flattener.flatten(&arg, Position::Direct, true, &names[i])?
+                    flattener.argument(&arg, Position::Direct, &names[i])?
                 }
             });
         }
+        let losses: Vec<Loss> = (arguments.iter().enumerate())
+            .filter_map(|(i, argument)| Loss::of(i, argument, &flattener.foreign, f.py()))
+            .collect();
+        let trees: Vec<Tree> = arguments.into_iter().map(|a| a.tree).collect();
         let mut leaves = flattener.leaves;
+        let mut asked = vec![wrt.is_none(); trees.len()];
         if let (Some(wrt), Some(names)) = (wrt, &names) {
             let able: Vec<bool> = leaves.iter().map(|l| l.active).collect();
             let paths: Vec<&str> = leaves.iter().map(|l| l.path.as_str()).collect();
             let objects: Vec<&Py<PyAny>> = leaves.iter().map(|l| &l.object).collect();
-            let mask = selected(wrt, names, &trees, &paths, &objects, &able)?;
-            for (leaf, wanted) in leaves.iter_mut().zip(mask) {
+            let selection = selected(wrt, names, &trees, &paths, &objects, &able)?;
+            for (leaf, wanted) in leaves.iter_mut().zip(selection.mask) {
                 leaf.active &= wanted;
             }
+            for argument in selection.arguments {
+                asked[argument] = true;
+            }
+        }
+        if request.refuses {
+            refuse_losses(f, args, &losses, &asked, request)?;
         }
         if traced {
             for leaf in &mut leaves {
@@ -138,7 +202,11 @@ impl Inputs {
     }
 
     /// Arrays that a function without arguments uses.
-    fn implicit(recording: &Recording, wrt: &Bound<'_, PyAny>) -> PyResult<Inputs> {
+    fn implicit(
+        recording: &Recording,
+        wrt: &Bound<'_, PyAny>,
+        request: Request<'_, '_>,
+    ) -> PyResult<Inputs> {
         let listed = hooks::LISTED_ARRAYS.get(wrt.py())?.call1((wrt,))?;
         let arrays: Vec<Bound<'_, PyArray>> = listed.extract()?;
         let mut leaves = Vec::with_capacity(arrays.len());
@@ -150,6 +218,10 @@ impl Inputs {
                 ));
             }
             let array = cell.get().read()?;
+            if !array.dtype().is_inexact() {
+                let path = format!("wrt[{}]", leaves.len());
+                refuse(cell.as_any(), &path, true, request)?;
+            }
             leaves.push(Leaf {
                 active: array.dtype().is_inexact(),
                 held: false,
@@ -196,38 +268,6 @@ impl Inputs {
         held
     }
 
-    /// Refuses arguments that were asked for and hold nothing that has a derivative. `asked` are their positions, or
-    /// all of them.
-    pub fn expect_differentiable(
-        &self,
-        name: &str,
-        f: &Bound<'_, PyAny>,
-        asked: Option<&[usize]>,
-    ) -> PyResult<()> {
-        let mut of_argument = vec![false; self.leaves.len()];
-        for (i, tree) in self.trees.iter().enumerate() {
-            of_argument.fill(false);
-            tree.mark(&mut of_argument);
-            let mut leaves = (self.leaves.iter().zip(&of_argument))
-                .filter_map(|(leaf, &below)| below.then_some(leaf))
-                .peekable();
-            let Some(first) = leaves.peek() else {
-                continue;
-            };
-            let dtype = first.array.dtype();
-            let is_asked = asked.is_none_or(|asked| asked.contains(&i));
-            if is_asked && leaves.all(|l| !l.held && !l.array.dtype().is_inexact()) {
-                let argument = &argument_names(f, self.trees.len())?[i];
-                return Err(PyTypeError::new_err(format!(
-                    "{name}: {argument} is of dtype {}, which has no derivative; pass {argument}.astype(float), or \
-                     hold it constant with ct.const",
-                    dtype.numpy_name()
-                )));
-            }
-        }
-        Ok(())
-    }
-
     /// The leaves of the recording.
     pub fn recorded(&self) -> Vec<Array> {
         self.active.iter().map(|(_, a)| a.clone()).collect()
@@ -253,4 +293,75 @@ impl Inputs {
         };
         Ok(())
     }
+}
+
+/// Something in an argument that can carry no derivative although one may be asked for.
+struct Loss {
+    argument: usize,
+    /// Whether nothing in the argument can.
+    is_whole: bool,
+    /// Arrays of other libraries in it, and what a path has to them behind the name of the argument.
+    foreign: Vec<(Py<PyAny>, String)>,
+}
+
+impl Loss {
+    fn of(i: usize, argument: &Argument, foreign: &[Py<PyAny>], py: Python<'_>) -> Option<Loss> {
+        let foreign = foreign[argument.foreign.clone()].iter();
+        let foreign: Vec<_> = foreign
+            .filter_map(|o| Some((o.clone_ref(py), argument.tree.path_of(o, "", py)?)))
+            .collect();
+        (argument.is_lost || !foreign.is_empty()).then_some(Loss {
+            argument: i,
+            is_whole: argument.is_lost,
+            foreign,
+        })
+    }
+}
+
+/// Refuses arguments that are asked for and can have no gradient: None never says that.
+fn refuse_losses(
+    f: &Bound<'_, PyAny>,
+    args: &Bound<'_, PyTuple>,
+    losses: &[Loss],
+    asked: &[bool],
+    request: Request<'_, '_>,
+) -> PyResult<()> {
+    let mut names = None;
+    for loss in losses.iter().filter(|l| asked[l.argument]) {
+        let names = match &names {
+            Some(names) => names,
+            None => names.insert(argument_names(f, args.len())?),
+        };
+        let name = &names[loss.argument];
+        for (object, path) in &loss.foreign {
+            let is_argument = path.is_empty();
+            let path = format!("{name}{path}");
+            refuse(object.bind(f.py()), &path, is_argument, request)?;
+        }
+        if loss.is_whole {
+            refuse(&args.get_item(loss.argument)?, name, true, request)?;
+        }
+    }
+    Ok(())
+}
+
+/// The error for one of them, unless it is allowed.
+fn refuse(
+    object: &Bound<'_, PyAny>,
+    path: &str,
+    is_argument: bool,
+    request: Request<'_, '_>,
+) -> PyResult<()> {
+    let told = hooks::ARGUMENT_REFUSAL.get(object.py())?.call1((
+        request.operation,
+        path,
+        object,
+        is_argument,
+        request.allow_int,
+    ))?;
+    if told.is_none() {
+        return Ok(());
+    }
+    let message: String = told.extract()?;
+    Err(NotDifferentiableError::new_err(message))
 }

@@ -7,10 +7,11 @@ use cotan::autodiff::Pullback;
 use cotan::program::FastMap;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBool, PyInt, PyString, PyTuple};
 
 use crate::array::cell::PyArray;
 use crate::array::operand::Operand;
+use crate::ndarray::memory::is_numpy_scalar;
 use crate::runtime::error::OrRaise;
 use crate::runtime::hooks;
 use crate::transforms::argument_names::Names;
@@ -171,6 +172,22 @@ impl PyPullback {
         slot.map_or("", |slot| &paths[slot]).into()
     }
 
+    /// The argument that `wrt` is the position or the name of, if it is that.
+    pub fn single(&self, wrt: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+        let py = wrt.py();
+        if let Ok(name) = wrt.cast::<PyString>() {
+            let names = self.names.get(py, self.trees.len())?;
+            return Ok(names.iter().position(|known| name == known.as_str()));
+        }
+        let is_number = wrt.is_instance_of::<PyInt>() || is_numpy_scalar(wrt)?;
+        if !is_number || wrt.is_instance_of::<PyBool>() {
+            return Ok(None);
+        }
+        let position: Option<isize> = wrt.extract().ok();
+        let count = self.trees.len().cast_signed();
+        Ok(position.and_then(|at| usize::try_from(at.rem_euclid(count)).ok()))
+    }
+
     /// Which leaves of the arguments `wrt` asks for.
     pub fn selected(&self, wrt: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
         let py = wrt.py();
@@ -205,7 +222,7 @@ impl PyPullback {
         }
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let objects: Vec<&Py<PyAny>> = objects.iter().collect();
-        selected(wrt, &names, &self.trees, &paths, &objects, &able)
+        Ok(selected(wrt, &names, &self.trees, &paths, &objects, &able)?.mask)
     }
 }
 

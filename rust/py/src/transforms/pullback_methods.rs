@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use cotan::Program;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt};
 
-use crate::ndarray::memory::is_numpy_scalar;
 use crate::program::pyclass::PyProgram;
 use crate::program::report::Facts;
 use crate::runtime::error::OrRaise;
@@ -39,22 +37,16 @@ impl PyPullback {
     /// let go.
     ///
     /// Takes whatever `wrt=` of `gradient` takes. A predicate gets shape and dtype of a leaf, not its
-    /// value. For one position the result gives its bare cotangent, else a tuple with None for what
-    /// was not asked for.
+    /// value. For one position or one name of an argument the result gives its bare cotangent, else a
+    /// tuple with None for what was not asked for.
     fn wrt(&self, py: Python<'_>, arguments: &Bound<'_, PyAny>) -> PyResult<PyPullback> {
-        let number = arguments.is_instance_of::<PyInt>() || is_numpy_scalar(arguments)?;
-        let single =
-            number && !arguments.is_instance_of::<PyBool>() && arguments.extract::<isize>().is_ok();
         let wanted = self.selected(arguments)?;
         let kept: Vec<bool> = (self.slots.iter().zip(&self.kept))
             .map(|(&s, &k)| k && wanted[s])
             .collect();
-        let bare = if single && self.arrays.is_none() {
-            let position: isize = arguments.extract()?;
-            let count = self.trees.len() as isize;
-            usize::try_from(position.rem_euclid(count)).ok()
-        } else {
-            None
+        let bare = match self.arrays {
+            None => self.single(arguments)?,
+            Some(_) => None,
         };
         Ok(PyPullback {
             back: self.back.wrt(&kept),

@@ -15,7 +15,7 @@ use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
 use crate::transforms::argument_names::Names;
 use crate::transforms::keywords::asked;
-use crate::transforms::leaves::Inputs;
+use crate::transforms::leaves::{Inputs, Request};
 use crate::transforms::nonfinite::named;
 use crate::transforms::pullback::fitting;
 use crate::transforms::recorded_results::RecordedResults;
@@ -170,7 +170,7 @@ pub fn jvp<'py>(
     let given = arguments("jvp", "tangents", tangents)?;
     let (f, _) = asked("jvp", f, &primals, None, None, kwargs)?;
     let recording = Recording::new();
-    let mut inputs = Inputs::new(&recording, &f, &primals, None, false)?;
+    let mut inputs = Inputs::new(&recording, &f, &primals, Request::along("jvp"))?;
     // Nothing is computed again: there is no reverse pass.
     inputs.is_derived = false;
     inputs.remember_names(&f)?;
@@ -362,7 +362,8 @@ pub fn linearize<'py>(
     let _scope = Scope::enter();
     let (f, wrt) = asked("linearize", f, primals, wrt, argnums, kwargs)?;
     let recording = Recording::new();
-    let mut inputs = Inputs::new(&recording, &f, primals, wrt.as_ref(), false)?;
+    let request = Request::gradient("linearize", wrt.as_ref());
+    let mut inputs = Inputs::new(&recording, &f, primals, request)?;
     if inputs.arrays.is_some() {
         return Err(PyTypeError::new_err(
             "linearize: the function takes no arguments, and so no tangents; pass the arrays of wrt as arguments",

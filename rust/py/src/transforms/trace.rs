@@ -20,7 +20,7 @@ use crate::runtime::error::OrRaise;
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::recording_state::Tracing;
-use crate::transforms::leaves::Inputs;
+use crate::transforms::leaves::{Inputs, Request};
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::Kind;
 
@@ -89,7 +89,7 @@ pub fn trace<'py>(
             .call1((f, args, kwargs))?
             .extract()?;
     }
-    let inputs = Inputs::new(&recording, &f, &args, None, true)?;
+    let inputs = Inputs::new(&recording, &f, &args, Request::trace())?;
     let y = {
         // Also what is detached is to be computed from the arguments of each call.
         let _tracing = (Tracing::enter(), KeepHistory::new(&recording));
@@ -146,7 +146,7 @@ pub fn record(
     replaced: HashMap<String, Bound<'_, PyAny>>,
 ) -> PyResult<Recorded> {
     let recording = Recording::new();
-    let mut inputs = Inputs::new(&recording, f, args, None, true)?;
+    let mut inputs = Inputs::new(&recording, f, args, Request::trace())?;
     for leaf in &mut inputs.leaves {
         if let Some(other) = replaced.get(&leaf.path) {
             leaf.array = Operand::expect("to_onnx", other)?.array()?;

@@ -31,6 +31,15 @@ pub enum Sort {
     Object,
     /// Of a class that was registered.
     Registered,
+    /// Numbers of another library, which are not taken apart.
+    Foreign,
+}
+
+/// What an annotation says of the numbers in a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Annotated {
+    Float,
+    Integer,
 }
 
 /// How objects of a class are taken apart and made again: see `Layout` in `cotan._src.tree.class_registry`.
@@ -47,6 +56,12 @@ pub struct Layout {
     pub flatten: Option<Py<PyAny>>,
     pub unflatten: Option<Py<PyAny>>,
     pub project: Option<Py<PyAny>>,
+    /// Whether these are arrays of another library.
+    pub is_foreign: bool,
+    /// Whether integers in fields without annotations are data, never numbers.
+    pub is_data: bool,
+    /// What the annotations of the class say: whether the numbers in a field are floats, by its name.
+    numbers: Option<Py<PyDict>>,
 }
 
 struct Known {
@@ -188,6 +203,7 @@ impl Layout {
                 "list" => Sort::List,
                 "dict" => Sort::Dict,
                 "object" => Sort::Object,
+                "foreign" => Sort::Foreign,
                 _ => Sort::Registered,
             },
             make: part("make")?,
@@ -201,7 +217,22 @@ impl Layout {
             flatten: part("flatten")?,
             unflatten: part("unflatten")?,
             project: part("project")?,
+            is_foreign: told.getattr("is_foreign")?.extract()?,
+            is_data: told.getattr("is_data")?.extract()?,
+            numbers: told.getattr("numbers")?.extract()?,
         }))
+    }
+
+    /// What the annotation of a field says of the numbers in it, if anything.
+    pub fn annotated(&self, name: &Bound<'_, PyAny>) -> PyResult<Option<Annotated>> {
+        let Some(numbers) = &self.numbers else {
+            return Ok(None);
+        };
+        Ok(match numbers.bind(name.py()).get_item(name)? {
+            None => None,
+            Some(is_float) if is_float.is_truthy()? => Some(Annotated::Float),
+            Some(_) => Some(Annotated::Integer),
+        })
     }
 
     /// An object of a class, without contents. No code of the class runs.

@@ -4,6 +4,8 @@
 //! registration; everything that has no leaf inside stays the object that it is. Nothing of a class
 //! is called on the way: no property, no `__getattr__`, no iterator.
 
+use std::ops::Range;
+
 use cotan::aval::DType;
 use cotan::{Array, Number};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
@@ -17,8 +19,9 @@ use crate::ndarray::memory::{
     Borrow, from_ndarray, instance_dict, is_numpy_scalar, original, slot_value,
 };
 use crate::runtime::error::step;
-use crate::tree::class_layout::{self, Layout, Sort};
+use crate::tree::class_layout::{self, Annotated, Layout, Sort};
 use crate::tree::fault::{Fault, MAX_DEPTH, Parts};
+use crate::tree::integers::{Integers, beside_floats};
 use crate::tree::treedef::{Const, Form, Kind, Leaf, Other, Tree};
 
 /// Objects that refer to each other in many ways are met once for each way; this many are too many.
@@ -46,6 +49,20 @@ pub struct Flattener {
     back: usize,
     /// How many `const` were unwrapped.
     unwrapped: usize,
+    /// How many parts are constants by what stands around them: left out of `__trainable__`, or in a
+    /// dictionary with strings, which is a configuration.
+    settled: usize,
+    /// What integers are in a field that says nothing of them.
+    unmarked: Integers,
+    /// What they are in the field that is taken apart: as its annotation says.
+    field: Integers,
+    /// What they are here: in a sequence with a float, numbers.
+    integers: Integers,
+    /// How many integers were taken for data that may be numbers.
+    unclear: usize,
+    /// Arrays of other libraries and of dtypes without leaves, which hold numbers that nobody
+    /// would differentiate.
+    pub foreign: Vec<Py<PyAny>>,
     parts: usize,
     /// Whether a signal handler has put an end to it.
     pub stopped: bool,
@@ -54,8 +71,7 @@ pub struct Flattener {
     trainable: Vec<(usize, Option<Py<PyAny>>)>,
 }
 
-/// Numbers that stand directly as arguments are leaves whatever their type; inside structures an
-/// integer is data.
+/// Numbers that stand directly as arguments are leaves whatever their type; inside structures it depends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Position {
     /// An argument, or a result.
@@ -78,6 +94,12 @@ impl Flattener {
             open: Vec::new(),
             back: usize::MAX,
             unwrapped: 0,
+            settled: 0,
+            unmarked: Integers::Data,
+            field: Integers::Data,
+            integers: Integers::Data,
+            unclear: 0,
+            foreign: Vec::new(),
             parts: 0,
             stopped: false,
             refreshed: false,
@@ -92,10 +114,54 @@ impl Flattener {
         flattener
     }
 
+    /// Takes integers of Python for numbers where a gradient may be asked for them: in fields annotated
+    /// so, beside floats in a sequence, and where an argument has no other numbers.
+    pub fn count_integers(&mut self) {
+        self.integers_from(Integers::Unclear);
+    }
+
+    fn integers_from(&mut self, unmarked: Integers) {
+        (self.unmarked, self.field, self.integers) = (unmarked, unmarked, unmarked);
+    }
+
     /// Takes what has no leaves apart, too: for comparing structures, not for building them.
     pub fn take_everything_apart(&mut self, with_numbers: bool) {
         self.with_numbers = with_numbers;
         self.apart = true;
+    }
+
+    /// Takes one argument apart. When it has no leaves but integers of Python that are not declared as
+    /// such, these are its numbers.
+    pub fn argument(
+        &mut self,
+        object: &Bound<'_, PyAny>,
+        position: Position,
+        path: &str,
+    ) -> PyResult<Argument> {
+        let (first, foreign) = (self.leaves.len(), self.foreign.len());
+        let excluded = self.unwrapped + self.settled;
+        self.unclear = 0;
+        let mut tree = self.flatten(object, position, true, path)?;
+        if self.unclear > 0
+            && self.leaves.len() == first
+            && self.foreign.len() == foreign
+            && self.unwrapped + self.settled == excluded
+        {
+            self.integers_from(Integers::Numbers);
+            let again = self.flatten(object, position, true, path);
+            self.integers_from(Integers::Unclear);
+            tree = again?;
+        }
+        let carries = self.leaves[first..]
+            .iter()
+            .any(|l| l.array.dtype().is_inexact());
+        Ok(Argument {
+            is_lost: !carries
+                && self.unwrapped + self.settled == excluded
+                && !is_empty(object.py(), &tree),
+            tree,
+            foreign: foreign..self.foreign.len(),
+        })
     }
 
     /// Takes one object apart.
@@ -112,6 +178,7 @@ impl Flattener {
             Ok(tree) => tree,
             Err(fault) => {
                 self.open.clear();
+                self.integers_from(self.unmarked);
                 return Err(fault.raise(py, path));
             }
         };
@@ -155,6 +222,7 @@ impl Flattener {
             }
             // Inside a structure an array of strings is data like a string.
             if position == Position::Nested && dtype_of(&array.dtype()).is_err() {
+                self.note_foreign(object, active);
                 return Ok(Tree::Static(object.clone().unbind()));
             }
             let value = from_ndarray(array, self.borrow)?;
@@ -198,7 +266,18 @@ impl Flattener {
             return self.number(object, active);
         }
         if object.is_instance_of::<PyInt>() {
-            if position == Position::Direct && active && !self.objects {
+            let counts = match position {
+                Position::Direct => !self.objects,
+                Position::Nested => false,
+            };
+            let is_plain = object.is_exact_instance_of::<PyInt>();
+            if active && is_plain && !counts && self.integers == Integers::Unclear {
+                self.unclear += 1;
+            }
+            if active && (counts || is_plain && self.integers == Integers::Numbers) {
+                if self.objects {
+                    return Ok(self.leaf(object, placeholder(), Kind::Number, active));
+                }
                 let number = Array::number(DType::F64, Number::Float(object.extract()?));
                 return Ok(self.leaf(object, number, Kind::Number, active));
             }
@@ -212,8 +291,18 @@ impl Flattener {
             self.refreshed = true;
         }
         match class_layout::of(object)? {
+            Some(layout) if layout.sort == Sort::Foreign => {
+                self.note_foreign(object, active);
+                fixed()
+            }
             Some(layout) => self.container(object, Some(&layout), active),
             None => fixed(),
+        }
+    }
+
+    fn note_foreign(&mut self, object: &Bound<'_, PyAny>, active: bool) {
+        if active {
+            self.foreign.push(object.clone().unbind());
         }
     }
 
@@ -243,6 +332,9 @@ impl Flattener {
             }
             let value = from_ndarray(array, Borrow::Call)?;
             return Ok(self.leaf(object, Array::constant(value), Kind::Scalar, active));
+        }
+        if dtype_of(&array.dtype()).is_err() {
+            self.note_foreign(object, active);
         }
         Ok(Tree::Static(object.clone().unbind()))
     }
@@ -281,12 +373,15 @@ impl Flattener {
         let early = match sort {
             None => !object.is_exact_instance_of::<PyTuple>(),
             Some(Sort::List | Sort::Dict | Sort::Object) => true,
-            Some(Sort::Tuple | Sort::Registered) => false,
+            Some(Sort::Tuple | Sort::Registered | Sort::Foreign) => false,
         };
         let (first, unwrapped) = (self.leaves.len(), self.unwrapped);
+        let foreign = self.foreign.len();
         let outer = std::mem::replace(&mut self.back, usize::MAX);
         self.open.push((address, early));
+        let around = (self.field, self.integers);
         let tree = self.parts_of(object, layout, active)?;
+        (self.field, self.integers) = around;
         self.open.pop();
         let leads_out = self.back < depth;
         if !leads_out {
@@ -296,7 +391,14 @@ impl Flattener {
         // Without a leaf (and without a `const` to unwrap) it stays the object that it is, unless it
         // refers to something around it, which will be another object.
         let keeps_shape = self.apart || layout.is_none() || matches!(sort, Some(Sort::Tuple));
-        if self.leaves.len() == first && self.unwrapped == unwrapped && !leads_out && !keeps_shape {
+        if self.leaves.len() == first && layout.is_some_and(|l| l.is_foreign) {
+            // What it is made of is its own affair.
+            self.foreign.truncate(foreign);
+            self.note_foreign(object, active);
+            return Ok(Tree::Static(object.clone().unbind()));
+        }
+        let has_none = self.leaves.len() == first && self.foreign.len() == foreign;
+        if has_none && self.unwrapped == unwrapped && !leads_out && !keeps_shape {
             return Ok(Tree::Static(object.clone().unbind()));
         }
         Ok(tree)
@@ -310,20 +412,28 @@ impl Flattener {
     ) -> Parts<Tree> {
         let Some(layout) = layout else {
             if let Ok(tuple) = object.cast_exact::<PyTuple>() {
-                return Ok(Tree::Tuple(None, self.entries(tuple.iter(), active)?));
+                return Ok(Tree::Tuple(
+                    None,
+                    self.entries(tuple.iter().collect(), active)?,
+                ));
             }
             if let Ok(list) = object.cast_exact::<PyList>() {
-                return Ok(Tree::List(self.entries(list.iter(), active)?));
+                return Ok(Tree::List(self.entries(list.iter().collect(), active)?));
             }
             let dict = object.cast_exact::<PyDict>().map_err(PyErr::from)?;
             // Taken out first: what comes next may run code that changes it.
             let pairs: Vec<_> = dict.iter().collect();
+            let unclear = self.unclear;
+            let is_configuration = self.enter_dictionary(pairs.iter().map(|(_, item)| item));
             let mut items = Vec::with_capacity(pairs.len());
             for (key, item) in pairs {
                 let tree = self
                     .part(&item, Position::Nested, active)
                     .map_err(|f| f.at(|| crate::tree::treedef::key_step(&key)))?;
                 items.push((key.unbind(), tree));
+            }
+            if is_configuration {
+                self.unclear = unclear;
             }
             return Ok(Tree::Dict(items));
         };
@@ -332,7 +442,7 @@ impl Flattener {
             Sort::Tuple => self.subtuple(object, layout, active),
             Sort::List => {
                 let list = object.cast::<PyList>().map_err(PyErr::from)?;
-                let items = self.entries(list.iter(), active)?;
+                let items = self.entries(list.iter().collect(), active)?;
                 Ok(other(object, Form::List, Vec::new(), items))
             }
             Sort::Dict => {
@@ -346,7 +456,12 @@ impl Flattener {
                     None => Vec::new(),
                 };
                 let (keys, items): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-                let items = self.named(&keys, &items, None, active)?;
+                let unclear = self.unclear;
+                let is_configuration = self.enter_dictionary(items.iter());
+                let items = self.named(&keys, &items, None, None, active)?;
+                if is_configuration {
+                    self.unclear = unclear;
+                }
                 Ok(other(object, Form::Dict, keys, items))
             }
             Sort::Registered => {
@@ -362,41 +477,91 @@ impl Flattener {
                 ) = told.extract()?;
                 let trainable = self.declared_by(object)?;
                 check_declared(object, trainable.as_ref(), &keys)?;
-                let items = self.named(&keys, &children, trainable.as_ref(), active)?;
+                let items =
+                    self.named(&keys, &children, trainable.as_ref(), Some(layout), active)?;
                 Ok(other(object, Form::Registered(aux), keys, items))
             }
+            Sort::Foreign => Ok(Tree::Static(object.clone().unbind())),
         }
     }
 
-    fn entries<'py>(
-        &mut self,
-        entries: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
-        active: bool,
-    ) -> Parts<Vec<Tree>> {
+    /// The parts of a sequence, which are taken out first: what comes next may run code that changes it.
+    fn entries(&mut self, entries: Vec<Bound<'_, PyAny>>, active: bool) -> Parts<Vec<Tree>> {
+        if self.integers == Integers::Unclear && active && beside_floats(&entries)? {
+            self.integers = Integers::Numbers;
+        }
         let mut items = Vec::with_capacity(entries.len());
-        for (i, item) in entries.enumerate() {
-            let tree = self.part(&item, Position::Nested, active);
+        for (i, item) in entries.iter().enumerate() {
+            let tree = self.part(item, Position::Nested, active);
             items.push(tree.map_err(|f| f.at(|| format!("[{i}]")))?);
         }
         Ok(items)
     }
 
+    /// Parts with keys; they are fields where a layout says what is in them.
     fn named(
         &mut self,
         keys: &[Bound<'_, PyAny>],
         items: &[Bound<'_, PyAny>],
         trainable: Option<&Bound<'_, PyAny>>,
+        fields: Option<&Layout>,
         active: bool,
     ) -> Parts<Vec<Tree>> {
         let mut trees = Vec::with_capacity(items.len());
         for (key, item) in keys.iter().zip(items) {
-            let asked = trainable.map_or(Ok(true), |names| names.contains(key))?;
+            let asked = match fields {
+                Some(layout) => self.enter_field(layout, key, item, trainable, active)?,
+                None => true,
+            };
             let tree = self
                 .part(item, Position::Nested, active && asked)
                 .map_err(|f| f.at(|| crate::tree::treedef::key_step(key)))?;
             trees.push(tree);
         }
         Ok(trees)
+    }
+
+    /// Notes what integers are in a dictionary; gives whether it is a configuration: with strings beside
+    /// them they are data.
+    fn enter_dictionary<'a, 'py: 'a>(
+        &mut self,
+        mut items: impl Iterator<Item = &'a Bound<'py, PyAny>>,
+    ) -> bool {
+        let is_configuration =
+            self.unmarked != Integers::Data && items.any(|item| item.is_instance_of::<PyString>());
+        if is_configuration {
+            self.settled += 1;
+            self.field = Integers::Unclear;
+        }
+        self.integers = self.field;
+        is_configuration
+    }
+
+    /// Notes what integers are in a field; gives whether the class asks for the field.
+    fn enter_field(
+        &mut self,
+        layout: &Layout,
+        name: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        trainable: Option<&Bound<'_, PyAny>>,
+        active: bool,
+    ) -> PyResult<bool> {
+        let asked = trainable.map_or(Ok(true), |names| names.contains(name))?;
+        if active && !asked {
+            self.settled += 1;
+        }
+        if self.unmarked != Integers::Data {
+            let declared = trainable.is_some() && asked && value.is_exact_instance_of::<PyInt>();
+            self.field = match layout.annotated(name)? {
+                Some(Annotated::Integer) => Integers::Data,
+                Some(Annotated::Float) => Integers::Numbers,
+                None if declared => Integers::Numbers,
+                None if layout.is_data => Integers::Data,
+                None => self.unmarked,
+            };
+            self.integers = self.field;
+        }
+        Ok(asked)
     }
 
     fn subtuple(
@@ -416,9 +581,9 @@ impl Flattener {
                 let trainable = self.declared_by(object)?;
                 check_declared(object, trainable.as_ref(), &keys)?;
                 let entries: Vec<_> = tuple.iter().collect();
-                self.named(&keys, &entries, trainable.as_ref(), active)?
+                self.named(&keys, &entries, trainable.as_ref(), Some(layout), active)?
             }
-            _ => self.entries(tuple.iter(), active)?,
+            _ => self.entries(tuple.iter().collect(), active)?,
         };
         if layout.has_fields() {
             return Ok(other(object, Form::Tuple, Vec::new(), items));
@@ -456,10 +621,7 @@ impl Flattener {
         }
         let mut items = Vec::with_capacity(fields.len());
         for (name, value) in fields {
-            let asked = match &trainable {
-                Some(names) => names.contains(&name)?,
-                None => true,
-            };
+            let asked = self.enter_field(layout, &name, &value, trainable.as_ref(), active)?;
             let tree = self
                 .part(&value, Position::Nested, active && asked)
                 .map_err(|f| f.at(|| format!(".{name}")))?;
@@ -485,6 +647,24 @@ impl Flattener {
         let kept = declared.as_ref().map(|d| d.clone().unbind());
         self.trainable.push((address, kept));
         Ok(declared)
+    }
+}
+
+/// An argument that was taken apart.
+pub struct Argument {
+    pub tree: Tree,
+    /// Whether it has no leaf that can carry a derivative, and nothing in it says that this is meant.
+    pub is_lost: bool,
+    /// Which of the foreign arrays are in it.
+    pub foreign: Range<usize>,
+}
+
+/// Whether there is nothing in a structure that a derivative could be asked for.
+fn is_empty(py: Python<'_>, tree: &Tree) -> bool {
+    match tree {
+        Tree::Static(object) => object.is_none(py),
+        Tree::Leaf(_) | Tree::Object(..) | Tree::Other(_) | Tree::Back(_) => false,
+        _ => tree.children().all(|t| is_empty(py, t)),
     }
 }
 

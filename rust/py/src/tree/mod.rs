@@ -8,6 +8,7 @@ pub mod treedef;
 // Objects to leaves and back.
 pub mod fault;
 pub mod flatten;
+pub mod integers;
 pub mod schema;
 pub mod unflatten;
 pub mod zip;

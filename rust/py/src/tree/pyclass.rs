@@ -20,12 +20,26 @@ pub struct PyStructure {
     root: String,
 }
 
-/// Takes a structure apart; with `declared`, `trainable` heeds `__trainable__`. Paths start with `root`.
+/// Takes a structure apart; with `declared`, `trainable` heeds `__trainable__`. Paths start with `root`. With
+/// `integers` those of Python are leaves where `gradient` takes them for numbers.
 #[pyfunction]
-#[pyo3(signature = (tree: "object", declared: "bool" = false, root: "str" = "") -> "_Structure")]
-pub fn structure(tree: &Bound<'_, PyAny>, declared: bool, root: &str) -> PyResult<PyStructure> {
+#[pyo3(signature = (
+    tree: "object",
+    declared: "bool" = false,
+    root: "str" = "",
+    integers: "bool" = false
+) -> "_Structure")]
+pub fn structure(
+    tree: &Bound<'_, PyAny>,
+    declared: bool,
+    root: &str,
+    integers: bool,
+) -> PyResult<PyStructure> {
     let mut flattener = Flattener::of_objects(declared);
-    let tree = flattener.flatten(tree, Position::Nested, true, root)?;
+    if integers {
+        flattener.count_integers();
+    }
+    let tree = flattener.argument(tree, Position::Nested, root)?.tree;
     Ok(PyStructure {
         tree,
         leaves: flattener.leaves,

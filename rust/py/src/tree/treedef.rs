@@ -201,6 +201,15 @@ impl Tree {
         }
     }
 
+    /// The path of an object that is no leaf, given its own.
+    pub fn path_of(&self, object: &Py<PyAny>, path: &str, py: Python<'_>) -> Option<String> {
+        if let Tree::Static(own) = self {
+            return own.is(object).then(|| path.to_string());
+        }
+        let mut parts = self.children().enumerate();
+        parts.find_map(|(i, part)| part.path_of(object, &format!("{path}{}", self.step(py, i)), py))
+    }
+
     /// How a path goes on to its part of this number.
     pub fn step(&self, py: Python<'_>, i: usize) -> String {
         match self {

@@ -323,6 +323,6 @@ fn parts<'py>(object: &Bound<'py, PyAny>) -> PyResult<Parts<'py>> {
                 flatten.bind(py).call1((object,))?.extract()?;
             Ok(Parts::Named(keys.into_iter().zip(children).collect()))
         }
-        Sort::Tuple | Sort::List | Sort::Dict => Ok(Parts::None),
+        Sort::Tuple | Sort::List | Sort::Dict | Sort::Foreign => Ok(Parts::None),
     }
 }

@@ -1,0 +1,109 @@
+"""Words the error for an argument that is asked for and can have no gradient."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from cotan import _core
+
+# How the arrays of a library become ndarrays, by the package that their class is of.
+_AS_NDARRAY: dict[str, str] = {
+    "pandas": "{0}.to_numpy()",
+    "polars": "{0}.to_numpy()",
+    "pyarrow": "{0}.to_numpy()",
+    "xarray": "{0}.to_numpy()",
+    "torch": "{0}.numpy(force=True)",
+    "tensorflow": "{0}.numpy()",
+    "cupy": "{0}.get()",
+}
+
+
+def refusal(
+    operation: str, path: str, value: object, is_argument: bool, allow_int: bool
+) -> str | None:
+    """Say why `value` has no gradient and what to write; None when nothing is lost by that.
+
+    `is_argument` says that it is an argument, not a part of one.
+    """
+    dtype = _dtype(value)
+    if not is_argument and dtype is not None and not _has_floats(dtype):
+        return None
+    if _is_integral(value, dtype):
+        if allow_int:
+            return None
+        return (
+            f"{operation}: {path} is {_described(value, dtype)}, which has no derivative; pass "
+            f"{_as_float(value, path)} for its gradient, ct.const({path}) or wrt= to hold it "
+            f"constant, or allow_int=True for None in its place"
+        )
+    instead = _converted(value, dtype, path)
+    if instead is not None:
+        return (
+            f"{operation}: {path} is {_described(value, dtype)}, which is not differentiated; pass "
+            f"{instead} for its gradient, or ct.const({path}) to hold it constant"
+        )
+    return (
+        f"{operation}: {path} is {_described(value, dtype)}, and nothing in it can have a "
+        f"derivative; hold it constant with ct.const({path}), or name what is asked for by wrt="
+    )
+
+
+def _dtype(value: object) -> str | None:
+    """Give the dtype of an array, or those of the columns of a table, as text."""
+    for name in ("dtype", "dtypes"):
+        found = getattr(value, name, None)
+        if found is not None:
+            columns = getattr(found, "tolist", None)
+            if name == "dtypes" and callable(columns):
+                return ", ".join(sorted({str(entry) for entry in columns()}))
+            return str(found)
+    return None
+
+
+def _has_floats(dtype: str) -> bool:
+    """Whether there may be numbers with derivatives; of objects and records nobody knows."""
+    lower = dtype.lower()
+    return any(word in lower for word in ("float", "complex", "double", "object", "<f", "<c"))
+
+
+def _is_integral(value: object, dtype: str | None) -> bool:
+    if isinstance(value, (np.ndarray, np.generic, _core.Array)):
+        return np.dtype(value.dtype).kind in "iub"
+    return isinstance(value, (bool, int)) and dtype is None
+
+
+def _described(value: object, dtype: str | None) -> str:
+    if isinstance(value, bool):
+        return f"the bool {value!r}"
+    kind = type(value)
+    if isinstance(value, (np.ndarray, _core.Array)):
+        return f"an array of dtype {dtype} and shape {value.shape}"
+    package = kind.__module__.partition(".")[0]
+    name = kind.__qualname__ if package in {"builtins", "__main__"} else f"{package}.{kind.__name__}"
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
+    return f"{article} {name}" + (f" of dtype {dtype}" if dtype else "")
+
+
+def _as_float(value: object, path: str) -> str:
+    return f"float({path})" if np.ndim(value) == 0 else f"{path}.astype(float)"  # type: ignore[arg-type]
+
+
+def _converted(value: object, dtype: str | None, path: str) -> str | None:
+    """Give an expression whose value can have a gradient."""
+    if isinstance(value, (Fraction, Decimal, np.generic)):
+        return f"float({path})"
+    if isinstance(value, np.ndarray):
+        fields = value.dtype.names
+        return f"{path}[{fields[0]!r}]" if fields else f"{path}.astype(float)"
+    for owner in type(value).__mro__:
+        form = _AS_NDARRAY.get(owner.__module__.partition(".")[0])
+        if form is not None:
+            return form.format(path)
+    array: Callable[[], object] | None = getattr(value, "__array__", None)
+    if array is not None or hasattr(value, "__dlpack__"):
+        return f"np.asarray({path})"
+    if isinstance(value, (set, frozenset)) or type(value).__name__ == "deque":
+        return f"list({path})"
+    return None
