@@ -408,3 +408,21 @@ def _stepped(k):
     solver = integrate.RK45(lambda t, y: -k * y, 0.0, np.array([2.0]), 1.0)
     solver.step()
     return solver.y[0]
+
+
+def test_an_error_that_compiled_code_went_on_after_arrives_itself():
+    def f(x):
+        error = SystemError("<ufunc 'isnan'> returned a result with an exception set")
+        raise error from ct.NotDifferentiableError("use another function")
+
+    with pytest.raises(ct.NotDifferentiableError, match="use another function"):
+        ct.gradient(f, 1.0)
+
+
+def test_a_solver_that_is_a_default_argument():
+    from scipy.optimize import brentq
+
+    def root(p, solver=brentq):
+        return solver(lambda x: x**3 + x - p, 0, 5)
+
+    np.testing.assert_allclose(ct.gradient(root, 2.0)[0], 0.25)

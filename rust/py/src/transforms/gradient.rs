@@ -285,7 +285,7 @@ pub fn value_and_gradient<'py>(
     wrt: "_Wrt",
     with_value: "bool",
     has_aux: "bool",
-    allow_int: "bool"
+    allow_int: "bool" = false
 ) -> "tuple[Any, Any]")]
 pub fn value_and_full_gradient<'py>(
     py: Python<'py>,

@@ -2,7 +2,7 @@
 //!
 //! Writes to arguments are noticed here, and arguments that share memory are refused. Errors get hints.
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PySystemError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -157,12 +157,20 @@ fn shares_memory(py: Python<'_>, a: &Py<PyAny>, b: &Py<PyAny>) -> PyResult<bool>
     }
 }
 
+/// Whether the cause of an error is what helps: NumPy wraps a refusal into a `ValueError`, and compiled code
+/// that goes on after an error makes the interpreter raise a `SystemError`.
+fn hides(py: Python<'_>, error: &PyErr, cause: &PyErr) -> bool {
+    if error.is_instance_of::<PySystemError>(py) {
+        return error.value(py).to_string().contains("exception set");
+    }
+    error.is_instance_of::<PyValueError>(py) && cause.is_instance_of::<NotDifferentiableError>(py)
+}
+
 /// NumPy hides that an element cannot be stored behind an error about sequences: the reason is what
 /// helps.
 fn refusal_behind(py: Python<'_>, error: PyErr) -> PyErr {
-    if error.is_instance_of::<PyValueError>(py)
-        && let Some(cause) = error.cause(py)
-        && cause.is_instance_of::<NotDifferentiableError>(py)
+    if let Some(cause) = error.cause(py)
+        && hides(py, &error, &cause)
     {
         cause.set_traceback(py, error.traceback(py));
         return cause;
