@@ -60,8 +60,8 @@ def test_the_remedies_work():
     assert ct.gradient(square, x.astype(float))[0].tolist() == [2.0, 4.0]
     with pytest.raises(ct.NotDifferentiableError, match=r"x\.astype\(float\)"):
         ct.gradient(square, ct.array([1, 2]))
+    w = ct.array([1, 2])
     with pytest.raises(ct.NotDifferentiableError, match=r"wrt\[0\]"):
-        w = ct.array([1, 2])
         ct.gradient(lambda: square(w), wrt=[w])
 
 

@@ -53,7 +53,7 @@ def test_a_getter_selects_what_a_path_does(getter, path):
 
 
 def test_the_only_argument_needs_no_name():
-    f = lambda model: loss(model, X)  # noqa: E731
+    f = lambda model: loss(model, X)
     (g,) = ct.gradient(f, model(), wrt=lambda m: m.layers[0].b)
     assert g.layers[0].w is None and g.layers[0].b == 9.0
 
@@ -107,7 +107,7 @@ def test_the_fields_of_a_callable():
 
 def test_the_variables_of_a_closure():
     a, words = 3.0, "text"
-    f = lambda x: x * a if words else x  # noqa: E731
+    f = lambda x: x * a if words else x
     assert ct.gradient(f, 2.0, wrt_self=True) == ({"a": 2.0, "words": None}, 3.0)
     y, back = ct.pullback(f, 2.0, wrt_self=True)
     state, dx = back(1.0)

@@ -146,8 +146,8 @@ class Decision:
 #: What is said above such lines.
 DECISIONS_TITLE = "Decided by values, whose influence on which way is taken has no derivative"
 DECISIONS_REMEDY = (
-    "A result that such a loop narrows down, as a bisection does, has no derivative or a wrong one; "
-    "state the equation that it solves with ct.implicit"
+    "A result that such a loop narrows down, as a bisection does, has no derivative or a wrong "
+    "one; state the equation that it solves with ct.implicit"
 )
 
 

@@ -76,7 +76,7 @@ def _selected(wrt: object, inputs: list[_core.Variable], able: list[bool]) -> li
         owner.append(names.index(root))
     leaves = [selection.LeafInfo(variable.shape, variable.dtype) for variable in inputs]
     paths = [variable.name or f"%{variable.index}" for variable in inputs]
-    mask, structures = selection.select(wrt, names, owner, paths, leaves, able)
+    mask, structures, _ = selection.select(wrt, names, owner, paths, leaves, able)
     if mask is None:
         structures = structures or []
         if any(not isinstance(each, bool) for each in structures):

@@ -19,7 +19,7 @@ _MAPPINGS = frozenset({"dict", "Dict", "Mapping", "MutableMapping", "defaultdict
 
 
 def annotated_numbers(cls: type) -> dict[str, bool] | None:
-    """Say whether the numbers in a field are floats; fields whose annotation names none are left out.
+    """Say whether the numbers in a field are floats; fields annotated otherwise are left out.
 
     >>> class Circle:
     ...     radius: float
@@ -44,7 +44,7 @@ def annotated_numbers(cls: type) -> dict[str, bool] | None:
 def _annotations(cls: type) -> Mapping[str, object]:
     try:
         return inspect.get_annotations(cls)
-    except Exception:  # what an annotation refers to may be missing; any error of its code is that
+    except Exception:  # noqa: BLE001, any code may stand in an annotation
         return {}
 
 
@@ -79,9 +79,9 @@ def _names_in(node: ast.expr) -> Iterator[str]:
         for part in _parts(name, inner):
             yield from _names_in(part)
     elif isinstance(node, (ast.BinOp, ast.Tuple, ast.List)):
-        for part in ast.iter_child_nodes(node):
-            if isinstance(part, ast.expr):
-                yield from _names_in(part)
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                yield from _names_in(child)
 
 
 def _parts(outer: str, inner: Sequence[_Part]) -> Sequence[_Part]:

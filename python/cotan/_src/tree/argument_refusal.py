@@ -1,6 +1,5 @@
 """Words the error for an argument that is asked for and can have no gradient."""
 
-from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
@@ -38,7 +37,7 @@ def refusal(
             f"{_as_float(value, path)} for its gradient, ct.const({path}) or wrt= to hold it "
             f"constant, or allow_int=True for None in its place"
         )
-    instead = _converted(value, dtype, path)
+    instead = _converted(value, path)
     if instead is not None:
         return (
             f"{operation}: {path} is {_described(value, dtype)}, which is not differentiated; pass "
@@ -81,7 +80,9 @@ def _described(value: object, dtype: str | None) -> str:
     if isinstance(value, (np.ndarray, _core.Array)):
         return f"an array of dtype {dtype} and shape {value.shape}"
     package = kind.__module__.partition(".")[0]
-    name = kind.__qualname__ if package in {"builtins", "__main__"} else f"{package}.{kind.__name__}"
+    name = (
+        kind.__qualname__ if package in {"builtins", "__main__"} else f"{package}.{kind.__name__}"
+    )
     article = "an" if name[0] in "aeiouAEIOU" else "a"
     return f"{article} {name}" + (f" of dtype {dtype}" if dtype else "")
 
@@ -90,7 +91,7 @@ def _as_float(value: object, path: str) -> str:
     return f"float({path})" if np.ndim(value) == 0 else f"{path}.astype(float)"  # type: ignore[arg-type]
 
 
-def _converted(value: object, dtype: str | None, path: str) -> str | None:
+def _converted(value: object, path: str) -> str | None:
     """Give an expression whose value can have a gradient."""
     if isinstance(value, (Fraction, Decimal, np.generic)):
         return f"float({path})"
@@ -101,8 +102,7 @@ def _converted(value: object, dtype: str | None, path: str) -> str | None:
         form = _AS_NDARRAY.get(owner.__module__.partition(".")[0])
         if form is not None:
             return form.format(path)
-    array: Callable[[], object] | None = getattr(value, "__array__", None)
-    if array is not None or hasattr(value, "__dlpack__"):
+    if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return f"np.asarray({path})"
     if isinstance(value, (set, frozenset)) or type(value).__name__ == "deque":
         return f"list({path})"

@@ -1,4 +1,4 @@
-"""Makes what a callable keeps its first argument, so that it can be differentiated like the others."""
+"""Makes what a callable keeps its first argument, to be differentiated like the others."""
 
 import functools
 import inspect
@@ -21,8 +21,9 @@ def with_state(function: Function) -> tuple[Function, object]:
 
 def _taken(function: Any) -> tuple[Function, object]:
     if isinstance(function, MethodType):
+        # A function of its own: the method's is somebody else's, and gets no signature from here.
         method = function.__func__
-        return lambda state, *args: method(state, *args), function.__self__
+        return functools.partial(method), function.__self__
     if isinstance(function, functools.partial):
         bound = {"args": function.args, "keywords": function.keywords}
         inner = function.func

@@ -201,7 +201,7 @@ def _parameter(function: Callable[..., object]) -> str | None:
     positional = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
     required = [p for p in positional if p.default is p.empty]
     variable = any(p.kind == p.VAR_POSITIONAL for p in parameters)
-    if variable or len(required) > 1 or not positional or not required and len(positional) > 1:
+    if variable or len(required) > 1 or not positional or (not required and len(positional) > 1):
         return None
     return positional[0].name
 
@@ -215,7 +215,7 @@ def _got(
     arguments: list[object],
     marks: list[object],
 ) -> list[bool]:
-    """Mark the leaves of what a getter gives: of the argument of its parameter's name, or the only one."""
+    """Mark the leaves of what a getter gives of the argument that it is for."""
     if parameter not in names and len(names) != 1:
         raise ValueError(
             f"wrt: a getter takes the argument that its parameter is named after; {parameter!r} is "

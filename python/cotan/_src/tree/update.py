@@ -174,7 +174,7 @@ def _like(leaf: Scalar | AnyArray, new: object, path: str) -> Scalar | AnyArray:
     place = "the model" if path == "model" else path
     if new is None or isinstance(new, (str, list, tuple, dict)):
         raise TypeError(f"update: the new value of {place} is {type(new).__name__}, not an array")
-    if isinstance(leaf, int):  # one that counts as a number is a float from now on
+    if type(leaf) is int:  # one that counts as a number is a float from now on
         leaf = float(leaf)
     old = leaf if isinstance(leaf, (_core.Array, np.ndarray)) else np.asarray(leaf)
     value = new if isinstance(new, (_core.Array, np.ndarray)) else np.asarray(new)
