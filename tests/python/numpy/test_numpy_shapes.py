@@ -298,20 +298,10 @@ MAKING = {
         lambda v: np.may_share_memory(v, v[1:]),
         lambda v, w: np.may_share_memory(v, w),
     ],
-    "save": [lambda v: _written(np.save, v)],
-    "savez": [lambda v, m: _written(np.savez, v, m)],
-    "savez_compressed": [lambda v: _written(np.savez_compressed, v)],
-    "savetxt": [lambda v: _written(np.savetxt, v)],
     "array_repr": [lambda v: np.array_repr(v), lambda m: np.array_repr(m, precision=2)],
     "array_str": [lambda m: np.array_str(m)],
     "array2string": [lambda m: np.array2string(m, separator=", ")],
 }
-
-
-def _written(save, *arrays):
-    file = io.BytesIO()
-    save(file, *arrays)
-    return file.getvalue().hex()
 
 
 CASES = {**SHAPE, **MAKING}
