@@ -8,13 +8,14 @@ use crate::source_tree::{
 
 /// The layers, the highest first. A file imports those below its own layer, and its own; layers on one line do not
 /// know each other.
-const LAYERS: [&[&str]; 16] = [
+const LAYERS: [&[&str]; 17] = [
     &["lib"],
     &["api", "testing"],
     &["autodiff"],
     &["array"],
     &["inspect"],
     &["tape"],
+    &["sparsity"],
     &["sched"],
     &["transform", "opt", "io"],
     &["program"],

@@ -21,5 +21,6 @@ mod program;
 mod sched;
 mod sites;
 mod source_tree;
+mod sparsity;
 mod vjp;
 mod vmap;

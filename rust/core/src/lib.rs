@@ -53,7 +53,7 @@
 //! # What is where
 //!
 //! [`aval`] (dtypes and shapes), [`prim`] and [`ops`] (the table of primitives), [`program`],
-//! [`transform`], [`opt`], [`sched`] (fusion, memory, threads), [`kernels`] (loops over memory, the
+//! [`transform`], [`opt`], [`sched`] (fusion, memory, threads), [`sparsity`] (patterns and colorings of Jacobians), [`kernels`] (loops over memory, the
 //! only unsafe code), [`tape`] (what is recorded), [`array`](mod@array) (operations, forcing), [`inspect`] (reports, origins of NaN),
 //! [`autodiff`] (gradients, pullbacks, rules). [`testing`] holds the checks that
 //! the primitives pass, for rules of your own.
@@ -75,6 +75,7 @@ pub mod opt;
 pub mod prim;
 pub mod program;
 pub mod sched;
+pub mod sparsity;
 pub mod tape;
 pub mod testing;
 pub mod transform;
