@@ -171,6 +171,14 @@ impl PyProgram {
         let program = opt::optimize(&program, Passes::ALL).or_raise()?;
         Ok(PyProgram::new(program, self.constants().to_vec()))
     }
+
+    /// The program for as many examples, of which the marked inputs have a new first axis; what is bound
+    /// to it is the same for all of them.
+    pub fn mapped(&self, mut batched: Vec<bool>, size: usize) -> PyResult<PyProgram> {
+        batched.resize(self.core().num_inputs(), false);
+        let program = transform::vmap(self.core(), &batched, size).or_raise()?;
+        Ok(PyProgram::new(program, self.constants().to_vec()))
+    }
 }
 
 /// The cotangent of a result of this name or path.

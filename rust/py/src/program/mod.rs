@@ -13,11 +13,15 @@ pub mod export;
 pub mod report;
 pub mod serialize;
 
+// Analyses.
+pub mod sparsity;
+
 use pyo3::prelude::*;
 
 /// Adds the functions of this folder to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     export::register(module)?;
     pyclass::register(module)?;
-    serialize::register(module)
+    serialize::register(module)?;
+    sparsity::register(module)
 }

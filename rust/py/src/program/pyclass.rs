@@ -307,6 +307,11 @@ impl PyProgram {
         self.pulled_back(wrt)
     }
 
+    /// The program for as many examples; the marked inputs have a new first axis.
+    fn _vmap(&self, batched: Vec<bool>, size: usize) -> PyResult<PyProgram> {
+        self.mapped(batched, size)
+    }
+
     /// Names for so many positional arguments: of the inputs, or of what their paths start with.
     fn _argument_names(&self, count: usize) -> Vec<&str> {
         let names = self.program.input_names()[..self.free()].iter();
