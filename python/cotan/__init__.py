@@ -59,6 +59,8 @@ from cotan._src.api.jacobian import jacfwd, jacobian, jacrev
 from cotan._src.api.other_names import missing as __getattr__  # noqa: F401
 from cotan._src.api.prepare import prepare, prepared
 from cotan._src.api.second_order import ggnvp, hessian, hvp, vhp
+from cotan._src.api.sparse_derivatives import hessian_sparsity, jacobian_sparsity
+from cotan._src.api.sparsity import Coloring, SparsityPattern
 from cotan._src.api.vmap import vmap
 from cotan._src.array.fast_methods import attach as _attach_array
 from cotan._src.array.methods import attach as _attach_methods
@@ -100,6 +102,7 @@ if hasattr(_os, "register_at_fork"):
 
 __all__ = [  # noqa: PLE0604
     "Array",
+    "Coloring",
     "Cotangent",
     "NonFiniteError",
     "NotDifferentiableError",
@@ -108,6 +111,7 @@ __all__ = [  # noqa: PLE0604
     "Pullback",
     "Pushforward",
     "Report",
+    "SparsityPattern",
     "Tangent",
     "__version__",
     "adjoint",
@@ -132,11 +136,13 @@ __all__ = [  # noqa: PLE0604
     "grad",
     "gradient",
     "hessian",
+    "hessian_sparsity",
     "hook",
     "hvp",
     "isderiving",
     "jacfwd",
     "jacobian",
+    "jacobian_sparsity",
     "jacrev",
     "jvp",
     "lift",

@@ -6,6 +6,7 @@ from typing import Any
 
 from cotan import _core
 from cotan._src.api.selected import Argnums, selected
+from cotan._src.api.sparse_derivatives import Sparse, expect_real_call, sparse_jacobian
 from cotan._src.typing import Args, Function, Kwargs, P
 
 
@@ -17,6 +18,8 @@ def jacobian(
     argnums: Argnums | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
+    sparse: Sparse = False,
+    check: bool = False,
     **kwargs: object,
 ) -> Any:
     """Compute the Jacobian of a function: how elements of its result change with the arguments.
@@ -38,6 +41,12 @@ def jacobian(
         The function returns `(value, aux)`, and the result is `(jacobian, aux)`.
     holomorphic
         The arguments are complex, and the function is complex differentiable.
+    sparse
+        Compute the entries that may differ from zero alone, from few products. True finds them; a
+        `SparsityPattern` or a `Coloring` of an earlier call saves that.
+    check
+        With `sparse`, compare the result with one product, which finds a pattern that does not
+        cover the Jacobian.
     kwargs
         Keyword arguments of the function, held constant.
 
@@ -47,12 +56,16 @@ def jacobian(
     of the argument. For a result that is a structure, such a structure of Jacobians; inside of it,
     for an argument that is a structure, a structure like the argument. With several arguments, a
     tuple with one entry for each of them (None for a constant), inside the structure of the result.
-    Zeros where nothing has influence.
+    Zeros where nothing has influence. With `sparse`, a `scipy.sparse.csr_array` in the place of
+    each array, of shape (elements of the result, elements of the argument).
 
     Raises
     ------
     TypeError
-        When an argument is of an integer dtype, or is complex without `holomorphic`.
+        When an argument is of an integer dtype, or is complex without `holomorphic`; when one is
+        complex with `sparse`.
+    ValueError
+        When a pattern has another shape than the Jacobian, or, with `check`, does not cover it.
     NotDifferentiableError
         When something on the way has no derivative.
 
@@ -64,7 +77,13 @@ def jacobian(
     >>> ct.jacobian(lambda x, a: {"y": a * x}, np.array([1.0, 2.0]), 3.0)
     {'y': (array([[3., 0.],
            [0., 3.]]), array([1., 2.]))}
+    >>> ct.jacobian(np.diff, np.ones(100_000), sparse=True).nnz
+    199998
     """
+    if sparse is not False:
+        expect_real_call("jacobian", has_aux=has_aux, holomorphic=holomorphic)
+        call = selected("jacobian", function, args, kwargs, wrt=wrt, argnums=argnums)
+        return sparse_jacobian(call, sparse, check)
     return _jacobian(
         "jacobian",
         function,

@@ -7,6 +7,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.api.selected import Argnums, Selected, selected
+from cotan._src.api.sparse_derivatives import Sparse, expect_real_call, sparse_hessian
 from cotan._src.tree.selection import argument_names
 from cotan._src.typing import Args, Function, Kwargs
 
@@ -18,6 +19,8 @@ def hessian(
     wrt: "_core._Wrt" = None,
     argnums: Argnums | None = None,
     has_aux: bool = False,
+    sparse: Sparse = False,
+    check: bool = False,
     **kwargs: object,
 ) -> Any:
     """Compute the Hessian of a function that returns a real scalar.
@@ -30,12 +33,14 @@ def hessian(
     Returns
     -------
     For an argument of shape `n` an array of shape `n + n`, of its dtype; for a structure a
-    structure like it of structures like it; for several arguments a tuple of tuples.
+    structure like it of structures like it; for several arguments a tuple of tuples. With `sparse`,
+    a `scipy.sparse.csr_array` in the place of each array.
 
     Raises
     ------
     ValueError
-        When the function does not return a real scalar.
+        When the function does not return a real scalar; when a pattern has another shape than the
+        Hessian, or, with `check`, does not cover it.
     TypeError
         When an argument is of an integer dtype, or complex.
     NotDifferentiableError
@@ -48,8 +53,13 @@ def hessian(
            [2., 0.]])
     >>> ct.hessian(lambda x, y: x**2 * y, 1.0, 3.0)
     ((6.0, 2.0), (2.0, 0.0))
+    >>> ct.hessian(lambda x: np.sum(np.diff(x) ** 2), np.ones(100_000), sparse=True).nnz
+    299998
     """
     call = selected("hessian", function, args, kwargs, wrt=wrt, argnums=argnums)
+    if sparse is not False:
+        expect_real_call("hessian", has_aux=has_aux)
+        return sparse_hessian(call, sparse, check)
     matrix, aux = _core.jacobian_of(
         "hessian",
         _gradient_of("hessian", call, has_aux=has_aux),
