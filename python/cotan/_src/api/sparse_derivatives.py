@@ -15,6 +15,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.api.selected import Selected
 from cotan._src.api.sparsity import Coloring, SparsityPattern, scipy_sparse, transpose
+from cotan._src.kit.host_call import writes_primitives
 from cotan._src.tree.ravel import Unravel, ravel
 from cotan._src.tree.structure import without_constants
 from cotan._src.typing import AnyArray, Args, Function, NDArray
@@ -164,7 +165,11 @@ class _Traced:
             (found,) = _core.gradient(called, vector)
             return np.zeros(self.columns.size) if found is None else found
 
-        program = _core.trace(gradient if second else value, self.point)
+        written_out = writes_primitives.set(True)
+        try:
+            program = _core.trace(gradient if second else value, self.point)
+        finally:
+            writes_primitives.reset(written_out)
         if not self.rows.paths:
             raise TypeError(f"{name}: there is no float array or number in what the function gives")
         _expect_real(name, "results", self.rows)
