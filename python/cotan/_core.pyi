@@ -505,6 +505,7 @@ class Program:
     def outputs(self) -> tuple[Variable, ...]: ...
     def _argument_names(self, count: int) -> list[str]: ...
     def _pullback(self, wrt: Sequence[bool]) -> Program: ...
+    def _vmap(self, batched: Sequence[bool], size: int) -> Program: ...
     def bind(self, values: Mapping[str, _Values] | None = None, /, **named: _Values) -> Program: ...
     def fusion_groups(self) -> list[int | None]: ...
     def optimize(self, passes: Sequence[str] | None = None) -> Program: ...
@@ -893,6 +894,19 @@ def restore_array(
 
 def write_file(path: _File, data: bytes) -> None:
     """Writes a file that is whole or, when something fails, not there; an old one stays whole then."""
+
+# program/sparsity.rs
+def dependence(program: Program, marked: list[bool]) -> tuple[NDArray, NDArray]:
+    """Which elements of the outputs of a program depend on which elements of the marked inputs: where rows begin, and the columns of all rows, as in a CSR array. Values bound to the program count where they are indices."""
+
+def color_columns(columns: int, starts: NDArray, indices: NDArray) -> NDArray:
+    """A color for each column of a pattern: columns of one color share no row."""
+
+def color_symmetric(columns: int, starts: NDArray, indices: NDArray) -> NDArray:
+    """A color for each column of a symmetric pattern: a star coloring."""
+
+def color_both(columns: int, starts: NDArray, indices: NDArray) -> tuple[NDArray, NDArray]:
+    """Colors for rows and for columns of a pattern, -1 for none: rows that have one are read off products from the left, the others off products from the right."""
 
 # runtime/hooks.rs
 def set_hooks(**objects: Any) -> None:

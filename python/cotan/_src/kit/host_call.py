@@ -5,6 +5,7 @@ differentiable functions, often the function itself, so there are derivatives of
 """
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ from cotan._src.typing import AnyArray, ArrayLike, NDArray, Shape
 Plain = Callable[..., ArrayLike]
 #: From a cotangent to those of arguments.
 Pullback = Callable[..., Sequence[ArrayLike | None]]
+
+#: Whether a function that can be written in primitives is, although compiled code is faster: the
+#: pattern of a sparse derivative sees through primitives alone.
+writes_primitives: ContextVar[bool] = ContextVar("writes_primitives", default=False)
 
 
 def host_call(name: str, forward: Plain, pullback: Pullback, *args: ArrayLike) -> Array:

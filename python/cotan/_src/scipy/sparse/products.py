@@ -1,7 +1,8 @@
 """Products, sums and solves of SciPy's sparse matrices with `Array`s.
 
-A constant matrix multiplies by SciPy's compiled code, and its transpose in the pullback. A matrix
-with active elements keeps them as an `Array` in `data`.
+A constant matrix multiplies by SciPy's compiled code, and its transpose in the pullback; where the
+pattern of a sparse derivative is wanted, by primitives. A matrix with active elements keeps them as
+an `Array` in `data`.
 """
 
 import inspect
@@ -12,7 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
-from cotan._src.kit.host_call import conj, host_call, linear
+from cotan._src.kit.host_call import conj, host_call, linear, writes_primitives
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.numpy.matrix import Matrix, is_matrix
 from cotan._src.rebind.engine import locate
@@ -129,7 +130,7 @@ def product_with(matrix: Sparse, x: AnyArray) -> Array:
             f"matmul: a sparse matrix of shape {matrix.shape} and an array of shape {x.shape} do "
             "not fit"
         )
-    if not has_active_entries(matrix):
+    if not has_active_entries(matrix) and not writes_primitives.get():
         adjoint = matrix.conj().T
         return linear("scipy.sparse: A @ x", lambda x: matrix @ x, lambda ct: adjoint @ ct)(x)
     row, column, values = entries(matrix)
