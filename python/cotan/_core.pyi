@@ -26,6 +26,7 @@ import numpy as np
 from typing_extensions import disjoint_base
 
 from cotan._src.array.methods import Flags
+from cotan._src.inspect.prepared_report import PreparedReport
 from cotan._src.inspect.report import Report
 from cotan._src.rebind.numpy_substitutes import Flat
 from cotan._src.typing import (
@@ -65,8 +66,15 @@ _Argnums: TypeAlias = int | Sequence[int] | None
 
 __version__: str
 
+class ReplayMismatch(TypeError): ...  # noqa: N818
+
 class NotDifferentiableError(TypeError):
     """What has no derivative was asked for one, or a gradient would be dropped silently."""
+
+class UnknownValueError(ValueError):
+    """A value was read that is not known while a rule is traced."""
+
+    aval: str
 
 @final
 class Array:
@@ -588,6 +596,7 @@ class Prepared(Generic[_P, _R]):
     @overload
     def __call__(self, *args: Any, out: object) -> _R: ...
     def record(self, *args: object) -> None: ...
+    def explain(self) -> PreparedReport: ...
     def __reduce__(self) -> tuple[object, ...]: ...
     def clear(self) -> None: ...
 
@@ -648,12 +657,31 @@ class OverrideFunction:
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[object, ...]: ...
 
+# array/decisions.rs
+def begin_decisions() -> None:
+    """Begins to count, in this thread."""
+
+def end_decisions() -> list[tuple[tuple[str, int, str], int]]:
+    """Ends what was begun last; gives how often each line decided."""
+
 # array/escapes.rs
 def force_all(arrays: list[Array]) -> None:
     """Computes arrays in one run, those that wait. While a function is prepared nothing is computed, and nothing needs it."""
 
 def failed(error: BaseException, x: Array) -> None:
     """The same, of code outside of this module."""
+
+def check_at_end(check: Callable[[], object]) -> None:
+    """Lets a function check, once what is prepared has run, that a replay will be right: it raises where that is not so."""
+
+def guard_computed(owner: object, source: str) -> None:
+    """Guards an attribute of an object that is computed when it is read; its name is the source."""
+
+def is_replayed(x: object) -> bool:
+    """Whether a function is being prepared and an array depends on its arguments, so that replays compute it."""
+
+def keep_computed(x: Array) -> None:
+    """Lets each replay compute an array for the errors that this may lead to, whether or not a result depends on it."""
 
 def is_preparing() -> bool:
     """Whether a function is being prepared in this thread."""
@@ -678,9 +706,19 @@ def index_add(x: _Values, key: _Key, value: _Values) -> Array:
 def fit(value: _Values, target: _Values, shape: Sequence[int]) -> Array:
     """A value brought to a dtype and shape, as NumPy does in an assignment."""
 
+# array/lend.rs
+def lend(x: Array, pin: bool) -> NDArray:
+    """The memory of a constant array as an ndarray that shares it, or a copy of what cannot be written to. `pin` keeps it where it is as long as the array lives, for pointers."""
+
 # array/matmul.rs
 def matmul(x: _Values, y: _Values) -> Array:
     """The matrix product by NumPy's rules: vectors count as a row on the left and a column on the right."""
+
+# array/scalar_classes.rs
+def set_scalar_classes(
+    array: type[Array], make: Callable[[type[Array]], tuple[dict[Any, type], dict[Any, type]]]
+) -> None:
+    """Takes the classes of scalars that a function makes of `Array`: dictionaries of Python's and of NumPy's, by dtype."""
 
 # array/traced.rs
 def is_traced(x: object) -> bool:
@@ -974,6 +1012,8 @@ def gradient(
     wrt: _Wrt = None,
     argnums: _Argnums = None,
     has_aux: bool = False,
+    allow_int: bool = False,
+    wrt_self: bool = False,
     **kwargs: object,
 ) -> Any:
     """The gradient of a function that returns a real scalar, with respect to all of its arguments."""
@@ -986,6 +1026,8 @@ def value_and_gradient(
     wrt: _Wrt = None,
     argnums: _Argnums = None,
     has_aux: Literal[False] = False,
+    allow_int: bool = False,
+    wrt_self: bool = False,
     **kwargs: object,
 ) -> tuple[_R, Any]:
     """The value of a function that returns a real scalar, and its gradient as [`gradient`] gives it."""
@@ -998,10 +1040,18 @@ def value_and_gradient(
     wrt: _Wrt = None,
     argnums: _Argnums = None,
     has_aux: bool,
+    allow_int: bool = False,
+    wrt_self: bool = False,
     **kwargs: object,
 ) -> Any: ...
 def value_and_full_gradient(
-    name: str, f: Function, args: Args, wrt: _Wrt, with_value: bool, has_aux: bool
+    name: str,
+    f: Function,
+    args: Args,
+    wrt: _Wrt,
+    with_value: bool,
+    has_aux: bool,
+    allow_int: bool = False,
 ) -> tuple[Any, Any]:
     """`value_and_gradient` with zeros where a leaf has no influence: `grad` and its like are functions whose results have the structure of the argument. `name` is what errors call it. Without `with_value` the value is None."""
 
@@ -1013,6 +1063,8 @@ def pullback(
     wrt: _Wrt = None,
     argnums: _Argnums = None,
     has_aux: Literal[False] = False,
+    allow_int: bool = False,
+    wrt_self: bool = False,
     **kwargs: object,
 ) -> tuple[_R, Pullback]:
     """The value of a function and its pullback: the linear map from a cotangent of the value to cotangents of the arguments."""
@@ -1025,6 +1077,8 @@ def pullback(
     wrt: _Wrt = None,
     argnums: _Argnums = None,
     has_aux: bool,
+    allow_int: bool = False,
+    wrt_self: bool = False,
     **kwargs: object,
 ) -> Any: ...
 def linear_transpose(
@@ -1038,6 +1092,30 @@ def hooked(function: Function, x: object, name: str) -> Any:
 
 def call_back(function: Function, pullback: Function, name: str, args: Sequence[Array]) -> Array:
     """What a function of plain values gives for arrays that are being differentiated: computed at once, and again when the program is run with other values. `function` and `pullback` return tuples of arrays; the pullback is differentiated in its turn."""
+
+def find_inputs(
+    function: Function, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[Any, list[Array], tuple[int, int], bool]:
+    """Calls a function as if nothing were prepared; gives its result, the recorded arrays that it has read, the tags of their recordings, and whether it can be repeated with other values of these arrays. It reads them as constants."""
+
+def call_with_inputs(
+    function: Function,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    tags: tuple[int, int],
+    nodes: Sequence[Array],
+    values: Sequence[Array],
+) -> tuple[Any, bool]:
+    """Calls a function that reads these values in the place of recorded arrays; gives its result, and whether it has read no others and written to none."""
+
+def call_back_again(
+    function: Function,
+    pullback: Function,
+    name: str,
+    inputs: Sequence[Array],
+    outputs: Sequence[tuple[Array, str]],
+) -> list[Array]:
+    """The results of a function of plain values that has given these outputs for these inputs: replays call it with other values. `function` and `pullback` are as in `call_back`; the outputs may have any dtypes, and the pullback gets the cotangents of those that are inexact."""
 
 # transforms/jacobian.rs
 def jacobian_of(
@@ -1125,8 +1203,10 @@ def forget_layouts() -> None:
     """Forgets all layouts: a class was registered."""
 
 # tree/pyclass.rs
-def structure(tree: object, declared: bool = False, root: str = "") -> _Structure:
-    """Takes a structure apart; with `declared`, `trainable` heeds `__trainable__`. Paths start with `root`."""
+def structure(
+    tree: object, declared: bool = False, root: str = "", integers: bool = False
+) -> _Structure:
+    """Takes a structure apart; with `declared`, `trainable` heeds `__trainable__`. Paths start with `root`. With `integers` those of Python are leaves where `gradient` takes them for numbers."""
 
 def neg(x: _Values, /) -> Array:
     """The negative: `-x`."""

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::Array;
 use super::application::Application;
 use super::node::{Marks, Node, Op, Shared};
+use super::seen::Seen;
 use crate::error::{Error, Result};
 use crate::interrupt::{Steps, room_for};
 use crate::prim::{Cost, Params, Site, Var};
@@ -454,41 +455,6 @@ fn is_worth_keeping(array: &Array) -> bool {
         Some(Cost::Free) => false,
         Some(Cost::Cheap) => array.nbytes() <= SMALL || array.0.depth >= LONG,
         _ => true,
-    }
-}
-
-/// Which nodes a walk has come to. Most of them were recorded shortly before the newest one: these are bits.
-struct Seen {
-    newest: u64,
-    near: Vec<u64>,
-    far: FastMap<u64, ()>,
-}
-
-impl Seen {
-    /// For nodes that are no newer than these.
-    fn below<'a>(arrays: impl Iterator<Item = &'a Array>) -> Seen {
-        Seen {
-            newest: arrays.map(Array::id).max().unwrap_or(0),
-            near: vec![0; FEW],
-            far: FastMap::default(),
-        }
-    }
-
-    /// Whether a node is met for the first time.
-    fn is_new(&mut self, array: &Array) -> bool {
-        let age = self.newest.wrapping_sub(array.id());
-        let (word, bit) = ((age / 64) as usize, 1 << (age % 64));
-        // Bits grow with the walk; what lies far behind it does not make room for all between.
-        if word >= self.near.len() && word < 2 * self.near.len() {
-            self.near.resize(2 * self.near.len(), 0);
-        }
-        let Some(word) = self.near.get_mut(word) else {
-            return self.far.insert(array.id(), ()).is_none();
-        };
-        let is_new =
-            *word & bit == 0 && (self.far.is_empty() || !self.far.contains_key(&array.id()));
-        *word |= bit;
-        is_new
     }
 }
 

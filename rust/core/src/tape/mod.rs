@@ -10,6 +10,7 @@ pub(crate) mod close;
 mod keep_history;
 pub(crate) mod node;
 pub(crate) mod recording;
+mod seen;
 
 pub use close::ClosedProgram;
 pub use keep_history::{KeepHistory, is_differentiated_inside, keeps_history};

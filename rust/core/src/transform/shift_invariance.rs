@@ -290,3 +290,39 @@ fn is_greatest(program: &Program, v: Var) -> bool {
     let greatest = program.aval(v).dtype.greatest();
     greatest.is_some() && number(program, v) == greatest
 }
+
+/// Makes inactive what has influence only through shifts that change no output, such as the greatest element in a
+/// softmax: its derivative is zero, and what would be computed is the rounding of zero. Every demanded input that had
+/// influence keeps some path, or nothing is dropped: its gradient is an array of zeros, not `None`.
+pub fn drop_paths(primal: &Program, active: &mut [bool]) {
+    let shifts = without_influence(primal, active);
+    let Some(&first) = shifts.iter().min() else {
+        return;
+    };
+    let mut left = active.to_vec();
+    for k in first as usize - primal.num_inputs()..primal.eqns.len() {
+        let (out, args) = (primal.result(k), primal.args(&primal.eqns[k]));
+        let varies = !shifts.contains(&out) && args.iter().any(|&a| left[a as usize]);
+        left[out as usize] &= varies;
+    }
+    if with_influence(primal, active) == with_influence(primal, &left) {
+        active.copy_from_slice(&left);
+    }
+}
+
+/// Which inputs the outputs depend on by way of active variables.
+fn with_influence(primal: &Program, active: &[bool]) -> Vec<bool> {
+    let mut reached = vec![false; primal.num_vars()];
+    for &out in &primal.outs {
+        reached[out as usize] = active[out as usize];
+    }
+    for k in (0..primal.eqns.len()).rev() {
+        if reached[primal.result(k) as usize] {
+            for &a in primal.args(&primal.eqns[k]) {
+                reached[a as usize] |= active[a as usize];
+            }
+        }
+    }
+    reached.truncate(primal.num_inputs());
+    reached
+}

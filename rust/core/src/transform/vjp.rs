@@ -44,7 +44,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
     let demanded = differentiable(primal, wrt);
     let mut active = primal.varies_with(&demanded);
     let cotangents = cotangent_inputs(primal, &active);
-    drop_shift_invariant_paths(primal, &mut active);
+    shift_invariance::drop_paths(primal, &mut active);
     let builder = start(primal, &cotangents);
     let shift = VarShift::new(primal, &cotangents);
     let mut pass = Pass {
@@ -520,42 +520,6 @@ fn activities(primal: &Program, active: &[bool]) -> Vec<Activity> {
         }
     }
     activities
-}
-
-/// Makes inactive what has influence only through shifts that change no output, such as the greatest element in a
-/// softmax: its derivative is zero, and what would be computed is the rounding of zero. Every demanded input that had
-/// influence keeps some path, or nothing is dropped: its gradient is an array of zeros, not `None`.
-fn drop_shift_invariant_paths(primal: &Program, active: &mut [bool]) {
-    let shifts = shift_invariance::without_influence(primal, active);
-    let Some(&first) = shifts.iter().min() else {
-        return;
-    };
-    let mut left = active.to_vec();
-    for k in first as usize - primal.num_inputs()..primal.eqns.len() {
-        let (out, args) = (primal.result(k), primal.args(&primal.eqns[k]));
-        let varies = !shifts.contains(&out) && args.iter().any(|&a| left[a as usize]);
-        left[out as usize] &= varies;
-    }
-    if with_influence(primal, active) == with_influence(primal, &left) {
-        active.copy_from_slice(&left);
-    }
-}
-
-/// Which inputs the outputs depend on by way of active variables.
-fn with_influence(primal: &Program, active: &[bool]) -> Vec<bool> {
-    let mut reached = vec![false; primal.num_vars()];
-    for &out in &primal.outs {
-        reached[out as usize] = active[out as usize];
-    }
-    for k in (0..primal.eqns.len()).rev() {
-        if reached[primal.result(k) as usize] {
-            for &a in primal.args(&primal.eqns[k]) {
-                reached[a as usize] |= active[a as usize];
-            }
-        }
-    }
-    reached.truncate(primal.num_inputs());
-    reached
 }
 
 /// For each view that an earlier equation has made already (`p[0]`, read in every step of a loop) that earlier one. Their

@@ -42,17 +42,17 @@ pub struct Cell {
     /// The value, but for the pieces.
     pub array: Array,
     /// What was written into it since, in an array that is no view.
-    pieces: Option<Box<Pieces>>,
+    pub(super) pieces: Option<Box<Pieces>>,
     /// Grows with every write.
-    version: u64,
+    pub(super) version: u64,
     /// For a view: the version of its base that it was read from.
-    seen: u64,
+    pub(super) seen: u64,
     /// What the strides of NumPy's memory would be, in elements; `None` for row-major ones.
     pub strides: Option<Box<Strides>>,
     /// The memory that the elements of an array that is no view live in while other code may write to them.
     pub(crate) lent: Option<Arc<LentMemory>>,
     /// Memory that was lent before, and that pointers may lead to.
-    left: Vec<Arc<LentMemory>>,
+    pub(super) left: Vec<Arc<LentMemory>>,
 }
 
 /// A lock that costs one atomic operation, not two: it is taken for every operand of every operation that
@@ -73,12 +73,12 @@ impl Cell {
     }
 
     /// Whether nothing was written, by us or by other code, that is not in the value.
-    fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         self.pieces.is_none() && self.lent.is_none()
     }
 
     /// Puts together what was written.
-    fn settle(&mut self) -> PyResult<()> {
+    pub(super) fn settle(&mut self) -> PyResult<()> {
         if let Some(pieces) = self.pieces.take() {
             self.array = pieces.settle(&self.array).or_raise()?;
         }
@@ -91,7 +91,7 @@ impl Cell {
     }
 
     /// The pieces, numbered along so many axes.
-    fn pieces(&mut self, depth: usize) -> PyResult<&mut Pieces> {
+    pub(super) fn pieces(&mut self, depth: usize) -> PyResult<&mut Pieces> {
         if self.pieces.as_ref().is_some_and(|p| p.depth() != depth) {
             self.settle()?;
         }
@@ -154,7 +154,7 @@ pub enum Element {
 }
 
 impl Element {
-    fn is_complex(&self) -> bool {
+    pub(super) fn is_complex(&self) -> bool {
         match self {
             Element::Number(number) => matches!(number, Number::Complex(_)),
             Element::Array(array) => array.dtype().is_complex(),
@@ -164,7 +164,7 @@ impl Element {
 
 /// Whether this thread reads some arrays as other values than they hold.
 #[inline]
-fn is_read_otherwise() -> bool {
+pub(super) fn is_read_otherwise() -> bool {
     captured_leaves::any() || host_inputs::any()
 }
 
@@ -346,7 +346,7 @@ impl PyArray {
 
     /// The same of an array that was written to, or is a view, or is bound to a leaf.
     #[inline(never)]
-    fn put_together(&self) -> PyResult<Array> {
+    pub(super) fn put_together(&self) -> PyResult<Array> {
         if is_read_otherwise()
             && let Some(array) = self.read_bound()?
         {
@@ -361,7 +361,7 @@ impl PyArray {
     }
 
     /// What a view of it shows, and the version of that, where the whole need not be put together.
-    fn piece(&self, op: &ViewOp) -> PyResult<Option<(Array, u64)>> {
+    pub(super) fn piece(&self, op: &ViewOp) -> PyResult<Option<(Array, u64)>> {
         if self.view.is_some() {
             return Ok(None);
         }
@@ -390,7 +390,7 @@ impl PyArray {
     }
 
     /// The array that an element of this one belongs to, and its position there.
-    fn owner(&self, mut at: usize) -> Option<(&PyArray, usize)> {
+    pub(super) fn owner(&self, mut at: usize) -> Option<(&PyArray, usize)> {
         let mut owner = self;
         while let Some(view) = &owner.view {
             at = view.op.source(&view.shape, at)?;
@@ -441,64 +441,8 @@ impl PyArray {
         Ok(Some(to_numpy_scalar(py, &element)?))
     }
 
-    /// Writes an element, by its position in row-major order; false where that is not as simple.
-    pub fn set_element(&self, at: usize, new: &Element) -> PyResult<bool> {
-        if is_read_otherwise() {
-            return Ok(false);
-        }
-        let Some((owner, at)) = self.owner(at) else {
-            return Ok(false);
-        };
-        let mut cell = owner.cell();
-        let dtype = cell.array.dtype();
-        if cell.lent.is_some() || !dtype.is_inexact() || (new.is_complex() && !dtype.is_complex()) {
-            return Ok(false);
-        }
-        let depth = cell.array.shape().len();
-        if let Element::Number(number) = new {
-            if cell.pieces.as_ref().is_some_and(|p| p.depth() != depth) {
-                cell.settle()?;
-            }
-            if cell
-                .array
-                .write_number(at, number.as_complex())
-                .or_raise()?
-            {
-                if let Some(pieces) = &mut cell.pieces {
-                    pieces.remove(at);
-                }
-                cell.version += 1;
-                return Ok(true);
-            }
-        }
-        let array = match new {
-            Element::Number(number) => Array::number(dtype, *number),
-            Element::Array(array) => array.cast(dtype).or_raise()?,
-        };
-        cell.pieces(depth)?.insert(at, array);
-        cell.version += 1;
-        Ok(true)
-    }
-
-    /// Lets a row wait that a view of this shows; false where it is not one, or this is a view.
-    pub fn set_row(&self, op: &ViewOp, new: &Array) -> PyResult<bool> {
-        if self.view.is_some() || is_read_otherwise() {
-            return Ok(false);
-        }
-        let mut cell = self.cell();
-        let row = pending_writes::row(cell.array.shape(), op);
-        let Some((depth, at)) = row.filter(|_| cell.lent.is_none()) else {
-            return Ok(false);
-        };
-        let shape = Shape::from_slice(&cell.array.shape()[depth..]);
-        let new = new.reshape(&shape).or_raise()?;
-        cell.pieces(depth)?.insert(at, new);
-        cell.version += 1;
-        Ok(true)
-    }
-
     /// Its value in this thread, if it or what it is a view of is bound to a leaf, or read in a call that is watched.
-    fn read_bound(&self) -> PyResult<Option<Array>> {
+    pub(super) fn read_bound(&self) -> PyResult<Option<Array>> {
         if let Some(array) = captured_leaves::get(self) {
             let other = if host_inputs::any() {
                 host_inputs::read(&array)?
@@ -524,33 +468,7 @@ impl PyArray {
         }
     }
 
-    /// Notes a write for calls that are watched.
-    fn note_write(&self) {
-        let mut owner = self;
-        while let Some(view) = &owner.view {
-            owner = view.base.get();
-        }
-        let bound = captured_leaves::get(owner);
-        let array = bound.unwrap_or_else(|| owner.cell().array.clone());
-        host_inputs::written(&array);
-    }
-
-    /// Writes to the leaf that it, or what it is a view of, is bound to in this thread; false if there is none.
-    fn write_bound(&self, array: &Array) -> PyResult<bool> {
-        if captured_leaves::set(self, array) {
-            return Ok(true);
-        }
-        let Some(view) = &self.view else {
-            return Ok(false);
-        };
-        let base = view.base.get();
-        match base.read_bound()? {
-            Some(source) => base.write_bound(&view.op.write(&source, array)?),
-            None => Ok(false),
-        }
-    }
-
-    fn read_versioned(&self) -> PyResult<(Array, u64)> {
+    pub(super) fn read_versioned(&self) -> PyResult<(Array, u64)> {
         if let Some(view) = &self.view {
             let base = view.base.get();
             let piece = if base.cell().array.shape() == view.shape.as_slice() {
@@ -579,61 +497,3 @@ impl PyArray {
         cell.settle()?;
         Ok((cell.array.clone(), cell.version))
     }
-
-    /// Gives the array another value of the same dtype and size, and whatever it is a view of.
-    pub fn write(&self, array: Array) -> PyResult<()> {
-        if self.view.is_some() && self.overlaps() {
-            return self.write_beneath(&array);
-        }
-        if host_inputs::any() {
-            self.note_write();
-        }
-        if captured_leaves::any() && self.write_bound(&array)? {
-            return Ok(());
-        }
-        let mut seen = 0;
-        if let Some(view) = &self.view {
-            let base = view.base.get();
-            let is_same = base.cell().array.shape() == view.shape.as_slice();
-            if is_same && base.set_row(&view.op, &array)? {
-                seen = base.cell().version;
-            } else {
-                let (source, _) = base.read_versioned()?;
-                let source = source.reshape(&view.shape).or_raise()?;
-                base.write(view.op.write(&source, &array)?)?;
-                seen = base.read_versioned()?.1;
-            }
-        }
-        let lent = self.cell().lent.clone();
-        let goes_on = lent.as_ref().map_or(Ok(true), |lent| lent.write(&array))?;
-        let mut cell = self.cell();
-        if !goes_on {
-            cell.lent = None;
-            cell.left.extend(lent.filter(|lent| lent.is_pinned()));
-        }
-        cell.pieces = None;
-        cell.array = array.reshape(cell.array.shape()).or_raise()?;
-        cell.version += 1;
-        cell.seen = seen;
-        Ok(())
-    }
-
-    /// Gives the array another shape. Its views go on showing what they showed: the elements stay in
-    /// their order.
-    pub(crate) fn set_own_shape(&self, shape: &[usize]) -> PyResult<()> {
-        let array = self.read()?;
-        let op = ViewOp::Reshape(shape.into());
-        let mut cell = self.cell();
-        if !op.fits(array.shape(), cell.strides.as_deref()) {
-            return Err(PyAttributeError::new_err(format!(
-                "shape: a view of shape {} that is not contiguous cannot be given the shape {} in place; \
-                 use x.reshape(shape), which makes a copy",
-                cotan::aval::tuple(array.shape()),
-                cotan::aval::tuple(shape)
-            )));
-        }
-        cell.strides = (op.strides(array.shape(), cell.strides.as_deref())).map(Box::new);
-        cell.array = array.reshape(shape).or_raise()?;
-        Ok(())
-    }
-}

@@ -3,6 +3,7 @@
 // The value and what it is a view of.
 pub mod captured_leaves;
 pub mod cell;
+pub mod cell_writes;
 pub mod host_inputs;
 pub mod lend;
 pub mod lent_memory;

@@ -3,6 +3,7 @@
 // The class and its recordings.
 pub mod pyclass;
 pub mod record;
+pub mod recordings;
 pub mod specialization;
 
 // What a recording is valid for.

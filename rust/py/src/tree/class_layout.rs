@@ -15,6 +15,7 @@ use pyo3::types::{
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::{Once, intern};
+use crate::tree::fault::{Fault, Parts};
 
 exports!(forget_layouts);
 
@@ -292,4 +293,32 @@ pub fn trainable<'py>(class: &Bound<'py, PyType>) -> PyResult<Option<Bound<'py, 
         }
     }
     Ok(None)
+}
+
+/// A declared name that no part has is a mistake that would show as a missing gradient only.
+pub fn check_declared(
+    object: &Bound<'_, PyAny>,
+    declared: Option<&Bound<'_, PyAny>>,
+    names: &[Bound<'_, PyAny>],
+) -> Parts<()> {
+    let Some(declared) = declared else {
+        return Ok(());
+    };
+    for name in declared.try_iter()? {
+        let name = name?;
+        let mut found = false;
+        for known in names {
+            found |= known.eq(&name)?;
+        }
+        if !found {
+            let listed: Vec<String> = names.iter().map(ToString::to_string).collect();
+            return Err(Fault::value(format!(
+                "has no {}, which {}.__trainable__ names; it has: {}",
+                name.repr()?,
+                object.get_type().name()?,
+                listed.join(", ")
+            )));
+        }
+    }
+    Ok(())
 }

@@ -19,10 +19,10 @@ use crate::ndarray::memory::{
     Borrow, from_ndarray, instance_dict, is_numpy_scalar, original, slot_value,
 };
 use crate::runtime::error::step;
-use crate::tree::class_layout::{self, Annotated, Layout, Sort};
+use crate::tree::class_layout::{self, Layout, Sort, check_declared};
 use crate::tree::fault::{Fault, MAX_DEPTH, Parts};
 use crate::tree::integers::{Integers, beside_floats};
-use crate::tree::treedef::{Const, Form, Kind, Leaf, Other, Tree};
+use crate::tree::treedef::{Const, Form, Kind, Leaf, Tree, other};
 
 /// Objects that refer to each other in many ways are met once for each way; this many are too many.
 const MAX_PARTS: usize = 5_000_000;
@@ -32,43 +32,43 @@ const MAX_PARTS: usize = 5_000_000;
 pub struct Flattener {
     /// The leaves found so far.
     pub leaves: Vec<Leaf>,
-    borrow: Borrow,
-    with_paths: bool,
+    pub(super) borrow: Borrow,
+    pub(super) with_paths: bool,
     /// Whether numbers that are held constant are leaves.
-    with_numbers: bool,
+    pub(super) with_numbers: bool,
     /// Whether what has no leaves is taken apart, too.
-    apart: bool,
+    pub(super) apart: bool,
     /// Whether `__trainable__` counts: not when a mask is given at the call.
-    declared: bool,
+    pub(super) declared: bool,
     /// Whether leaves are wanted as objects only: then any ndarray is one, and `const` stays.
-    objects: bool,
+    pub(super) objects: bool,
     /// Structures on the way from the root, by address, and whether they can be made before their
     /// parts are: one of them again closes a cycle.
-    open: Vec<(usize, bool)>,
+    pub(super) open: Vec<(usize, bool)>,
     /// The outermost structure that a cycle led back to since this was last reset.
-    back: usize,
+    pub(super) back: usize,
     /// How many `const` were unwrapped.
-    unwrapped: usize,
+    pub(super) unwrapped: usize,
     /// How many parts are constants by what stands around them: left out of `__trainable__`, or in a
     /// dictionary with strings, which is a configuration.
-    settled: usize,
+    pub(super) settled: usize,
     /// What integers are in a field that says nothing of them.
-    unmarked: Integers,
+    pub(super) unmarked: Integers,
     /// What they are in the field that is taken apart: as its annotation says.
-    field: Integers,
+    pub(super) field: Integers,
     /// What they are here: in a sequence with a float, numbers.
-    integers: Integers,
+    pub(super) integers: Integers,
     /// How many integers were taken for data that may be numbers.
-    unclear: usize,
+    pub(super) unclear: usize,
     /// Arrays of other libraries and of dtypes without leaves, which hold numbers that nobody
     /// would differentiate.
     pub foreign: Vec<Py<PyAny>>,
-    parts: usize,
+    pub(super) parts: usize,
     /// Whether a signal handler has put an end to it.
     pub stopped: bool,
-    refreshed: bool,
+    pub(super) refreshed: bool,
     /// What the classes met so far declare as trainable, by address.
-    trainable: Vec<(usize, Option<Py<PyAny>>)>,
+    pub(super) trainable: Vec<(usize, Option<Py<PyAny>>)>,
 }
 
 /// Numbers that stand directly as arguments are leaves whatever their type; inside structures it depends.
@@ -204,7 +204,7 @@ impl Flattener {
         Tree::Leaf(self.leaves.len() - 1)
     }
 
-    fn part(&mut self, object: &Bound<'_, PyAny>, position: Position, active: bool) -> Parts<Tree> {
+    pub(super) fn part(&mut self, object: &Bound<'_, PyAny>, position: Position, active: bool) -> Parts<Tree> {
         if let Err(error) = step(object.py()) {
             self.stopped = true;
             return Err(error.into());
@@ -486,7 +486,7 @@ impl Flattener {
     }
 
     /// The parts of a sequence, which are taken out first: what comes next may run code that changes it.
-    fn entries(&mut self, entries: Vec<Bound<'_, PyAny>>, active: bool) -> Parts<Vec<Tree>> {
+    pub(super) fn entries(&mut self, entries: Vec<Bound<'_, PyAny>>, active: bool) -> Parts<Vec<Tree>> {
         if self.integers == Integers::Unclear && active && beside_floats(&entries)? {
             self.integers = Integers::Numbers;
         }
@@ -499,7 +499,7 @@ impl Flattener {
     }
 
     /// Parts with keys; they are fields where a layout says what is in them.
-    fn named(
+    pub(super) fn named(
         &mut self,
         keys: &[Bound<'_, PyAny>],
         items: &[Bound<'_, PyAny>],
@@ -521,133 +521,6 @@ impl Flattener {
         Ok(trees)
     }
 
-    /// Notes what integers are in a dictionary; gives whether it is a configuration: with strings beside
-    /// them they are data.
-    fn enter_dictionary<'a, 'py: 'a>(
-        &mut self,
-        mut items: impl Iterator<Item = &'a Bound<'py, PyAny>>,
-    ) -> bool {
-        let is_configuration =
-            self.unmarked != Integers::Data && items.any(|item| item.is_instance_of::<PyString>());
-        if is_configuration {
-            self.settled += 1;
-            self.field = Integers::Unclear;
-        }
-        self.integers = self.field;
-        is_configuration
-    }
-
-    /// Notes what integers are in a field; gives whether the class asks for the field.
-    fn enter_field(
-        &mut self,
-        layout: &Layout,
-        name: &Bound<'_, PyAny>,
-        value: &Bound<'_, PyAny>,
-        trainable: Option<&Bound<'_, PyAny>>,
-        active: bool,
-    ) -> PyResult<bool> {
-        let asked = trainable.map_or(Ok(true), |names| names.contains(name))?;
-        if active && !asked {
-            self.settled += 1;
-        }
-        if self.unmarked != Integers::Data {
-            let declared = trainable.is_some() && asked && value.is_exact_instance_of::<PyInt>();
-            self.field = match layout.annotated(name)? {
-                Some(Annotated::Integer) => Integers::Data,
-                Some(Annotated::Float) => Integers::Numbers,
-                None if declared => Integers::Numbers,
-                None if layout.is_data => Integers::Data,
-                None => self.unmarked,
-            };
-            self.integers = self.field;
-        }
-        Ok(asked)
-    }
-
-    fn subtuple(
-        &mut self,
-        object: &Bound<'_, PyAny>,
-        layout: &Layout,
-        active: bool,
-    ) -> Parts<Tree> {
-        let py = object.py();
-        let tuple = object.cast::<PyTuple>().map_err(PyErr::from)?;
-        let items = match &layout.names {
-            Some(names) if names.len() == tuple.len() => {
-                let keys: Vec<_> = names
-                    .iter()
-                    .map(|n| n.bind(py).clone().into_any())
-                    .collect();
-                let trainable = self.declared_by(object)?;
-                check_declared(object, trainable.as_ref(), &keys)?;
-                let entries: Vec<_> = tuple.iter().collect();
-                self.named(&keys, &entries, trainable.as_ref(), Some(layout), active)?
-            }
-            _ => self.entries(tuple.iter().collect(), active)?,
-        };
-        if layout.has_fields() {
-            return Ok(other(object, Form::Tuple, Vec::new(), items));
-        }
-        let class = object.get_type().into_any().unbind();
-        Ok(Tree::Tuple(Some(class), items))
-    }
-
-    fn fields(&mut self, object: &Bound<'_, PyAny>, layout: &Layout, active: bool) -> Parts<Tree> {
-        let py = object.py();
-        let trainable = self.declared_by(object)?;
-        let mut fields: Vec<(Bound<'_, PyString>, Bound<'_, PyAny>)> = Vec::new();
-        for name in &layout.slots {
-            let name = name.bind(py);
-            if let Some(value) = slot_value(object, name)? {
-                fields.push((name.clone(), value));
-            }
-        }
-        if layout.has_dict {
-            let dict = instance_dict(object)?;
-            fields.reserve(dict.len());
-            for (name, value) in dict.iter() {
-                if let Ok(name) = name.cast_into::<PyString>() {
-                    fields.push((name, value));
-                }
-            }
-        }
-        if let Some(skipped) = &layout.skipped {
-            let skipped = skipped.bind(py);
-            fields.retain(|(name, _)| !skipped.contains(name).unwrap_or(false));
-        }
-        if trainable.is_some() {
-            let names: Vec<_> = fields.iter().map(|(n, _)| n.clone().into_any()).collect();
-            check_declared(object, trainable.as_ref(), &names)?;
-        }
-        let mut items = Vec::with_capacity(fields.len());
-        for (name, value) in fields {
-            let asked = self.enter_field(layout, &name, &value, trainable.as_ref(), active)?;
-            let tree = self
-                .part(&value, Position::Nested, active && asked)
-                .map_err(|f| f.at(|| format!(".{name}")))?;
-            items.push((name.unbind(), tree));
-        }
-        Ok(Tree::Object(object.clone().unbind(), items))
-    }
-
-    /// What the class of an object declares as trainable, if that counts.
-    fn declared_by<'py>(
-        &mut self,
-        object: &Bound<'py, PyAny>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if !self.declared {
-            return Ok(None);
-        }
-        let py = object.py();
-        let address = object.get_type_ptr() as usize;
-        if let Some((_, known)) = self.trainable.iter().find(|(a, _)| *a == address) {
-            return Ok(known.as_ref().map(|k| k.bind(py).clone()));
-        }
-        let declared = class_layout::trainable(&object.get_type())?;
-        let kept = declared.as_ref().map(|d| d.clone().unbind());
-        self.trainable.push((address, kept));
-        Ok(declared)
-    }
 }
 
 /// An argument that was taken apart.
@@ -668,49 +541,7 @@ fn is_empty(py: Python<'_>, tree: &Tree) -> bool {
     }
 }
 
-/// A declared name that no part has is a mistake that would show as a missing gradient only.
-fn check_declared(
-    object: &Bound<'_, PyAny>,
-    declared: Option<&Bound<'_, PyAny>>,
-    names: &[Bound<'_, PyAny>],
-) -> Parts<()> {
-    let Some(declared) = declared else {
-        return Ok(());
-    };
-    for name in declared.try_iter()? {
-        let name = name?;
-        let mut found = false;
-        for known in names {
-            found |= known.eq(&name)?;
-        }
-        if !found {
-            let listed: Vec<String> = names.iter().map(ToString::to_string).collect();
-            return Err(Fault::value(format!(
-                "has no {}, which {}.__trainable__ names; it has: {}",
-                name.repr()?,
-                object.get_type().name()?,
-                listed.join(", ")
-            )));
-        }
-    }
-    Ok(())
-}
-
 /// A placeholder for the value of a leaf that is wanted as an object only.
 fn placeholder() -> Array {
     Array::number(DType::F64, Number::Float(0.0))
-}
-
-fn other(
-    object: &Bound<'_, PyAny>,
-    form: Form,
-    keys: Vec<Bound<'_, PyAny>>,
-    items: Vec<Tree>,
-) -> Tree {
-    Tree::Other(Box::new(Other {
-        original: object.clone().unbind(),
-        form,
-        keys: keys.into_iter().map(Bound::unbind).collect(),
-        items,
-    }))
 }

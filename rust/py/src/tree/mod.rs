@@ -9,6 +9,7 @@ pub mod treedef;
 pub mod fault;
 pub mod flatten;
 pub mod integers;
+pub mod object_fields;
 pub mod schema;
 pub mod unflatten;
 pub mod zip;

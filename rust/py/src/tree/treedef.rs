@@ -359,3 +359,18 @@ pub fn hand_over(py: Python<'_>, array: Array, kind: Kind) -> PyResult<Bound<'_,
         None => unreachable!("the value was there"),
     }
 }
+
+/// An object that is made anew from its parts in another way than by its class.
+pub fn other(
+    object: &Bound<'_, PyAny>,
+    form: Form,
+    keys: Vec<Bound<'_, PyAny>>,
+    items: Vec<Tree>,
+) -> Tree {
+    Tree::Other(Box::new(Other {
+        original: object.clone().unbind(),
+        form,
+        keys: keys.into_iter().map(Bound::unbind).collect(),
+        items,
+    }))
+}
