@@ -675,6 +675,10 @@ def index_add(x: _Values, key: _Key, value: _Values) -> Array:
 def fit(value: _Values, target: _Values, shape: Sequence[int]) -> Array:
     """A value brought to a dtype and shape, as NumPy does in an assignment."""
 
+# array/lend.rs
+def lend(x: Array, pin: bool) -> NDArray:
+    """The memory of a constant array as an ndarray that shares it, or a copy of what cannot be written to. `pin` keeps it where it is as long as the array lives, for pointers."""
+
 # array/matmul.rs
 def matmul(x: _Values, y: _Values) -> Array:
     """The matrix product by NumPy's rules: vectors count as a row on the left and a column on the right."""

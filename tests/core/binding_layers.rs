@@ -48,6 +48,7 @@ fn unsafe_code_of_the_bindings_is_fenced() {
         "/array/pyclass.rs",
         "/interpose/",
         "/ndarray/memory.rs",
+        "/ndarray/strided_view.rs",
         "/runtime/context_variable.rs",
         "/runtime/fork.rs",
         "/runtime/frame.rs",

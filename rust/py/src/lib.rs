@@ -35,8 +35,8 @@ use pyo3::prelude::*;
 #[global_allocator]
 static ALLOCATOR: cotan::kernels::Allocator = cotan::kernels::Allocator;
 
-/// The compiled part of cotan.
-#[pymodule(gil_used = false)]
+/// The compiled part of cotan. It needs the interpreter lock: no test has run on a build without one.
+#[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add(

@@ -4,6 +4,10 @@ import contextlib
 import importlib
 import itertools
 import math
+import os
+import subprocess
+import sys
+import textwrap
 import threading
 
 import numpy as np
@@ -17,6 +21,18 @@ import cotan as ct
 from cotan import _core
 
 X = np.linspace(0.1, 1.0, 3)
+
+
+def run(code):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 # --------------------------------------------------------------------------------------------------
@@ -242,3 +258,39 @@ def test_greenlets_that_take_turns_do_not_see_each_other(one, other):
                 each.switch()
     assert found == expected
     assert not ct.isderiving() and not _core.is_anything_recorded()
+
+
+# --------------------------------------------------------------------------------------------------
+# Functions without a place for an entry
+
+
+def test_classes_beyond_the_table_of_called_objects_are_refused():
+    run(
+        """
+        from cotan import _core
+        count = 0
+        try:
+            for count in range(100):
+                _core.add_call_rule(type(f"C{count}", (), {"__call__": len}), len, "always")
+        except TypeError as error:
+            assert "has to be larger" in str(error), error
+        else:
+            raise AssertionError("no end")
+        assert count >= 16
+        """
+    )
+
+
+@pytest.mark.parametrize("name", ["sample", "ranf", "random_sample"])
+@pytest.mark.parametrize("size", [4, np.int64(4), (2, 3)])
+def test_functions_of_cython_that_take_any_arguments_get_them(name, size):
+    made = []
+
+    def f(x):
+        np.random.seed(0)  # noqa: NPY002
+        made.append(getattr(np.random, name)(size))
+        return x
+
+    ct.gradient(f, 1.0)
+    np.random.seed(0)  # noqa: NPY002
+    assert np.array_equal(np.asarray(made[0]), getattr(np.random, name)(size))

@@ -688,7 +688,7 @@ def test_a_prologue_of_many_arguments_and_constants():
         seen.append(args)
         return NotImplemented
 
-    prologue.add_prologue(f, hook)
+    prologue.add_prologue(f, _core.is_anything_recorded, hook)
     assert (f(*given), f(0, 1, *given[2:])) == before and seen == []
     assert before[1] == "caught"
     assert _record(lambda: (f(*given), f(0, 1, *given[2:]))) == before
@@ -880,67 +880,3 @@ def test_a_function_without_overrides(process):
     with pytest.raises(ZeroDivisionError):
         ct.gradient(lambda x: ct.lifted(False)(lambda y: y / (1 // 0))(x), 1.0)
     assert ct.gradient(lambda x: math.sin(x), 0.0) == (1.0,)
-
-
-# --------------------------------------------------------------------------------------------------
-# What a recording leaves behind
-
-
-def test_what_a_cache_keeps_serves_wherever_memory_is_wanted(process):
-    @functools.lru_cache
-    def nodes(n):
-        return np.linspace(0.0, 1.0, n)
-
-    assert ct.gradient(lambda x: np.sum(nodes(3) * x), 2.0) == (1.5,)
-    kept, plain = nodes(3), np.linspace(0.0, 1.0, 3)
-    assert bytes(kept) == bytes(plain) and memoryview(kept).tolist() == plain.tolist()
-    assert kept.__array_interface__["shape"] == (3,)
-    assert np.frombuffer(memoryview(kept)).tolist() == plain.tolist()
-    assert np.from_dlpack(kept).tolist() == plain.tolist()
-    loaded = pickle.loads(pickle.dumps(kept))
-    assert type(loaded) is np.ndarray and loaded.tolist() == plain.tolist()
-
-
-def test_pickles_of_what_a_cache_keeps_need_no_cotan(tmp_path):
-    path = tmp_path / "cache.pickle"
-    run(
-        f"""
-        import functools, math, pickle, numpy as np, cotan as ct
-        from collections import defaultdict
-
-        CACHE = {{}}
-
-        @functools.lru_cache
-        def nodes(n):
-            return np.linspace(0.0, 1.0, n)
-
-        def f(x):
-            CACHE["zeros"] = np.zeros((2, 3))
-            CACHE["filled"] = np.array([1.0, 2.0])
-            CACHE["filled"][0] = 5.0
-            CACHE["nodes"] = nodes(4)
-            CACHE["functions"] = [np.zeros, math.sin, np.mean, float]
-            CACHE["counts"] = defaultdict(float)
-            CACHE["counts"]["a"] += 1.0
-            CACHE["type"] = np.float64
-            return x * CACHE["filled"].sum()
-
-        assert ct.gradient(f, 1.0) == (7.0,)
-        with open({str(path)!r}, "wb") as file:
-            pickle.dump(CACHE, file)
-        """
-    )
-    run(
-        f"""
-        import math, pickle, sys
-        sys.modules["cotan"] = None
-        with open({str(path)!r}, "rb") as file:
-            cache = pickle.load(file)
-        import numpy as np
-        assert type(cache["zeros"]) is np.ndarray and cache["zeros"].shape == (2, 3)
-        assert cache["filled"].tolist() == [5.0, 2.0]
-        assert np.array_equal(cache["nodes"], np.linspace(0.0, 1.0, 4))
-        assert cache["functions"] == [np.zeros, math.sin, np.mean, float]
-        assert cache["counts"]["b"] == 0.0 and cache["type"] is np.float64
-        """
-    )

@@ -405,14 +405,14 @@ def _set_flat(self: Array, values: ArrayLike) -> None:
 
 
 def _of_memory(name: str) -> Callable[[Array], object]:
-    """Give an attribute of the memory of a constant: of a copy, which it keeps alive."""
+    """Give an attribute of the memory of a constant, which other code may write to."""
 
     def get(self: Array) -> object:
         if is_active(self):
             raise AttributeError(
                 f"{name}: an active Array has no memory; use ct.dropgrad(x).{name}"
             )
-        return getattr(np.asarray(self), name)
+        return getattr(_core.lend(self, name == "ctypes"), name)
 
     return get
 
@@ -488,7 +488,7 @@ def attach(cls: Any) -> None:
             name,
             property(
                 _of_memory(name),
-                doc=f"What `ndarray.{name}` says, of a copy of a constant's memory.",
+                doc=f"What `ndarray.{name}` says, of a constant.",
             ),
         )
     for name, instead in _UNWRITABLE.items():

@@ -7,7 +7,7 @@ in the same frame. Names, defaults, signature, line numbers and exception handle
 original, and debuggers and coverage tools see nothing of the prologue: it stands before the
 instruction that completes a frame, so that the hook runs in the caller's frame.
 
-It is asked first whether anything is recorded in the process at all. The hook gets by position what
+It is asked first whether the running context may want an answer. The hook gets by position what
 the call may have named; `as_called` gives that to rules that want it so.
 """
 
@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from cotan import _core
 from cotan._src.runtime.originals import keep_original
 from cotan._src.typing import Function
 
@@ -29,11 +28,14 @@ _COVERED = 8
 _ARGUMENTS, _KEYWORDS = 0x04, 0x08
 
 
-def add_prologue(function: FunctionType, hook: Function | None) -> None:
-    """Keep a copy of a function, and let its code begin with a call of `hook`, if there is one."""
+def add_prologue(function: FunctionType, flag: Function | None, hook: Function | None) -> None:
+    """Keep a copy of a function, and let its code begin with a call of `hook`, if there is one.
+
+    That is called where `flag()` is true.
+    """
     keep_original(function)
     if hook is not None:
-        function.__code__ = _with_prologue(function.__code__, hook)
+        function.__code__ = _with_prologue(function.__code__, flag, hook)
 
 
 def as_called(function: FunctionType, rule: Function, is_bound: bool = False) -> Function:
@@ -84,9 +86,9 @@ def _room(rule: Function) -> int:
     )
 
 
-def _with_prologue(code: CodeType, hook: Function) -> CodeType:
-    constants = [*code.co_consts, _core.is_anything_recorded, hook, NotImplemented]
-    flag, asked, declined = range(len(code.co_consts), len(constants))
+def _with_prologue(code: CodeType, flag: Function | None, hook: Function) -> CodeType:
+    constants = [*code.co_consts, flag, hook, NotImplemented]
+    may, asked, declined = range(len(code.co_consts), len(constants))
     call, needed = _call(code, constants)
     skip = (*_steps(("POP_TOP", 0)),)
     end = _steps(
@@ -99,7 +101,7 @@ def _with_prologue(code: CodeType, hook: Function) -> CodeType:
     ask = [*_steps(("PUSH_NULL", 0), ("LOAD_CONST", asked)), *call, *end, *skip]
     prologue = bytes(
         [
-            *_steps(("PUSH_NULL", 0), ("LOAD_CONST", flag), ("PRECALL", 0), ("CALL", 0)),
+            *_steps(("PUSH_NULL", 0), ("LOAD_CONST", may), ("PRECALL", 0), ("CALL", 0)),
             *_steps(("POP_JUMP_FORWARD_IF_FALSE", len(ask) // 2)),
             *ask,
         ]

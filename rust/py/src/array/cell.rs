@@ -16,11 +16,13 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 use spin::relax::Yield;
 
 use crate::array::captured_leaves;
+use crate::array::lent_memory::LentMemory;
 use crate::array::pending_writes::{self, Found, Pieces};
 use crate::array::view_op::Gathered;
 use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::to_numpy_scalar;
 use crate::runtime::error::OrRaise;
+use crate::runtime::recording_state::is_anything_recorded;
 
 /// What NumPy would have handed out in place of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +47,10 @@ pub struct Cell {
     seen: u64,
     /// What the strides of NumPy's memory would be, in elements; `None` for row-major ones.
     pub strides: Option<Box<Strides>>,
+    /// The memory that the elements of an array that is no view live in while other code may write to them.
+    pub(crate) lent: Option<Arc<LentMemory>>,
+    /// Memory that was lent before, and that pointers may lead to.
+    left: Vec<Arc<LentMemory>>,
 }
 
 /// A lock that costs one atomic operation, not two: it is taken for every operand of every operation that
@@ -59,13 +65,25 @@ impl Cell {
             version: 0,
             seen: 0,
             strides: None,
+            lent: None,
+            left: Vec::new(),
         }
+    }
+
+    /// Whether nothing was written, by us or by other code, that is not in the value.
+    fn is_settled(&self) -> bool {
+        self.pieces.is_none() && self.lent.is_none()
     }
 
     /// Puts together what was written.
     fn settle(&mut self) -> PyResult<()> {
         if let Some(pieces) = self.pieces.take() {
             self.array = pieces.settle(&self.array).or_raise()?;
+        }
+        if let Some(lent) = self.lent.clone() {
+            let found = lent.follow(&mut self.array)?;
+            self.version += u64::from(found.has_changed);
+            self.lent = Some(lent).filter(|_| found.is_shared);
         }
         Ok(())
     }
@@ -104,6 +122,8 @@ pub struct PyArray {
     /// Whether it substitutes for an ndarray that NumPy has made while something is recorded: elements into
     /// which nothing else was written are read as NumPy's scalars.
     is_buffer: bool,
+    /// Whether it was made while something was recorded in the process: without cotan it would be NumPy's.
+    is_recorded: bool,
     pub(crate) view: Option<Box<View>>,
 }
 
@@ -162,6 +182,7 @@ impl PyArray {
             cell: Lock::new(Cell::new(array)),
             scalar_kind,
             is_buffer: false,
+            is_recorded: is_anything_recorded(),
             view: None,
         }
     }
@@ -209,17 +230,12 @@ impl PyArray {
             op,
             depth: source.view.as_ref().map_or(0, |v| v.depth) + 1,
         };
-        let cell = Cell {
-            seen,
-            strides: strides.map(Box::new),
-            ..Cell::new(array)
-        };
-        Ok(PyArray {
-            cell: Lock::new(cell),
-            scalar_kind: ScalarKind::Array,
-            is_buffer: false,
-            view: Some(Box::new(view)),
-        })
+        let mut made = PyArray::new(array, ScalarKind::Array);
+        let cell = made.cell.get_mut();
+        (cell.seen, cell.strides) = (seen, strides.map(Box::new));
+        made.view = Some(Box::new(view));
+        made.is_recorded |= source.is_recorded;
+        Ok(made)
     }
 
     /// The views that it is a view of, itself first, as long as elements have positions, and the array that the
@@ -276,6 +292,12 @@ impl PyArray {
         self.is_buffer || (self.view.as_ref()).is_some_and(|v| v.base.get().is_buffer)
     }
 
+    /// Whether it is there because something was recorded: what a recording leaves behind serves like what NumPy
+    /// would have made.
+    pub fn is_recorded(&self) -> bool {
+        self.is_recorded
+    }
+
     /// Whether it is a view of another array.
     pub fn is_view(&self) -> bool {
         self.view.is_some()
@@ -302,7 +324,7 @@ impl PyArray {
     pub fn read(&self) -> PyResult<Array> {
         if self.view.is_none() && !captured_leaves::any() {
             let cell = self.cell();
-            if cell.pieces.is_none() {
+            if cell.is_settled() {
                 return Ok(cell.array.clone());
             }
         }
@@ -351,7 +373,7 @@ impl PyArray {
             return false;
         }
         let cell = self.cell();
-        cell.pieces.is_none() && test(&cell.array)
+        cell.is_settled() && test(&cell.array)
     }
 
     /// The array that an element of this one belongs to, and its position there.
@@ -374,6 +396,9 @@ impl PyArray {
             return Ok(None);
         };
         let cell = owner.cell();
+        if cell.lent.is_some() {
+            return Ok(None);
+        }
         if let Some(pieces) = &cell.pieces {
             match pieces.element(cell.array.shape(), at) {
                 Found::Piece(piece) => {
@@ -413,7 +438,7 @@ impl PyArray {
         };
         let mut cell = owner.cell();
         let dtype = cell.array.dtype();
-        if !dtype.is_inexact() || (new.is_complex() && !dtype.is_complex()) {
+        if cell.lent.is_some() || !dtype.is_inexact() || (new.is_complex() && !dtype.is_complex()) {
             return Ok(false);
         }
         let depth = cell.array.shape().len();
@@ -448,7 +473,8 @@ impl PyArray {
             return Ok(false);
         }
         let mut cell = self.cell();
-        let Some((depth, at)) = pending_writes::row(cell.array.shape(), op) else {
+        let row = pending_writes::row(cell.array.shape(), op);
+        let Some((depth, at)) = row.filter(|_| cell.lent.is_none()) else {
             return Ok(false);
         };
         let shape = Shape::from_slice(&cell.array.shape()[depth..]);
@@ -538,7 +564,13 @@ impl PyArray {
                 seen = base.read_versioned()?.1;
             }
         }
+        let lent = self.cell().lent.clone();
+        let goes_on = lent.as_ref().map_or(Ok(true), |lent| lent.write(&array))?;
         let mut cell = self.cell();
+        if !goes_on {
+            cell.lent = None;
+            cell.left.extend(lent.filter(|lent| lent.is_pinned()));
+        }
         cell.pieces = None;
         cell.array = array.reshape(cell.array.shape()).or_raise()?;
         cell.version += 1;

@@ -3,6 +3,8 @@
 // The value and what it is a view of.
 pub mod captured_leaves;
 pub mod cell;
+pub mod lend;
+pub mod lent_memory;
 pub mod overlap;
 pub mod pending_writes;
 pub mod view;
@@ -36,6 +38,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     escapes::register(module)?;
     fancy_index::register(module)?;
     index::register(module)?;
+    lend::register(module)?;
     matmul::register(module)?;
     traced::register(module)
 }

@@ -34,6 +34,8 @@ pub struct Entry {
     cases: AtomicPtr<Vec<&'static Case>>,
     /// Whether a call without an array, a list or an object of another library may be overridden.
     looks_further: AtomicBool,
+    /// Whether arguments alone may lead to an override, in contexts that record nothing, too.
+    looks_at_arguments: AtomicBool,
 }
 
 /// Calls a callable with a tuple and keywords, past its entry.
@@ -159,6 +161,7 @@ pub fn find_or_add(
         slow,
         cases: AtomicPtr::new(Box::leak(Box::default())),
         looks_further: AtomicBool::new(false),
+        looks_at_arguments: AtomicBool::new(false),
     }));
     let mut at = first_slot(address);
     while KEYS[at].load(Ordering::Relaxed) != 0 {
@@ -208,17 +211,57 @@ impl Entry {
         self.answer_recorded(args)
     }
 
+    /// Whether an override may compute a call in the running context, whatever its arguments are.
+    #[inline]
+    pub fn may_answer(&self, py: Python<'_>) -> bool {
+        is_anything_recorded()
+            && (self.looks_at_arguments.load(Ordering::Relaxed) || state(py).is_lifting())
+    }
+
     /// Whether the arguments alone say that no override computes the call.
     #[inline]
     fn is_beside(&self, args: Arguments<'_>) -> bool {
-        let is_plain = |object: &*mut PyObject| {
-            // SAFETY: the arguments are alive while the call goes on.
-            let class = unsafe { ffi::Py_TYPE(*object) };
-            class == &raw mut ffi::PyFloat_Type
-                || class == &raw mut ffi::PyLong_Type
-                || class == &raw mut ffi::PyUnicode_Type
+        // SAFETY: the arguments are alive while the call goes on.
+        let mut plain = args
+            .pointers()
+            .iter()
+            .map(|&x| unsafe { is_number_or_text(x) });
+        !self.looks_further.load(Ordering::Relaxed) && plain.all(|is_one| is_one)
+    }
+
+    /// The same question as that of `may_answer`, with a look at the arguments, in a tuple and a dictionary or null.
+    ///
+    /// # Safety
+    ///
+    /// They are alive, and the thread attached.
+    pub unsafe fn may_answer_tuple(
+        &self,
+        py: Python<'_>,
+        args: *mut PyObject,
+        named: *mut PyObject,
+    ) -> bool {
+        if !is_anything_recorded() {
+            return false;
+        }
+        let looks_further = if state(py).is_lifting() {
+            self.looks_further.load(Ordering::Relaxed)
+        } else if self.looks_at_arguments.load(Ordering::Relaxed) {
+            // Rules that always apply look for active arguments there.
+            false
+        } else {
+            return false;
         };
-        !self.looks_further.load(Ordering::Relaxed) && args.pointers().iter().all(is_plain)
+        let is_plain = |item: *mut PyObject| unsafe {
+            // SAFETY: says the caller.
+            is_number_or_text(item)
+                || Bound::from_borrowed_ptr(py, item).is_exact_instance_of::<PyUntypedArray>()
+        };
+        // SAFETY: says the caller; a tuple has so many items.
+        let is_beside = named.is_null()
+            && unsafe {
+                (0..ffi::PyTuple_Size(args)).all(|i| is_plain(ffi::PyTuple_GetItem(args, i)))
+            };
+        looks_further || !is_beside
     }
 
     fn cases(&self) -> &'static [&'static Case] {
@@ -392,6 +435,20 @@ impl Entry {
     }
 }
 
+/// Whether an object is a float, an integer or a text of Python's, of no class derived from these.
+///
+/// # Safety
+///
+/// It is alive.
+#[inline]
+unsafe fn is_number_or_text(object: *mut PyObject) -> bool {
+    // SAFETY: says the caller.
+    let class = unsafe { ffi::Py_TYPE(object) };
+    class == &raw mut ffi::PyFloat_Type
+        || class == &raw mut ffi::PyLong_Type
+        || class == &raw mut ffi::PyUnicode_Type
+}
+
 /// Whether an argument is active, or something in a list among them.
 fn contains_any_active(args: Arguments<'_>) -> PyResult<bool> {
     for argument in args.all() {
@@ -491,7 +548,10 @@ pub fn add_case(
         Policy::Arguments(rule) => rule.when == When::Always,
         _ => true,
     });
+    let by_arguments = |case: &&Case| matches!(case.policy, Policy::Arguments(_));
+    let looks_at_arguments = cases.iter().any(by_arguments);
     entry.looks_further.store(looks_further, Ordering::Relaxed);
+    (entry.looks_at_arguments).store(looks_at_arguments, Ordering::Relaxed);
     entry
         .cases
         .store(Box::leak(Box::new(cases)), Ordering::Release);

@@ -32,10 +32,8 @@ pub struct OverrideFunction {
 /// When a stand-in looks for our arrays.
 #[derive(Clone, Copy, PartialEq)]
 enum When {
-    /// While names are lifted.
+    /// In contexts that record.
     Lifted,
-    /// While names are lifted, and for arrays that a gradient follows: the way of libraries.
-    Followed,
     /// Always: it was imported from a namespace of ours.
     Imported,
 }
@@ -53,7 +51,6 @@ impl OverrideFunction {
     ) -> PyResult<OverrideFunction> {
         let when = match when {
             "lifted" => When::Lifted,
-            "followed" => When::Followed,
             "imported" => When::Imported,
             _ => return Err(PyValueError::new_err(format!("no such time: {when}"))),
         };
@@ -77,9 +74,7 @@ impl OverrideFunction {
         let is_on = self.when == When::Imported || is_lifting();
         if is_on && (self.rule.is_some() || self.dispatched) {
             let args = &with_lists(args, !self.dispatched)?;
-            let test =
-                |array: &PyArray| Ok(self.when != When::Followed || array.read()?.is_active());
-            if any_array(args, kwargs, &test)? {
+            if any_array(args, kwargs, &|_| Ok(true))? {
                 if let Some(rule) = &self.rule {
                     return rule.bind(py).call(args, kwargs);
                 }

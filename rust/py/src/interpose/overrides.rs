@@ -40,7 +40,8 @@ fn entry_of(callable: &Bound<'_, PyAny>) -> PyResult<&'static Entry> {
         Kind::Python => slot_python::own(callable),
         Kind::Dispatcher => slot_dispatcher::own(callable)?.ok_or_else(|| refused(callable)),
         Kind::Function => slot_function::own(callable)?.ok_or_else(|| refused(callable)),
-        Kind::Object => Ok(0),
+        // Its objects may be called there before one of them has an entry.
+        Kind::Object => slot_object::lead(&callable.get_type()).map(|()| 0),
     };
     let (entry, is_new) = find_or_add(address, callable, slow, own)?;
     if is_new {
@@ -49,7 +50,7 @@ fn entry_of(callable: &Bound<'_, PyAny>) -> PyResult<&'static Entry> {
             Kind::Python => slot_python::install(callable, entry)?,
             Kind::Dispatcher => slot_dispatcher::install(callable),
             Kind::Function => slot_function::install(callable, entry)?,
-            Kind::Object => slot_object::install(callable),
+            Kind::Object => {}
         }
     }
     Ok(entry)

@@ -108,7 +108,7 @@ pub unsafe fn call_slowly<'py>(
     }
 }
 
-/// Calls a method that Cython made and that takes a tuple. Its class would call the entry again.
+/// Calls a function or method that Cython made and that takes a tuple. Its class would call the entry again.
 ///
 /// # Safety
 ///
@@ -119,13 +119,25 @@ unsafe fn call_cython<'py>(
     args: &Bound<'py, PyTuple>,
     kwargs: *mut PyObject,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let this = args.get_item(0)?;
-    let rest = args.get_slice(1, args.len());
-    // SAFETY: its definition says that it has this signature, with the object first.
+    // SAFETY: it is alive.
+    let name = unsafe { Bound::from_borrowed_ptr(py, function) }.getattr("__qualname__")?;
+    let name: String = name.extract()?;
+    let owner = name.rsplit_once('.').map(|(owner, _)| owner);
+    // SAFETY: its definition says that it has this signature. A method gets its object first, a function what it keeps.
     unsafe {
-        let definition = &*(*function.cast::<Fields>()).definition;
-        let own = definition.ml_meth.PyCFunctionWithKeywords;
-        Bound::from_owned_ptr_or_err(py, own(this.as_ptr(), rest.as_ptr(), kwargs))
+        let fields = function.cast::<Fields>();
+        let own = (*(*fields).definition).ml_meth.PyCFunctionWithKeywords;
+        let result = if owner.is_some_and(|owner| !owner.ends_with("<locals>")) {
+            let this = args.get_item(0)?;
+            own(
+                this.as_ptr(),
+                args.get_slice(1, args.len()).as_ptr(),
+                kwargs,
+            )
+        } else {
+            own((*fields).this, args.as_ptr(), kwargs)
+        };
+        Bound::from_owned_ptr_or_err(py, result)
     }
 }
 

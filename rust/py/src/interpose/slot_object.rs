@@ -13,7 +13,7 @@ use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use crate::interpose::entry::{find, find_for_objects};
+use crate::interpose::entry::{Entry, find, find_for_objects};
 use crate::interpose::slot::{Arguments, HAVE_VECTORCALL, TupleCall};
 use crate::interpose::slot_class::{TypeObject, is_layout_known};
 
@@ -42,21 +42,22 @@ pub fn install_class(class: &Bound<'_, PyType>) -> PyResult<()> {
             "calls of objects of {class} cannot be overridden"
         )));
     }
-    lead(class.as_type_ptr());
-    Ok(())
+    lead(class)
 }
 
-/// Lets the objects of the class of an object be called here from now on.
-pub fn install(object: &Bound<'_, PyAny>) {
-    lead(object.get_type_ptr());
-}
-
-fn lead(class: *mut ffi::PyTypeObject) {
+/// Lets the objects of a class be called here from now on, whose layout is known.
+///
+/// Raises `TypeError` where there are too many such classes.
+pub fn lead(class: &Bound<'_, PyType>) -> PyResult<()> {
+    let name = class;
+    let class = class.as_type_ptr();
     if own_of(class).is_some() {
-        return;
+        return Ok(());
     }
     let Some(free) = CLASSES.iter().find(|c| c[0].load(Ordering::Acquire) == 0) else {
-        return; // Not reached: there are a dozen such classes.
+        return Err(PyTypeError::new_err(format!(
+            "calls of objects of {name} cannot be overridden: MOST in slot_object.rs, {MOST} classes, has to be larger"
+        )));
     };
     // SAFETY: the layout of classes has been compared with what the interpreter says, and the field is an aligned pointer.
     let field = unsafe { AtomicPtr::from_ptr(&raw mut (*class.cast::<TypeObject>()).call) };
@@ -66,6 +67,7 @@ fn lead(class: *mut ffi::PyTypeObject) {
     // SAFETY: a reference more, which is never given back.
     unsafe { ffi::Py_INCREF(class.cast()) };
     field.store(call as *mut std::ffi::c_void, Ordering::Release);
+    Ok(())
 }
 
 fn own_of(class: *mut ffi::PyTypeObject) -> Option<TupleCall> {
@@ -86,8 +88,12 @@ unsafe extern "C" fn call(
     let Some(own) = own_of(unsafe { ffi::Py_TYPE(object) }) else {
         return ptr::null_mut(); // Not reached: it is entered before this function is put in place.
     };
+    // SAFETY: the object and the arguments are alive, and the interpreter called us, so this thread is attached.
+    let may_answer =
+        |entry: &Entry| unsafe { entry.may_answer_tuple(Python::assume_attached(), args, named) };
     // SAFETY: the object is alive.
-    if let Some(entry) = find_for_objects(unsafe { ffi::Py_TYPE(object) }) {
+    let for_all = find_for_objects(unsafe { ffi::Py_TYPE(object) });
+    if let Some(entry) = for_all.filter(|entry| may_answer(entry)) {
         // SAFETY: as below; the object itself comes first.
         let answer = unsafe {
             let py = Python::assume_attached();
@@ -99,7 +105,7 @@ unsafe extern "C" fn call(
             Err(()) => return ptr::null_mut(),
         }
     }
-    if let Some(entry) = find(object) {
+    if let Some(entry) = find(object).filter(|entry| may_answer(entry)) {
         // SAFETY: the interpreter called us, so this thread is attached, with a tuple and a dictionary or null.
         let answer = unsafe {
             let py = Python::assume_attached();

@@ -19,6 +19,7 @@ use crate::interpose::slot::{Arguments, Vectorcall};
 use crate::interpose::slot_class::{is_layout_known, vectorcall_field};
 use crate::runtime::context_variable::symbol;
 use crate::runtime::hooks;
+use crate::runtime::recording_state::is_anything_recorded;
 
 type SetVectorcall = unsafe extern "C" fn(*mut PyObject, Vectorcall);
 
@@ -51,13 +52,16 @@ pub fn own(function: &Bound<'_, PyAny>) -> PyResult<usize> {
 pub fn install(function: &Bound<'_, PyAny>, entry: &'static Entry) -> PyResult<()> {
     let py = function.py();
     if let Some(set) = set_vectorcall(py) {
-        hooks::ADD_PROLOGUE.get(py)?.call1((function, py.None()))?;
+        hooks::ADD_PROLOGUE
+            .get(py)?
+            .call1((function, py.None(), py.None()))?;
         // SAFETY: it is a function, which its entry keeps alive.
         unsafe { set(function.as_ptr(), call) };
         return Ok(());
     }
-    let hook = hook(py, entry)?;
-    hooks::ADD_PROLOGUE.get(py)?.call1((function, hook))?;
+    let flag = made(py, entry, &raw mut MAY_ANSWER)?;
+    let hook = made(py, entry, &raw mut ANSWER)?;
+    hooks::ADD_PROLOGUE.get(py)?.call1((function, flag, hook))?;
     Ok(())
 }
 
@@ -80,22 +84,51 @@ unsafe extern "C" fn call(
     unsafe { std::mem::transmute::<usize, Vectorcall>(entry.own)(function, args, count, names) }
 }
 
-/// A function that gives what overrides of an entry compute, and `NotImplemented` where the call is the library's own.
-fn hook<'py>(py: Python<'py>, entry: &'static Entry) -> PyResult<Bound<'py, PyAny>> {
-    static mut DEFINITION: PyMethodDef = PyMethodDef {
-        ml_name: c"override".as_ptr(),
-        ml_meth: PyMethodDefPointer {
-            PyCFunctionFastWithKeywords: answer,
-        },
-        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-        ml_doc: ptr::null(),
-    };
+/// Gives what overrides of an entry compute, and `NotImplemented` where the call is the library's own.
+static mut ANSWER: PyMethodDef = PyMethodDef {
+    ml_name: c"override".as_ptr(),
+    ml_meth: PyMethodDefPointer {
+        PyCFunctionFastWithKeywords: answer,
+    },
+    ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+    ml_doc: ptr::null(),
+};
+
+/// Says whether an override may compute a call at all: asked before each call, so without what pyo3 does around one.
+static mut MAY_ANSWER: PyMethodDef = PyMethodDef {
+    ml_name: c"may_override".as_ptr(),
+    ml_meth: PyMethodDefPointer {
+        PyCFunctionFast: may_answer,
+    },
+    ml_flags: ffi::METH_FASTCALL,
+    ml_doc: ptr::null(),
+};
+
+/// A function of an entry's.
+fn made<'py>(
+    py: Python<'py>,
+    entry: &'static Entry,
+    definition: *mut PyMethodDef,
+) -> PyResult<Bound<'py, PyAny>> {
     let address = ptr::from_ref(entry) as usize;
     let capsule = PyCapsule::new_with_value(py, address, c"cotan.entry")?;
     // SAFETY: the definition is never written to, and its function has the signature that the flags say.
     unsafe {
-        let made = ffi::PyCFunction_NewEx(&raw mut DEFINITION, capsule.as_ptr(), ptr::null_mut());
+        let made = ffi::PyCFunction_NewEx(definition, capsule.as_ptr(), ptr::null_mut());
         Bound::from_owned_ptr_or_err(py, made)
+    }
+}
+
+/// The entry that a capsule holds; `None` with an error set.
+///
+/// # Safety
+///
+/// It is one that `made` made, and the thread is attached.
+unsafe fn entry_in(capsule: *mut PyObject) -> Option<&'static Entry> {
+    // SAFETY: says the caller; the capsule holds the address of an entry, which is never freed.
+    unsafe {
+        let held = ffi::PyCapsule_GetPointer(capsule, c"cotan.entry".as_ptr()).cast::<usize>();
+        held.as_ref().map(|address| &*(*address as *const Entry))
     }
 }
 
@@ -105,18 +138,34 @@ unsafe extern "C" fn answer(
     count: isize,
     names: *mut PyObject,
 ) -> *mut PyObject {
-    // SAFETY: the interpreter called us, so this thread is attached, with these arguments; the capsule holds the address of
-    // an entry, which is never freed.
+    // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
     let (py, given, entry) = unsafe {
         let py = Python::assume_attached();
-        let held = ffi::PyCapsule_GetPointer(capsule, c"cotan.entry".as_ptr()).cast::<usize>();
-        if held.is_null() {
-            return ptr::null_mut();
-        }
         let given = Arguments::new(py, args, usize::try_from(count).unwrap_or(0), names);
-        (py, given, &*(*held as *const Entry))
+        (py, given, entry_in(capsule))
+    };
+    let Some(entry) = entry else {
+        return ptr::null_mut();
     };
     entry
         .answer(given)
         .unwrap_or_else(|| py.NotImplemented().into_ptr())
+}
+
+unsafe extern "C" fn may_answer(
+    capsule: *mut PyObject,
+    _args: *mut *mut PyObject,
+    _count: isize,
+) -> *mut PyObject {
+    // SAFETY: the interpreter called us, so this thread is attached.
+    unsafe {
+        let may = is_anything_recorded()
+            && match entry_in(capsule) {
+                Some(entry) => entry.may_answer(Python::assume_attached()),
+                None => return ptr::null_mut(),
+            };
+        let answer = if may { ffi::Py_True() } else { ffi::Py_False() };
+        ffi::Py_INCREF(answer);
+        answer
+    }
 }

@@ -2,4 +2,5 @@
 
 pub mod dtype;
 pub mod memory;
+pub mod strided_view;
 pub mod subclass;

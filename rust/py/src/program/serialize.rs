@@ -11,10 +11,10 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::array::cell::{PyArray, wrap};
+use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::array::escapes::force;
 use crate::array::escapes::refuse_active;
-use crate::ndarray::memory::{lent_bytes, storage_of, to_ndarray};
+use crate::ndarray::memory::{lent_bytes, storage_of, to_ndarray, to_numpy_scalar};
 use crate::runtime::error::{OrRaise, enter, to_py};
 use crate::runtime::exports::exports;
 use crate::runtime::once_cell::intern;
@@ -114,10 +114,13 @@ pub fn reduce_array<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = slf.read()?;
     refuse_active(py, &array, "pickling x", "pickle it after the gradient")?;
-    if slf.is_made() {
-        // Where nothing is recorded NumPy would have made it: whoever loads it need not have cotan.
-        let host = to_ndarray(py, force(py, &array)?)?;
-        return host.call_method1(intern!(py, "__reduce_ex__"), (protocol,));
+    if slf.is_recorded() && array.dtype() != DType::Bf16 {
+        // Without cotan it would be NumPy's or Python's: whoever loads it need not have cotan.
+        let plain = plain(py, slf, &array)?;
+        if slf.scalar_kind() == ScalarKind::PythonNumber {
+            return Ok((plain.get_type(), (plain,)).into_pyobject(py)?.into_any());
+        }
+        return plain.call_method1(intern!(py, "__reduce_ex__"), (protocol,));
     }
     let (value, lanes) = force(py, &array)?.dense().or_raise()?;
     let lanes: Vec<(usize, usize, bool)> =
@@ -132,6 +135,16 @@ pub fn reduce_array<'py>(
     Ok((function(py, "restore_array")?, made_of)
         .into_pyobject(py)?
         .into_any())
+}
+
+/// What there would be without cotan.
+fn plain<'py>(py: Python<'py>, slf: &PyArray, array: &Array) -> PyResult<Bound<'py, PyAny>> {
+    let value = force(py, array)?;
+    match slf.scalar_kind() {
+        ScalarKind::Array => to_ndarray(py, value),
+        ScalarKind::NumpyScalar => to_numpy_scalar(py, &value),
+        ScalarKind::PythonNumber => to_numpy_scalar(py, &value)?.call_method0("item"),
+    }
 }
 
 /// The array that was pickled.
