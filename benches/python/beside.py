@@ -22,6 +22,7 @@ import contextlib
 import importlib
 import json
 import math
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -402,14 +403,21 @@ def calls() -> dict[str, dict[str, float]]:
 
 
 def call_rows(pythons: list[str]) -> tuple[list[str], list[list[str]]]:
+    """Give a row for each call: the median of several processes of each interpreter."""
     head, columns = ["call"], []
     for python in pythons:
-        answer = subprocess.run(
-            [python, __file__, "--calls"], capture_output=True, text=True, check=True
+        command = [python, __file__, "--calls"]
+        runs = [
+            subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(5)
+        ]
+        versions, found = zip(*(json.loads(run.stdout) for run in runs), strict=True)
+        head.append(versions[0])
+        columns.append(
+            {
+                state: {n: statistics.median(one[state][n] for one in found) for n in times}
+                for state, times in found[0].items()
+            }
         )
-        version, found = json.loads(answer.stdout)
-        head.append(version)
-        columns.append(found)
     rows = []
     for name in CALLS:
         cells = [[f[s][name] * 1e9 for s in ("without", "after", "inside")] for f in columns]

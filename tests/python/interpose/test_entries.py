@@ -688,7 +688,7 @@ def test_a_prologue_of_many_arguments_and_constants():
         seen.append(args)
         return NotImplemented
 
-    prologue.add_prologue(f, hook)
+    prologue.add_prologue(f, _core.is_anything_recorded, hook)
     assert (f(*given), f(0, 1, *given[2:])) == before and seen == []
     assert before[1] == "caught"
     assert _record(lambda: (f(*given), f(0, 1, *given[2:]))) == before

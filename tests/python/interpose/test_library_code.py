@@ -83,3 +83,11 @@ def test_curve_fit_of_a_function_without_parameters_is_refused_as_by_scipy():
 
     fit()
     recorded(fit)
+
+
+def test_what_joblib_loads_are_ndarrays(tmp_path):
+    joblib = pytest.importorskip("joblib")
+    kept = np.arange(3.0)
+    joblib.dump({"a": kept}, tmp_path / "kept")
+    loaded = recorded(lambda: joblib.load(tmp_path / "kept"))["a"]
+    assert type(loaded) is np.ndarray and np.array_equal(loaded, kept)

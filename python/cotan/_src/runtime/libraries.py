@@ -52,7 +52,7 @@ _TABLE = {
     "h5py": _C,
     "jax": _C,
     "jaxlib": _C,
-    "joblib": _P,
+    "joblib": _C | _P,
     "llvmlite": _C,
     "matplotlib": _C | _U | _D,
     "matplotlib.cbook": _N,

@@ -248,6 +248,7 @@ impl PyArray {
         let cell = made.cell.get_mut();
         (cell.seen, cell.strides) = (seen, strides.map(Box::new));
         made.view = Some(Box::new(view));
+        made.is_recorded |= source.is_recorded;
         Ok(made)
     }
 
@@ -497,3 +498,4 @@ impl PyArray {
         cell.settle()?;
         Ok((cell.array.clone(), cell.version))
     }
+}

@@ -20,9 +20,10 @@ use crate::runtime::frame::frame;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 
-/// A copy of the memory of a constant, as an ndarray; `None` for any other array.
+/// A copy of the memory of a constant that a recording left behind, as an ndarray; `None` for any other array, of which
+/// NumPy makes its own copies, or says that it cannot do without one.
 fn host<'py>(slf: &Bound<'py, PyArray>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if !is_showable(slf.get(), &slf.get().read()?) {
+    if !slf.get().is_recorded() || !is_showable(slf.get(), &slf.get().read()?) {
         return Ok(None);
     }
     given_out(slf, None, None).map(Some)
@@ -30,7 +31,9 @@ fn host<'py>(slf: &Bound<'py, PyArray>) -> PyResult<Option<Bound<'py, PyAny>>> {
 
 /// What `__array_interface__` gives. The memory lives as long as the array.
 pub fn interface<'py>(slf: &Bound<'py, PyArray>) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(memory) = lend_memory(slf, true)? {
+    if slf.get().is_recorded()
+        && let Some(memory) = lend_memory(slf, true)?
+    {
         return memory.getattr("__array_interface__");
     }
     let host = host(slf)?.ok_or_else(|| {

@@ -16,10 +16,8 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple, PyType};
 
-use crate::array::escapes;
 use crate::interpose::caller::{Package, calling_package, is_called_by_user_code};
 use crate::interpose::contains_array::contains_active;
-use crate::interpose::replayable;
 use crate::interpose::slot::{Arguments, Override, Vectorcall, When, guarded};
 use crate::runtime::hooks;
 use crate::runtime::recording_state::{InScope, State, is_anything_recorded, state};
@@ -231,24 +229,39 @@ impl Entry {
         !self.looks_further.load(Ordering::Relaxed) && plain.all(|is_one| is_one)
     }
 
-    /// The same for arguments in a tuple and a dictionary or null, where ndarrays say nothing either.
+    /// The same question as that of `may_answer`, with a look at the arguments, in a tuple and a dictionary or null.
     ///
     /// # Safety
     ///
     /// They are alive, and the thread attached.
-    pub unsafe fn is_beside_tuple(&self, args: *mut PyObject, named: *mut PyObject) -> bool {
-        if self.looks_further.load(Ordering::Relaxed) || !named.is_null() {
+    pub unsafe fn may_answer_tuple(
+        &self,
+        py: Python<'_>,
+        args: *mut PyObject,
+        named: *mut PyObject,
+    ) -> bool {
+        if !is_anything_recorded() {
             return false;
         }
+        let looks_further = if state(py).is_lifting() {
+            self.looks_further.load(Ordering::Relaxed)
+        } else if self.looks_at_arguments.load(Ordering::Relaxed) {
+            // Rules that always apply look for active arguments there.
+            false
+        } else {
+            return false;
+        };
+        let is_plain = |item: *mut PyObject| unsafe {
+            // SAFETY: says the caller.
+            is_number_or_text(item)
+                || Bound::from_borrowed_ptr(py, item).is_exact_instance_of::<PyUntypedArray>()
+        };
         // SAFETY: says the caller; a tuple has so many items.
-        unsafe {
-            let py = Python::assume_attached();
-            (0..ffi::PyTuple_Size(args)).all(|i| {
-                let item = ffi::PyTuple_GetItem(args, i);
-                is_number_or_text(item)
-                    || Bound::from_borrowed_ptr(py, item).is_exact_instance_of::<PyUntypedArray>()
-            })
-        }
+        let is_beside = named.is_null()
+            && unsafe {
+                (0..ffi::PyTuple_Size(args)).all(|i| is_plain(ffi::PyTuple_GetItem(args, i)))
+            };
+        looks_further || !is_beside
     }
 
     fn cases(&self) -> &'static [&'static Case] {
@@ -361,7 +374,7 @@ impl Entry {
         let py = args.py();
         let _running = Running::of(self);
         let given = PyTuple::new(py, args.by_position())?;
-        let result = replayable::call(function.bind(py), &given, args.by_keyword()?.as_ref())?;
+        let result = function.bind(py).call(given, args.by_keyword()?.as_ref())?;
         let declined = result.is(py.NotImplemented().bind(py));
         Ok((!declined).then(|| result.unbind()))
     }
@@ -371,9 +384,7 @@ impl Entry {
         let py = args.py();
         let _suspended = InScope::enter(py, |state| state.recordings = 0)?;
         let given = PyTuple::new(py, args.by_position())?;
-        let kwargs = args.by_keyword()?;
-        let import = || self.call_original(&given, kwargs.as_ref());
-        let result = escapes::while_importing(py, import)?;
+        let result = self.call_original(&given, args.by_keyword()?.as_ref())?;
         hooks::INSTALL.get(py)?.call0()?;
         Ok(Some(result.unbind()))
     }

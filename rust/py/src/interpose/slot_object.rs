@@ -90,11 +90,8 @@ unsafe extern "C" fn call(
         return ptr::null_mut(); // Not reached: it is entered before this function is put in place.
     };
     // SAFETY: the object and the arguments are alive, and the interpreter called us, so this thread is attached.
-    let may_answer = |entry: &Entry| unsafe {
-        is_anything_recorded()
-            && !entry.is_beside_tuple(args, named)
-            && entry.may_answer(Python::assume_attached())
-    };
+    let may_answer =
+        |entry: &Entry| unsafe { entry.may_answer_tuple(Python::assume_attached(), args, named) };
     // SAFETY: the object is alive.
     let for_all = find_for_objects(unsafe { ffi::Py_TYPE(object) });
     if let Some(entry) = for_all.filter(|entry| may_answer(entry)) {

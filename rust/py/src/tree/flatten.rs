@@ -204,7 +204,12 @@ impl Flattener {
         Tree::Leaf(self.leaves.len() - 1)
     }
 
-    pub(super) fn part(&mut self, object: &Bound<'_, PyAny>, position: Position, active: bool) -> Parts<Tree> {
+    pub(super) fn part(
+        &mut self,
+        object: &Bound<'_, PyAny>,
+        position: Position,
+        active: bool,
+    ) -> Parts<Tree> {
         if let Err(error) = step(object.py()) {
             self.stopped = true;
             return Err(error.into());
@@ -486,7 +491,11 @@ impl Flattener {
     }
 
     /// The parts of a sequence, which are taken out first: what comes next may run code that changes it.
-    pub(super) fn entries(&mut self, entries: Vec<Bound<'_, PyAny>>, active: bool) -> Parts<Vec<Tree>> {
+    pub(super) fn entries(
+        &mut self,
+        entries: Vec<Bound<'_, PyAny>>,
+        active: bool,
+    ) -> Parts<Vec<Tree>> {
         if self.integers == Integers::Unclear && active && beside_floats(&entries)? {
             self.integers = Integers::Numbers;
         }
@@ -520,7 +529,6 @@ impl Flattener {
         }
         Ok(trees)
     }
-
 }
 
 /// An argument that was taken apart.

@@ -12,7 +12,12 @@ use crate::tree::integers::Integers;
 use crate::tree::treedef::{Form, Tree, other};
 
 impl Flattener {
-    pub(super) fn fields(&mut self, object: &Bound<'_, PyAny>, layout: &Layout, active: bool) -> Parts<Tree> {
+    pub(super) fn fields(
+        &mut self,
+        object: &Bound<'_, PyAny>,
+        layout: &Layout,
+        active: bool,
+    ) -> Parts<Tree> {
         let py = object.py();
         let trainable = self.declared_by(object)?;
         let mut fields: Vec<(Bound<'_, PyString>, Bound<'_, PyAny>)> = Vec::new();
