@@ -8,6 +8,7 @@
 
 import atexit as _atexit
 import os as _os
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from cotan._src.runtime import versions as _versions  # noqa: F401 (it checks them)
 
@@ -15,11 +16,6 @@ from cotan._src.runtime import versions as _versions  # noqa: F401 (it checks th
 
 from cotan import _core as _core
 from cotan import debug as debug
-from cotan import implicit as implicit
-from cotan import nn as nn
-from cotan import optim as optim
-from cotan import optimize as optimize
-from cotan import random as random
 from cotan._core import (
     Array,
     NotDifferentiableError,
@@ -56,7 +52,8 @@ from cotan._src.api.derivatives import const, grad, nograd, value_and_grad
 from cotan._src.api.functions import *  # noqa: F403
 from cotan._src.api.functions import __all__ as _functions
 from cotan._src.api.jacobian import jacfwd, jacobian, jacrev
-from cotan._src.api.other_names import missing as __getattr__  # noqa: F401
+from cotan._src.api.other_names import find as __getattr__  # noqa: F401
+from cotan._src.api.other_names import listed as __dir__  # noqa: F401
 from cotan._src.api.prepare import prepare, prepared
 from cotan._src.api.second_order import ggnvp, hessian, hvp, vhp
 from cotan._src.api.sparse_derivatives import hessian_sparsity, jacobian_sparsity
@@ -84,6 +81,13 @@ from cotan._src.tree.tangent import Cotangent, Tangent
 from cotan._src.tree.update import trainable_leaves, tree_map, update
 
 vjp = pullback
+
+if _TYPE_CHECKING:  # `__getattr__` imports them when they are used.
+    from cotan import implicit as implicit
+    from cotan import nn as nn
+    from cotan import optim as optim
+    from cotan import optimize as optimize
+    from cotan import random as random
 
 _set_hooks()
 if _os.environ.get("COTAN_LIFTING", "1").strip().lower() in {"0", "false", "no", "off"}:

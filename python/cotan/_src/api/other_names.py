@@ -1,6 +1,11 @@
-"""Answers names that other libraries have for what cotan calls something else."""
+"""Finds names that `cotan` has not got yet: its modules, and what other libraries call its own."""
 
-from typing import NoReturn
+import sys
+from importlib import import_module
+from types import ModuleType
+
+#: Public modules that are imported when they are used for the first time.
+MODULES = frozenset({"implicit", "nn", "optim", "optimize", "random"})
 
 #: By the name that somebody may ask for, what to say.
 _INSTEAD = {
@@ -37,8 +42,15 @@ _INSTEAD = {
 }
 
 
-def missing(name: str) -> NoReturn:
-    """Say that the package has no such name, and what does the same."""
+def find(name: str) -> ModuleType:
+    """Import a public module; for any other name, say what does the same."""
+    if name in MODULES:
+        return import_module(f"cotan.{name}")
     hint = _INSTEAD.get(name)
     text = f"module 'cotan' has no attribute {name!r}"
     raise AttributeError(f"{text}; {hint}" if hint else text, name=name)
+
+
+def listed() -> list[str]:
+    """Give the names of the package, with those of modules that have not been imported."""
+    return sorted({*vars(sys.modules["cotan"]), *MODULES})

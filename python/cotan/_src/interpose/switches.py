@@ -116,6 +116,8 @@ def warm_up() -> None:
     >>> import cotan as ct
     >>> ct.warm_up()
     """
+    for name in ("implicit", "nn", "optim", "optimize", "random"):
+        importlib.import_module(f"cotan.{name}")
     for name in (
         "inspect.diagram_text",
         "inspect.report_html",

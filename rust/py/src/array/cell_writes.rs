@@ -1,14 +1,15 @@
 //! Writes to an array in place: whole values, rows and single elements, through views and into memory that is lent.
 
 use cotan::Array;
+use cotan::aval::Shape;
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 
 use crate::array::captured_leaves;
 use crate::array::cell::{Element, PyArray, is_read_otherwise};
 use crate::array::host_inputs;
-use crate::array::pending_writes::{self, Found, Pieces};
-use crate::array::view_op::{Gathered, ViewOp};
+use crate::array::pending_writes;
+use crate::array::view_op::ViewOp;
 use crate::runtime::error::OrRaise;
 
 impl PyArray {

@@ -6,7 +6,7 @@ use cotan::prim::Prim;
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
@@ -52,7 +52,8 @@ pub fn array_function<'py>(
     // A subclass that is no array like others is refused, or answers itself.
     for class in types.try_iter()? {
         let class = class?;
-        let known = class.is(py.get_type::<PyArray>()) || class.is(py.get_type::<PyUntypedArray>());
+        let known = class.is(py.get_type::<PyUntypedArray>())
+            || class.cast::<PyType>()?.is_subclass_of::<PyArray>()?;
         if !known && !is_plain_class(&class)? {
             return hooks::FUNCTION_OF_SUBCLASSES
                 .get(py)?

@@ -15,7 +15,6 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::interpose::entry::{Entry, find, find_for_objects};
 use crate::interpose::slot::{Arguments, HAVE_VECTORCALL, TupleCall};
-use crate::runtime::recording_state::is_anything_recorded;
 use crate::runtime::type_object::{TypeObject, is_layout_known};
 
 /// Classes whose objects are called here, and what called them before.

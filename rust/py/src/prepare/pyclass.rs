@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use cotan::Array;
-use cotan::kernels::Value;
 use cotan::tape::keeps_history;
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -12,10 +11,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::prepare::reasons;
-use crate::prepare::record::{Transform, record};
+use crate::prepare::record::Transform;
 pub use crate::prepare::recordings::PyPrepared;
 use crate::prepare::recordings::Replayed;
-use crate::prepare::results;
 use crate::runtime::hooks;
 
 /// Why calls are made without preparation, for the report.

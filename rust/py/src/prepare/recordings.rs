@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cotan::Array;
 use cotan::kernels::Value;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

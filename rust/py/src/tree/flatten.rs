@@ -15,14 +15,12 @@ use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, P
 use crate::array::cell::PyArray;
 use crate::array::escapes;
 use crate::ndarray::dtype::dtype_of;
-use crate::ndarray::memory::{
-    Borrow, from_ndarray, instance_dict, is_numpy_scalar, original, slot_value,
-};
+use crate::ndarray::memory::{Borrow, from_ndarray, is_numpy_scalar, original};
 use crate::runtime::error::step;
 use crate::tree::class_layout::{self, Layout, Sort, check_declared};
 use crate::tree::fault::{Fault, MAX_DEPTH, Parts};
 use crate::tree::integers::{Integers, beside_floats};
-use crate::tree::treedef::{Const, Form, Kind, Leaf, Tree, other};
+use crate::tree::treedef::{Const, Form, Kind, Leaf, Other, Tree, other};
 
 /// Objects that refer to each other in many ways are met once for each way; this many are too many.
 const MAX_PARTS: usize = 5_000_000;

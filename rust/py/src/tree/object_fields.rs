@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
 use crate::ndarray::memory::{instance_dict, slot_value};
-use crate::tree::class_layout::{self, Annotated, Layout, Sort, check_declared};
+use crate::tree::class_layout::{self, Annotated, Layout, check_declared};
 use crate::tree::fault::Parts;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::integers::Integers;
