@@ -98,7 +98,7 @@ def test_numbers_and_arrays_keep_their_kinds():
     _, dy = ct.jvp(lambda x: x * x, (ct.array(X),), (V,))
     assert isinstance(dy, ct.Array)
     _, dy = ct.jvp(lambda x: x * x, (X,), (ct.array(V),))
-    assert type(dy) is ct.Array
+    assert isinstance(dy, ct.Array)
     np.testing.assert_array_equal(np.asarray(dy), 2 * X * V)
 
 

@@ -252,7 +252,7 @@ def test_names_come_from_the_function():
     assert ct.gradient(f, 2.0, 3.0, 5.0, wrt="rest[1]") == (None, None, 6.0)
     assert ct.gradient(f, 2.0, 3.0, 5.0, wrt="rest[*]") == (None, 10.0, 6.0)
     _, back = ct.pullback(f, 2.0, 3.0, 5.0)
-    assert [c and float(c) for c in back.wrt("rest[1]")(1.0)] == [None, None, 6.0]
+    assert float(back.wrt("rest[1]")(1.0)) == 6.0
     layer = Layer(2.0, 1.0)
     for call in (layer, layer.__call__, functools.partial(Layer.__call__, layer)):
         assert ct.gradient(call, 3.0, wrt="x") == (2.0,)
@@ -323,7 +323,7 @@ structures = st.recursive(
 def mixed(tree, x):
     """Use every leaf, so that each gradient depends on all the others."""
     total = x
-    for i, leaf in enumerate(ct._core.structure(tree).leaves):
+    for i, leaf in enumerate(ct._core.structure(tree, integers=True).leaves):
         total = np.tanh(total * np.sum(np.sin(leaf) * leaf)) + (i + 1) * leaf
         total = np.sum(total)
     return total

@@ -51,7 +51,7 @@ def test_every_result_is_an_array_of_ours():
         xp.sum(X), xp.linalg.trace(np.eye(2)), xp.unstack(x)[0],
     ]  # fmt: skip
     for result in results:
-        assert type(result) is ct.Array
+        assert isinstance(result, ct.Array)
 
 
 def test_sorting_downwards():

@@ -206,7 +206,7 @@ def test_masked_elements_without_out_are_zero():
 def test_results_of_constants_are_arrays():
     c = ct.array(X)
     for y in (np.sin(c), np.sum(c), np.sort(c), np.pad(c, 1), np.cov(c), np.add.outer(c, c)):
-        assert type(y) is ct.Array
+        assert isinstance(y, ct.Array)
 
 
 def test_nothing_is_computed_before_it_is_read():

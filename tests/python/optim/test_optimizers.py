@@ -170,7 +170,7 @@ def test_parameters_keep_their_classes_and_dtypes(name):
     assert type(m) is Model and type(m.layers[1]) is Layer
     assert (m.steps, m.layers[0].name) == (3, "layer")
     assert m.layers[0].w.dtype == np.float32 and type(m.layers[0].b) is float
-    assert type(m.scale) is ct.Array
+    assert isinstance(m.scale, ct.Array)
     assert output(m) < output(model())
 
 

@@ -81,7 +81,7 @@ def test_leaves_keep_their_dtypes():
     )
     assert found.x["a"].dtype == np.float32
     assert type(found.x["b"]) is np.float16
-    assert type(found.x["c"]) is ct.Array
+    assert isinstance(found.x["c"], ct.Array)
     assert type(found.x["d"]) is float
     np.testing.assert_allclose(found.x["a"], 1.0, atol=1e-3)
 

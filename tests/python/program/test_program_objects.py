@@ -208,7 +208,7 @@ def test_results():
     assert names(ct.trace(lambda x: (x, x), X).outputs) == ["[0]", "[1]"]
     assert ct.trace(lambda x: (), X)(X) == ()
     lazy = ct.trace(lambda x: x + 1, X)(ct.array(X))
-    assert type(lazy) is ct.Array
+    assert isinstance(lazy, ct.Array)
     assert not lazy.is_forced
 
 

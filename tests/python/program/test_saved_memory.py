@@ -109,7 +109,7 @@ def test_arrays(dtype, shape):
     array = ct.array(plain)
     for protocol in (2, 5):
         again = pickle.loads(pickle.dumps(array, protocol))
-        assert type(again) is ct.Array
+        assert isinstance(again, ct.Array)
         assert again._rank == array._rank
         np.testing.assert_array_equal(np.asarray(again), plain)
         assert again.dtype == plain.dtype

@@ -174,8 +174,9 @@ def _like(leaf: Scalar | AnyArray, new: object, path: str) -> Scalar | AnyArray:
     place = "the model" if path == "model" else path
     if new is None or isinstance(new, (str, list, tuple, dict)):
         raise TypeError(f"update: the new value of {place} is {type(new).__name__}, not an array")
-    if type(leaf) is int:  # one that counts as a number is a float from now on
-        leaf = float(leaf)
+    kind: type = type(leaf)
+    if kind is int:  # one that counts as a number is a float from now on
+        leaf = float(cast("int", leaf))
     old = leaf if isinstance(leaf, (_core.Array, np.ndarray)) else np.asarray(leaf)
     value = new if isinstance(new, (_core.Array, np.ndarray)) else np.asarray(new)
     if value.shape != old.shape:

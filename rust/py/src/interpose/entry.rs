@@ -16,8 +16,10 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple, PyType};
 
+use crate::array::escapes;
 use crate::interpose::caller::{Package, calling_package, is_called_by_user_code};
 use crate::interpose::contains_array::contains_active;
+use crate::interpose::replayable;
 use crate::interpose::slot::{Arguments, Override, Vectorcall, When, guarded};
 use crate::runtime::hooks;
 use crate::runtime::recording_state::{InScope, State, is_anything_recorded, state};
@@ -374,7 +376,7 @@ impl Entry {
         let py = args.py();
         let _running = Running::of(self);
         let given = PyTuple::new(py, args.by_position())?;
-        let result = function.bind(py).call(given, args.by_keyword()?.as_ref())?;
+        let result = replayable::call(function.bind(py), &given, args.by_keyword()?.as_ref())?;
         let declined = result.is(py.NotImplemented().bind(py));
         Ok((!declined).then(|| result.unbind()))
     }
@@ -384,7 +386,9 @@ impl Entry {
         let py = args.py();
         let _suspended = InScope::enter(py, |state| state.recordings = 0)?;
         let given = PyTuple::new(py, args.by_position())?;
-        let result = self.call_original(&given, args.by_keyword()?.as_ref())?;
+        let kwargs = args.by_keyword()?;
+        let import = || self.call_original(&given, kwargs.as_ref());
+        let result = escapes::while_importing(py, import)?;
         hooks::INSTALL.get(py)?.call0()?;
         Ok(Some(result.unbind()))
     }
