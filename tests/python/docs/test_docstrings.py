@@ -22,7 +22,7 @@ ENTERS = re.compile(
 
 
 # A predicate whose name is its documentation.
-SAYS_IT_ALL = {"_src/runtime/method_patching.py: is_patched"}
+SAYS_IT_ALL: set[str] = set()
 
 
 def undocumented(path):

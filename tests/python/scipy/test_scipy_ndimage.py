@@ -195,7 +195,7 @@ def test_magnitudes_are_computed_in_the_dtype_of_the_result(output):
             lambda x, s: ndimage.gaussian_gradient_magnitude(x, s, output=output),
             lambda x, s: ndimage.generic_gradient_magnitude(x, ndimage.sobel, output=output) * s,
         ):
-            y, _ = ct.pullback(f, x, 1.3)
+            y, _ = ct.pullback(f, x, 1.3, allow_int=True)
             expected = f(x, 1.3)
             assert y.dtype == expected.dtype
             np.testing.assert_allclose(y, expected, 1e-5)

@@ -18,7 +18,7 @@ from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Function, NDArray
 
 # Recordings that are made before the number of calls matters.
-_FEW = 8
+_FEW = 5
 
 
 def is_recording() -> bool:

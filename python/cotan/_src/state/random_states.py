@@ -29,6 +29,7 @@ def global_random_states() -> GlobalStates:
 
 
 def random_state(generator: Generator) -> bytes:
+    """Give the state of a generator, or of the one that a module shares, to compare with others."""
     if generator is random or isinstance(generator, random.Random):
         return pickle.dumps(generator.getstate())
     if isinstance(generator, np.random.Generator):

@@ -1,5 +1,6 @@
 """Updates of models: `update` from gradients, `tree_map` over leaves, `trainable_leaves`."""
 
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -176,7 +177,7 @@ def _like(leaf: Scalar | AnyArray, new: object, path: str) -> Scalar | AnyArray:
         raise TypeError(f"update: the new value of {place} is {type(new).__name__}, not an array")
     kind: type = type(leaf)
     if kind is int:  # one that counts as a number is a float from now on
-        leaf = float(cast("int", leaf))
+        leaf = float(typing.cast("int", leaf))
     old = leaf if isinstance(leaf, (_core.Array, np.ndarray)) else np.asarray(leaf)
     value = new if isinstance(new, (_core.Array, np.ndarray)) else np.asarray(new)
     if value.shape != old.shape:

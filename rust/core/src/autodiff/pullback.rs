@@ -58,7 +58,7 @@ fn differentiate(
     leaves: &[Array],
 ) -> Result<Recorded> {
     let Closed {
-        closed,
+        program: closed,
         inputs,
         nested,
     } = Closed::of(recording, outputs, leaves)?;
@@ -73,7 +73,7 @@ fn differentiate(
 
 /// What was recorded, closed into a program.
 pub(super) struct Closed {
-    pub closed: ClosedProgram,
+    pub program: ClosedProgram,
     /// The arrays that are its inputs, with what they copy in place of leaves; then the values that are known.
     pub inputs: Vec<Array>,
     /// Whether something takes part that an outer recording follows: an example's index, too, which nobody knows.
@@ -95,7 +95,7 @@ impl Closed {
         }
         inputs.extend(closed.known.iter().map(|(_, array)| array.clone()));
         Ok(Closed {
-            closed,
+            program: closed,
             inputs,
             nested,
         })

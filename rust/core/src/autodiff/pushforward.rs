@@ -39,7 +39,7 @@ pub fn value_and_pushforward(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Pushed> {
     let Closed {
-        closed,
+        program: closed,
         mut inputs,
         nested,
     } = Closed::of(recording, outputs, leaves)?;
@@ -101,7 +101,7 @@ impl Pushforward {
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(Vec<Array>, Pushforward)> {
         let Closed {
-            closed,
+            program: closed,
             inputs,
             nested,
         } = Closed::of(recording, outputs, leaves)?;

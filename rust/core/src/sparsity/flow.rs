@@ -103,30 +103,26 @@ impl Walk<'_> {
             Flow::Elementwise => self.joined(x.iter().flatten().cloned(), &out.shape)?,
             Flow::Moves => {
                 let avals: Vec<&Aval> = args.iter().map(|&a| self.program.aval(a)).collect();
-                match Flow::index(eqn.prim) {
-                    Some(i) => match (self.indices[args[i] as usize].clone(), &x[i]) {
+                if let Some(i) = Flow::index(eqn.prim) {
+                    match (self.indices[args[i] as usize].clone(), &x[i]) {
                         (Some(index), None) => {
                             let arrays = with_index(x, &avals, i, index)?;
                             self.moved(eqn.prim, params, arrays, out)?
                         }
-                        (_, index) => {
-                            let index = index.clone();
-                            self.anywhere(eqn.prim, x, avals[i], index, out)?
-                        }
-                    },
-                    None => {
-                        let arrays = (x.iter().zip(&avals))
-                            .map(|(x, aval)| x.clone().map_or_else(|| empty(&aval.shape), Ok));
-                        let arrays = arrays.collect::<Result<_>>()?;
-                        self.moved(eqn.prim, params, arrays, out)?
+                        (_, index) => self.anywhere(eqn.prim, x, avals[i], index.is_some(), out)?,
                     }
+                } else {
+                    let arrays = (x.iter().zip(&avals))
+                        .map(|(x, aval)| x.clone().map_or_else(|| empty(&aval.shape), Ok));
+                    let arrays = arrays.collect::<Result<_>>()?;
+                    self.moved(eqn.prim, params, arrays, out)?
                 }
             }
             Flow::AddsAtIndex => {
                 let index = self.program.aval(args[1]);
                 match (self.indices[args[1] as usize].clone(), &x[1]) {
                     (Some(at), None) => self.added(x, &at, out)?,
-                    (_, varying) => self.anywhere(eqn.prim, x, index, varying.clone(), out)?,
+                    (_, varying) => self.anywhere(eqn.prim, x, index, varying.is_some(), out)?,
                 }
             }
             Flow::AddsInRegion => {
@@ -165,7 +161,7 @@ impl Walk<'_> {
                     let results = self.united(kernels, &rest)?;
                     let mut shape = Shape::from_elem(1, out.shape.len());
                     shape[1..3].copy_from_slice(results.shape());
-                    parts.push(self.reshaped(&results, &shape)?);
+                    parts.push(reshaped(&results, &shape)?);
                 }
                 self.joined(parts.into_iter(), &out.shape)?
             }
@@ -288,12 +284,7 @@ impl Walk<'_> {
             .map(|(i, &n)| if axes.contains(&i) { 1 } else { n })
             .collect();
         let united = self.united(x, axes)?;
-        self.reshaped(&united, &shape)
-    }
-
-    fn reshaped(&self, x: &Value, shape: &[usize]) -> Result<Value> {
-        x.reshaped(shape)
-            .ok_or_else(|| missing("a contiguous argument"))
+        reshaped(&united, &shape)
     }
 
     /// Of each element the union with those before it, or behind it.
@@ -360,7 +351,7 @@ impl Walk<'_> {
             return Ok(base);
         };
         let size = size_of(&out.shape);
-        let places = self.reshaped(&iota(size)?, &out.shape)?;
+        let places = reshaped(&iota(size)?, &out.shape)?;
         let places = self.contiguous(gather(&places, index, &self.ctx)?)?;
         let mut unions = numbers(&base)?.to_vec();
         let updates = numbers(updates)?;
@@ -399,10 +390,10 @@ impl Walk<'_> {
         prim: Prim,
         x: &[Option<Value>],
         index: &Aval,
-        varying: Option<Value>,
+        varies: bool,
         out: &Aval,
     ) -> Result<Value> {
-        if varying.is_some() {
+        if varies {
             return self.everywhere(x, out);
         }
         let mut parts = Vec::new();
@@ -457,4 +448,9 @@ fn empty(shape: &[usize]) -> Result<Value> {
 
 fn missing(what: &str) -> Error {
     Error::Program(format!("sparsity: {what} is missing"))
+}
+
+fn reshaped(x: &Value, shape: &[usize]) -> Result<Value> {
+    x.reshaped(shape)
+        .ok_or_else(|| missing("a contiguous argument"))
 }

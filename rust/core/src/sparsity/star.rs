@@ -64,7 +64,7 @@ impl<'p> Star<'p> {
         let mut steps = Steps::default();
         for &v in order {
             self.forbid(v, &mut steps)?;
-            let color = (0..).find(|&c| self.forbidden[c as usize] != v);
+            let color = (0..NONE).find(|&c| self.forbidden[c as usize] != v);
             self.set(v, color.unwrap_or(NONE));
         }
         Ok(self.colors)

@@ -241,6 +241,10 @@ impl<'e> StructuralZeros<'e> {
             Step::Rows(index) => mask.map(|mask| mask.apply(ops::GATHER, Params::None, &[*index])),
             Step::Sum(axes) => {
                 let mask = mask?;
+                // Sums of nothing leave nothing out.
+                if axes.iter().any(|&a| mask.shape()[a] == 0) {
+                    return None;
+                }
                 let once = self.repeated(mask, axes);
                 Some(once.unwrap_or_else(|| mask.reduce(ops::MAX, axes)))
             }

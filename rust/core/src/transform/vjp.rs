@@ -328,21 +328,20 @@ impl<'e> Pass<'_, 'e> {
             Class::Elementwise {
                 partials: Some(partials),
                 ..
-            } => match self.cts.part(ct) {
-                Some(part) => {
+            } => {
+                if let Some(part) = self.cts.part(ct) {
                     let of = (self.builder, part);
                     let mut through = |ct: Ct<'e>, partial: &Partial<'e>| {
                         self.through_zeros(ct, partial)
                             .unwrap_or_else(|| ct.through(partial))
                     };
                     sparse_cotangent::pull(of, *partials, (x, out), i, &mut through)
-                }
-                None => {
+                } else {
                     let (ct, partial) = (self.cts.unpack(ct), partials(x, out, i));
                     self.through_zeros(ct, &partial)
                         .unwrap_or_else(|| ct.through(&partial))
                 }
-            },
+            }
             Class::Linear { transpose: vjp, .. } | Class::General { vjp: Some(vjp), .. } => {
                 let rule = Rule {
                     x,

@@ -316,12 +316,11 @@ fn differentiate(
         flat.inputs.remember_names(f)?;
         return pullback(py, recording, &flat.inputs, tree, results);
     }
-    let output = scalar_output(transform.name(), &y).map_err(|error| {
+    let output = scalar_output(transform.name(), &y).inspect_err(|error| {
         // `ct.grad(f)` and the like are prepared as they are.
         let note = "to replay the function itself, such as one that ct.grad, ct.vmap or ct.hessian has made, use \
                     prepare(..., transform=\"value\")";
         let _ = error.value(py).call_method1("add_note", (note,));
-        error
     })?;
     drop(y);
     gradients(py, transform, recording, &flat.inputs, output, results)

@@ -410,7 +410,7 @@ fn pulled<'py>(
 /// >>> import numpy as np
 /// >>> back = ct.linear_transpose(lambda x: x[1:] - x[:-1], np.zeros(3))
 /// >>> back(np.array([1.0, 10.0]))
-/// (Array([ -1.,  -9.,  10.]),)
+/// (Array([-1., -9., 10.]),)
 #[pyfunction]
 #[pyo3(signature = (
     f: "Function",

@@ -40,6 +40,7 @@ pub struct Inputs {
 
 /// What is asked of the arguments of a function.
 #[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)] // each is a choice of its own
 pub struct Request<'a, 'py> {
     /// The function of cotan that was called, for errors.
     pub operation: &'a str,

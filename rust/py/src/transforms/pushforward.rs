@@ -44,11 +44,11 @@ fn arguments<'py>(
 }
 
 /// A tangent for each leaf of the arguments, None for zero.
-fn tangents<'py>(
+fn tangents(
     name: &str,
     trees: &[Tree],
     leaves: &[(Aval, bool)],
-    given: &Bound<'py, PyTuple>,
+    given: &Bound<'_, PyTuple>,
     paths: impl Fn() -> PyResult<Vec<String>>,
 ) -> PyResult<Vec<Option<Array>>> {
     if given.len() != trees.len() {

@@ -16,6 +16,13 @@ pub struct Selection {
     pub arguments: Vec<usize>,
 }
 
+/// The mask, the structures that a getter gave, and the arguments that they belong to.
+type Told<'py> = (
+    Option<Vec<bool>>,
+    Option<Vec<Bound<'py, PyAny>>>,
+    Vec<usize>,
+);
+
 /// The leaves that `wrt` asks for. `able` says which of them can have a cotangent.
 pub fn selected(
     wrt: &Bound<'_, PyAny>,
@@ -45,11 +52,6 @@ pub fn selected(
     let told = hooks::SELECT
         .get(py)?
         .call1((wrt, names, owner, paths, objects, able, stand_ins))?;
-    type Told<'py> = (
-        Option<Vec<bool>>,
-        Option<Vec<Bound<'py, PyAny>>>,
-        Vec<usize>,
-    );
     let (mask, structures, arguments): Told<'_> = told.extract()?;
     if let Some(mask) = mask {
         return Ok(Selection { mask, arguments });

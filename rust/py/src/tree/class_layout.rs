@@ -44,6 +44,7 @@ pub enum Annotated {
 }
 
 /// How objects of a class are taken apart and made again: see `Layout` in `cotan._src.tree.class_registry`.
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Layout {
     pub sort: Sort,
     make: Option<Py<PyAny>>,

@@ -109,7 +109,7 @@ impl Flattener {
         mut items: impl Iterator<Item = &'a Bound<'py, PyAny>>,
     ) -> bool {
         let is_configuration =
-            self.unmarked != Integers::Data && items.any(|item| item.is_instance_of::<PyString>());
+            self.unmarked != Integers::Data && items.any(PyAnyMethods::is_instance_of::<PyString>);
         if is_configuration {
             self.settled += 1;
             self.field = Integers::Unclear;
