@@ -349,7 +349,7 @@ def test_elements_that_nothing_was_written_into_are_numpys_scalars():
     def f(x):
         out = np.zeros(3)
         out[1] = x
-        assert type(out[0]) is np.float64 and type(out[1]) is ct.Array
+        assert type(out[0]) is np.float64 and isinstance(out[1], ct.Array)
         out[1] = 4.0
         assert type(out[1]) is np.float64 and out[1] == 4.0
         single = np.ones(2, np.float32)

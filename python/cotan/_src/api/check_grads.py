@@ -37,7 +37,7 @@ class _Check(NamedTuple):
     atol: float | None
     rtol: float | None
     eps: float | None
-    rng: np.random.Generator
+    rng: "np.random.Generator"  # which NumPy imports when it is used
 
 
 def check_grads(

@@ -104,7 +104,7 @@ def _leaf(part: Any, place: _Place) -> object:
     values: Any = part.reshape(place.shape).astype(place.dtype)
     if isinstance(values, _core.Array):
         return values
-    if place.kind is _core.Array:
+    if issubclass(place.kind, _core.Array):
         return _core.array(values)
     if place.kind is np.ndarray:
         return values

@@ -65,6 +65,8 @@ pub fn set_scalar_classes(array: &Bound<'_, PyType>, make: &Bound<'_, PyAny>) ->
                 let fields = class.as_type_ptr().cast::<TypeObject>();
                 (*fields).dealloc = dealloc as *mut c_void;
                 (*fields).flags &= !BASETYPE;
+                // Messages of compiled code name the class as they name `Array`.
+                (*fields).name = c"cotan.Array".as_ptr();
             }
             let place = dtype_from(py, &dtype)? as usize;
             table[place].store(class.into_ptr().cast(), Ordering::Release);

@@ -13,7 +13,7 @@ use pyo3::types::{PyFloat, PyType};
 #[repr(C)]
 pub struct TypeObject {
     head: PyVarObject,
-    name: *const c_char,
+    pub name: *const c_char,
     sizes: [isize; 2],
     pub dealloc: *mut c_void,
     pub vectorcall_offset: isize,

@@ -1,5 +1,7 @@
 //! Tells integers of Python that are numbers, like floats, from those that are data, such as a size.
 
+use std::collections::HashSet;
+
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyComplex, PyFloat, PyInt, PyList, PyTuple, PyType};
@@ -21,7 +23,7 @@ pub enum Integers {
 /// Whether there are integers and floats of Python in a sequence, or in sequences inside it.
 pub fn beside_floats(entries: &[Bound<'_, PyAny>]) -> PyResult<bool> {
     let (mut integer, mut float) = (false, false);
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     let mut work = entries.to_vec();
     while let Some(item) = work.pop() {
         if item.is_exact_instance_of::<PyInt>() {
@@ -34,8 +36,7 @@ pub fn beside_floats(entries: &[Bound<'_, PyAny>]) -> PyResult<bool> {
         }
         let is_sequence =
             item.is_exact_instance_of::<PyTuple>() || item.is_exact_instance_of::<PyList>();
-        if is_sequence && !seen.contains(&item.as_ptr()) {
-            seen.push(item.as_ptr());
+        if is_sequence && seen.insert(item.as_ptr()) {
             work.extend(item.try_iter()?.collect::<PyResult<Vec<_>>>()?);
         }
     }
@@ -45,7 +46,7 @@ pub fn beside_floats(entries: &[Bound<'_, PyAny>]) -> PyResult<bool> {
 /// Whether something is a number of a floating or complex type, recorded or not.
 fn is_float(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static INEXACT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    if let Ok(array) = object.cast_exact::<PyArray>() {
+    if let Ok(array) = object.cast::<PyArray>() {
         let array = array.get();
         return Ok(array.scalar_kind() != ScalarKind::Array && array.read()?.dtype().is_inexact());
     }
