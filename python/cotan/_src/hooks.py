@@ -13,7 +13,6 @@ from cotan._src.array import fancy_indexing, fast_methods
 from cotan._src.array import methods as array_methods
 from cotan._src.inspect import nonfinite, report
 from cotan._src.interpose import caller, install, prologue
-from cotan._src.kit import repeated_call
 from cotan._src.numpy import functions, indexing, matrix, products, ufunc_composites
 from cotan._src.program import methods as program_methods
 from cotan._src.program import serialization
@@ -50,8 +49,8 @@ def set_hooks() -> None:
         is_shuffling=call_site.is_shuffling,
         value_is_discarded=_lazy("cotan._src.interpose.index_context", "value_is_discarded"),
         may_index_ndarray=_lazy("cotan._src.interpose.index_context", "may_index_ndarray"),
-        state_of_callbacks=repeated_call.state_of_callbacks,
-        repeated_call=repeated_call.repeat,
+        state_of_callbacks=_lazy("cotan._src.kit.repeated_call", "state_of_callbacks"),
+        repeated_call=_lazy("cotan._src.kit.repeated_call", "repeat"),
         check_of_text=_lazy("cotan._src.interpose.text_uses", "check_of_text"),
         global_random_states=random_states.global_random_states,
         prepared_report=_lazy("cotan._src.inspect.prepared_report", "made"),

@@ -210,7 +210,7 @@ def test_the_objective_is_recorded_once():
     found = minimize(Counted(), X0, explain=True)
     assert found.explanation == f"prepared: {found.nfev} calls, of which 1 were recorded"
     plain = minimize(f, X0, explain=True)
-    assert plain.explanation.startswith("not prepared: prepare: the function changes closure variable")
+    assert plain.explanation.startswith("not prepared: prepare: the function changes closure")
     # The call that was recorded in vain was taken back.
     assert len(calls) == plain.nfev == found.nfev
     np.testing.assert_array_equal(plain.x.w, found.x.w)

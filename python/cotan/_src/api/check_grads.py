@@ -37,7 +37,7 @@ class _Check(NamedTuple):
     atol: float | None
     rtol: float | None
     eps: float | None
-    rng: "np.random.Generator"  # which NumPy imports when it is used
+    rng: "np.random.Generator"
 
 
 def check_grads(
@@ -170,7 +170,7 @@ def _check(f: _Map, start: _Leaves, order: int, check: _Check) -> None:
         _check(pulled, start, order - 1, check)
 
 
-def _direction(rng: np.random.Generator, leaf: Any) -> NDArray:
+def _direction(rng: "np.random.Generator", leaf: Any) -> NDArray:
     """Give random numbers for a leaf. None is near 0, which would hide a fault."""
 
     def draw() -> NDArray:

@@ -124,6 +124,7 @@ def warm_up() -> None:
         "inspect.svg",
         "interpose.error_hints",
         "interpose.index_context",
+        "kit.repeated_call",
         "numpy.ufunc_protocol",
         "onnx.export",
     ):
