@@ -148,7 +148,7 @@ def test_an_index_that_is_out_of_bounds_raises_as_unprepared():
 
 
 @pytest.mark.parametrize(
-    "made", [ct.grad, ct.value_and_grad, lambda f: ct.vmap(ct.grad(lambda v: v**3)), ct.jacobian]
+    "made", [ct.grad, ct.value_and_grad, lambda f: ct.vmap(ct.grad(lambda v: v**3)), ct.jacrev]
 )
 def test_transformed_functions_are_prepared(made):
     f = made(lambda x: np.sum(np.sin(x) * x))

@@ -61,7 +61,7 @@ def test_programs_are_values():
     smaller = p.optimize()
     assert len(smaller) < len(p)
     assert smaller(X) == pytest.approx(p(X))
-    assert type(p(ct.array(X))) is ct.Array
+    assert isinstance(p(ct.array(X)), ct.Array)
 
 
 @pytest.mark.parametrize(

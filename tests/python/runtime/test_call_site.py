@@ -391,6 +391,7 @@ OF_BYTECODE = {"f_lasti", "co_code", "co_positions"}
 # They look at instructions themselves, for the time being.
 FOR_NOW = {
     "_src/interpose/error_hints.py", "_src/interpose/index_context.py", "_src/numpy/c_methods.py",
+    "_src/interpose/text_uses.py",
 }  # fmt: skip
 
 

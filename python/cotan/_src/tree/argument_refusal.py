@@ -43,6 +43,8 @@ def refusal(
             f"{operation}: {path} is {_described(value, dtype)}, which is not differentiated; pass "
             f"{instead} for its gradient, or ct.const({path}) to hold it constant"
         )
+    if allow_int and _holds_integers(value):
+        return None
     return (
         f"{operation}: {path} is {_described(value, dtype)}, and nothing in it can have a "
         f"derivative; hold it constant with ct.const({path}), or name what is asked for by wrt="
@@ -71,6 +73,12 @@ def _is_integral(value: object, dtype: str | None) -> bool:
     if isinstance(value, (np.ndarray, np.generic, _core.Array)):
         return np.dtype(value.dtype).kind in "iub"
     return isinstance(value, (bool, int)) and dtype is None
+
+
+def _holds_integers(value: object) -> bool:
+    """Whether there are integers or bools in a structure."""
+    leaves = _core.structure(value).leaves
+    return any(_is_integral(leaf, str(getattr(leaf, "dtype", "")) or None) for leaf in leaves)
 
 
 def _described(value: object, dtype: str | None) -> str:

@@ -223,8 +223,8 @@ impl Flattener {
                 let active = active && dtype_of(&array.dtype()).is_ok_and(DType::is_inexact);
                 return Ok(self.leaf(object, placeholder(), Kind::NdArray, active));
             }
-            // Inside a structure an array of strings is data like a string.
-            if position == Position::Nested && dtype_of(&array.dtype()).is_err() {
+            // Inside a structure, and held constant, an array of strings is data like a string.
+            if (position == Position::Nested || !active) && dtype_of(&array.dtype()).is_err() {
                 self.note_foreign(object, active);
                 return Ok(Tree::Static(object.clone().unbind()));
             }
