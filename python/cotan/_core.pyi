@@ -74,8 +74,6 @@ class NotDifferentiableError(TypeError):
 class UnknownValueError(ValueError):
     """A value was read that is not known while a rule is traced."""
 
-    aval: str
-
 @final
 class Array:
     """A lazily computed array."""

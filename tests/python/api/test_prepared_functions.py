@@ -9,6 +9,9 @@ pytest.importorskip("scipy")
 
 from prepared_cases import CASES, arguments
 
+# Catches an error that depends on values, so some calls run as if they were not prepared.
+UNPREPARED = {"numpy.histogram"}
+
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CASES)
@@ -19,4 +22,4 @@ def test_gradients_are_those_of_unprepared_calls(name):
     for x in (first, *others, first):
         (wanted,) = ct.gradient(f, x)
         np.testing.assert_allclose(g(x)[0], wanted, rtol=1e-9, atol=1e-11)
-    assert g.explain().unprepared == {}
+    assert name in UNPREPARED or g.explain().unprepared == {}

@@ -493,7 +493,8 @@ def collect_guards(function: Callable[..., object], args: tuple[object, ...]) ->
     Raises `TypeError` as `GuardCollector` does.
     """
     guards = GuardCollector(function)
-    guards._random_states += GuardCollector(args)._random_states
+    bare = [arg.value if isinstance(arg, _core.Const) else arg for arg in args]
+    guards._random_states += GuardCollector(bare)._random_states
     guards.call = function, args
     return guards
 
