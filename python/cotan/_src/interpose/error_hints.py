@@ -1,6 +1,5 @@
 """What an error says besides, where the reason is that code does not see a traced value."""
 
-import dis
 import math
 import struct
 import sys
@@ -11,7 +10,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.interpose.number_classes import EXTENDED
-from cotan._src.runtime.call_site import NATIVE_LIBRARIES, callee_name, package_of
+from cotan._src.runtime.call_site import NATIVE_LIBRARIES, callee_name, operation, package_of
 from cotan._src.runtime.registry import Kind, rows_of
 
 # Methods of generators that take the parameters of a distribution.
@@ -163,15 +162,15 @@ def _written(frame: Any) -> str:
         return f"; a record array has fields, {_FIELDS}"
     if callee_name(frame, _PACKING) is not None:
         return f"; {_PACKED}"
-    writes = frame.f_code.co_code[frame.f_lasti]
-    if writes == dis.opmap["STORE_SUBSCR"]:
+    writes = operation(frame)
+    if writes == "STORE_SUBSCR":
         return (
             "; what it is stored in is a plain ndarray: make that by np.array(c) or "
             "np.copy(c) in the function (not c.copy()), or by np.zeros and the like, of "
             "float64 and not of np.longdouble; if it "
             f"has fields, {_FIELDS}; {_PACKED}"
         )
-    if writes == dis.opmap["STORE_ATTR"]:
+    if writes == "STORE_ATTR":
         return f"; if it is a record array that it is stored in, {_FIELDS}"
     return ""
 

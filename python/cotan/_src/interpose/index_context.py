@@ -1,7 +1,6 @@
 """What a program does with a value that it asks for: if a gradient is lost, or if it is a mask."""
 
 import ast
-import dis
 from typing import Any
 
 import numpy as np
@@ -10,19 +9,15 @@ from cotan import _core
 from cotan._src.runtime.call_site import (
     UNRESOLVED,
     is_user_code,
+    operation,
     resolve_expression,
     subscript,
     user_frame,
 )
 from cotan._src.runtime.plotting_context import is_read_for_display
 
-_STORE = dis.opmap["STORE_SUBSCR"]
 # Newer interpreters have one instruction for all operators.
-_SUBSCRIPTS = {
-    dis.opmap[name]
-    for name in ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR")
-    if name in dis.opmap
-}
+_SUBSCRIPTS = {"BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR"}
 _LITERALS = (ast.Constant, ast.Dict, ast.JoinedStr, ast.List, ast.ListComp, ast.Tuple)
 
 
@@ -37,7 +32,7 @@ def _is_cut_off() -> bool:
     frame = user_frame()
     if frame is None or not is_user_code(frame):
         return False
-    if frame.f_code.co_code[frame.f_lasti] != _STORE:
+    if operation(frame) != "STORE_SUBSCR":
         return False
     node = subscript(frame)
     try:
@@ -57,7 +52,7 @@ def may_index_ndarray() -> bool:
         return False
     node = subscript(frame)
     if node is None:
-        return frame.f_code.co_code[frame.f_lasti] in _SUBSCRIPTS
+        return operation(frame) in _SUBSCRIPTS
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if any(_may_end(item, frame) for item in items):
         return False

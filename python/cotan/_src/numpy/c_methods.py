@@ -16,7 +16,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.numpy.user_subclasses import new_object
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.call_site import user_code_calls
+from cotan._src.runtime.call_site import position, user_code_calls
 from cotan._src.runtime.registry import FUNCTIONS
 from cotan._src.runtime.values import is_array
 
@@ -60,7 +60,7 @@ def _copy(self: Any, *args: Any, **kwargs: Any) -> Any:
     if type(self) is not np.ndarray or self.dtype.kind not in "fc":
         return NotImplemented
     frame = sys._getframe(1)
-    place = frame.f_code, frame.f_lasti
+    place = frame.f_code, position(frame)
     asks = _places.get(place)
     if asks is None:
         if len(_places) >= _MOST:

@@ -125,6 +125,11 @@ def position(frame: Any) -> int:
     return at
 
 
+def operation(frame: Any) -> str:
+    """Name the instruction that a frame is at: `STORE_SUBSCR`, `BINARY_OP`."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+
+
 class Assignments(NamedTuple):
     """What some code, without the functions defined inside of it, assigns to."""
 
