@@ -127,7 +127,8 @@ def position(frame: Any) -> int:
 
 def operation(frame: Any) -> str:
     """Name the instruction that a frame is at: `STORE_SUBSCR`, `BINARY_OP`."""
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    name: str = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    return name
 
 
 class Assignments(NamedTuple):
