@@ -9,10 +9,9 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cotan::kernels::Value;
 use cotan::{Array, tape};
 use pyo3::prelude::*;
-
-use crate::array::escapes;
 
 /// How many calls are watched in all threads: reading this takes a fraction of reading a list of this thread.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -21,14 +20,17 @@ thread_local! {
     static LEVELS: RefCell<Vec<Level>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Computes the value of an array; the file that does is above this one.
+type Compute = fn(Python<'_>, &Array) -> PyResult<Value>;
+
 /// A call that is watched.
 struct Level {
     /// The tags of the recording that the arrays belong to, and of those inside of it.
     tags: (u64, u64),
     /// Recorded arrays, and what is read in their place.
     pairs: Vec<(Array, Array)>,
-    /// Whether arrays that are read are added.
-    finds: bool,
+    /// What computes arrays that are read for the first time, if these are added.
+    finds: Option<Compute>,
     /// Whether something happened that cannot be repeated: a recorded array was written to, or one was read that the
     /// first call had not read.
     has_failed: bool,
@@ -53,17 +55,17 @@ pub fn read(array: &Array) -> PyResult<Option<Array>> {
     }
     let (known, finds) = LEVELS.with_borrow_mut(|levels| {
         let Some(level) = levels.iter_mut().rev().find(|level| level.contains(array)) else {
-            return (None, false);
+            return (None, None);
         };
         let found = level.pairs.iter().find(|(node, _)| node.id() == array.id());
         let known = found.map(|(_, value)| value.clone());
-        level.has_failed |= known.is_none() && !level.finds;
+        level.has_failed |= known.is_none() && level.finds.is_none();
         (known, level.finds)
     });
-    if known.is_some() || !finds {
+    let (None, Some(compute)) = (&known, finds) else {
         return Ok(known);
-    }
-    let value = Python::attach(|py| escapes::compute(py, array))?;
+    };
+    let value = Python::attach(|py| compute(py, array))?;
     let constant = Array::constant(value);
     LEVELS.with_borrow_mut(|levels| {
         if let Some(level) = levels.iter_mut().rev().find(|level| level.contains(array)) {
@@ -96,7 +98,7 @@ pub struct Reads {
 }
 
 impl Access {
-    fn new(tags: (u64, u64), pairs: Vec<(Array, Array)>, finds: bool) -> Access {
+    fn new(tags: (u64, u64), pairs: Vec<(Array, Array)>, finds: Option<Compute>) -> Access {
         let level = Level {
             tags,
             pairs,
@@ -112,13 +114,13 @@ impl Access {
     }
 
     /// Notes the arrays of a recording that are read, its leaves or what depends on them, and reads them as constants.
-    pub fn find(first_tag: u64) -> Access {
-        Access::new((first_tag, tape::newest_tag()), Vec::new(), true)
+    pub fn find(first_tag: u64, compute: Compute) -> Access {
+        Access::new((first_tag, tape::newest_tag()), Vec::new(), Some(compute))
     }
 
     /// Reads other values in the place of recorded arrays.
     pub fn replace(tags: (u64, u64), pairs: Vec<(Array, Array)>) -> Access {
-        Access::new(tags, pairs, false)
+        Access::new(tags, pairs, None)
     }
 
     fn end(&mut self) -> Option<Level> {

@@ -262,7 +262,7 @@ pub fn find_inputs<'py>(
             "find_inputs: no function is being prepared",
         ));
     };
-    let access = Access::find(tag);
+    let access = Access::find(tag, compute);
     let _nested = Nested::enter(py, false)?;
     let result = function.call(args, Some(kwargs))?;
     let reads = access.finish();

@@ -338,7 +338,7 @@ impl PyPushforward {
 /// >>> import cotan as ct
 /// >>> import numpy as np
 /// >>> y, linear = ct.linearize(np.sin, 0.0)
-/// >>> y, float(linear(2.0))
+/// >>> float(y), float(linear(2.0))
 /// (0.0, 2.0)
 #[pyfunction]
 #[pyo3(signature = (
