@@ -385,11 +385,9 @@ def test_position_of_a_generator():
 
 
 # --------------------------------------------------------------------------------------------------
-# One file that reads bytecode, one that follows a text through it, and one that writes it
+# One file that reads bytecode, and one that writes it
 
 OF_BYTECODE = {"f_lasti", "co_code", "co_positions"}
-READERS = {"_src/runtime/call_site.py", "_src/interpose/text_uses.py"}
-WRITERS = {"_src/interpose/prologue.py"}
 
 
 def looks_at_bytecode(path):
@@ -407,4 +405,4 @@ def looks_at_bytecode(path):
 
 def test_only_call_sites_look_at_bytecode():
     found = {p.relative_to(SRC).as_posix() for p in SRC.rglob("*.py") if looks_at_bytecode(p)}
-    assert found == READERS | WRITERS
+    assert found == {"_src/runtime/call_site.py", "_src/interpose/prologue.py"}

@@ -1,6 +1,6 @@
 """Checks derivatives against differences: `check_grads`.
 
-Problem: a custom rule that is wrong gives wrong numbers without a word. Derivatives in random
+Problem: a wrong custom rule gives wrong derivatives, and no error. Derivatives in random
 directions are compared with central differences, and for a higher order, the derivatives of these
 derivatives are.
 """

@@ -7,21 +7,24 @@ the instruction that makes it to those that use it. Only what is certain counts:
 passed on, compared, returned or stored elsewhere than in a local variable may be read.
 """
 
-import dis
 import functools
 import logging
 import sys
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, NamedTuple, TypeAlias
 
 from cotan import _core
 from cotan._src.runtime.call_site import (
     UNRESOLVED,
+    Instruction,
     attribute_of,
     called_attribute,
     current_instruction,
+    handles,
+    instructions,
     is_user_code,
+    position,
     user_frame,
 )
 
@@ -86,7 +89,7 @@ def check_of_text() -> Callable[[], None] | None:
     if frame is None or not is_user_code(frame):
         return None
     uses = _uses_in(frame, current_instruction(frame).offset)
-    if uses is None or (uses.is_stored and _catches(frame.f_code, uses.raises)):
+    if uses is None or (uses.is_stored and handles(frame.f_code, uses.raises)):
         return None
     for logger in uses.loggers:
         _core.guard_computed(logger, logger.source)
@@ -96,7 +99,7 @@ def check_of_text() -> Callable[[], None] | None:
 def _expect_not_raised(frame: FrameType, uses: _Uses) -> None:
     # The text of an error that is raised at once was made for that; a message that was prepared
     # before is read only if its function ended at the statement that raises the error.
-    is_raised = frame.f_lasti in uses.raises if uses.is_stored else bool(uses.raises)
+    is_raised = position(frame) in uses.raises if uses.is_stored else bool(uses.raises)
     line = f"{frame.f_code.co_filename}:{frame.f_code.co_firstlineno}"
     try:
         frame.clear()
@@ -110,24 +113,13 @@ def _expect_not_raised(frame: FrameType, uses: _Uses) -> None:
         )
 
 
-def _catches(code: CodeType, offsets: frozenset[int]) -> bool:
-    """Say whether errors that are raised at some offsets are handled in the same code."""
-    entries = getattr(dis.Bytecode(code), "exception_entries", ())
-    return any(e.start <= at < e.end for e in entries for at in offsets)
-
-
 # --------------------------------------------------------------------------------------------------
 # From the instruction that makes a text to those that use it
 
 
-@functools.lru_cache(maxsize=256)
-def _steps(code: CodeType) -> list[dis.Instruction]:
-    return list(dis.get_instructions(code))
-
-
 def _uses_in(frame: FrameType, offset: int) -> _Uses | None:
     """Give the uses of a text that an instruction makes, None for any that is not known."""
-    steps = _steps(frame.f_code)
+    steps = instructions(frame.f_code)
     loggers: list[DisabledLogger] = []
     raises, variables = set[int](), set[str]()
     begins = [1 + next(i for i, step in enumerate(steps) if step.offset == offset)]
@@ -148,7 +140,7 @@ def _uses_in(frame: FrameType, offset: int) -> _Uses | None:
     return _Uses(loggers, frozenset(raises), bool(variables))
 
 
-def _loads(steps: list[dis.Instruction], name: str) -> list[int] | None:
+def _loads(steps: list[Instruction], name: str) -> list[int] | None:
     """Give the places behind what loads a local variable, None if not all are known."""
     begins = []
     for i, step in enumerate(steps):
@@ -163,8 +155,8 @@ def _loads(steps: list[dis.Instruction], name: str) -> list[int] | None:
 
 
 def _next_use(
-    frame: FrameType, steps: list[dis.Instruction], begin: int
-) -> "dis.Instruction | DisabledLogger | None":
+    frame: FrameType, steps: list[Instruction], begin: int
+) -> Instruction | DisabledLogger | None:
     """Give what takes the text that is on top of the stack: an instruction, or a logger.
 
     The instruction raises an error with it, stores it in a local variable or drops it. `None`
@@ -192,7 +184,7 @@ def _next_use(
     return None
 
 
-def _values_above(step: dis.Instruction, above: int, is_error: bool) -> int | None:
+def _values_above(step: Instruction, above: int, is_error: bool) -> int | None:
     """Give how many values are on the text behind an instruction that leaves it on the stack.
 
     `None` stands for others, and for those that are not known.
@@ -216,7 +208,7 @@ def _values_above(step: dis.Instruction, above: int, is_error: bool) -> int | No
     return None
 
 
-def _raises_assertion(steps: list[dis.Instruction], call: int) -> bool:
+def _raises_assertion(steps: list[Instruction], call: int) -> bool:
     """Say whether a call makes the error of an `assert` statement."""
     for step in reversed(steps[:call]):
         if step.opname in {"LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT"}:

@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -59,7 +59,23 @@ def user_frame() -> Any:
     return frame
 
 
-def current_instruction(frame: Any, at: int | None = None) -> dis.Instruction:
+#: An instruction as `instructions` gives it, with its name, argument and offset.
+Instruction: TypeAlias = dis.Instruction
+
+
+@functools.lru_cache(maxsize=256)
+def instructions(code: CodeType) -> list[Instruction]:
+    """Give the instructions of some code."""
+    return list(dis.get_instructions(code))
+
+
+def handles(code: CodeType, offsets: frozenset[int]) -> bool:
+    """Say whether errors that are raised at some offsets are handled in the same code."""
+    entries = getattr(dis.Bytecode(code), "exception_entries", ())
+    return any(e.start <= at < e.end for e in entries for at in offsets)
+
+
+def current_instruction(frame: Any, at: int | None = None) -> Instruction:
     """Give the instruction that a frame is at; some interpreters point to what follows it."""
     last = frame.f_lasti if at is None else at
     steps = list(dis.get_instructions(frame.f_code))

@@ -165,7 +165,7 @@ pub fn buffer<'py>(
         return Ok(made.clone());
     }
     if array.is_fortran_contiguous() && !array.is_c_contiguous() {
-        // So who asks for the order of elements in memory is told the one that was asked for.
+        // The flags of the array then report the memory order that was requested.
         return buffer(&made.getattr("T")?, args)?.getattr("T");
     }
     let cell = PyArray::buffer(copied(from_ndarray(array, Borrow::Call)?)?);
