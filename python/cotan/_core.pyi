@@ -894,7 +894,7 @@ def add_override(
     """Overrides a callable, wherever it is kept: in contexts that record, `user` computes what user code calls. Libraries get the same (`"same"`), the original (`"original"`), or a rule for active arguments; the library of the callable itself gets the original. `None` is for functions that NumPy dispatches, by their arguments alone. With a receiver only the method of that object or class."""
 
 def add_rule(callable: Any, rule: Callable[..., Any], when: str, receiver: Any = None) -> None:
-    """Lets a rule compute a callable by its arguments: where an array is in a list among them (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`), from user code only (`"user numbers"`); where an argument is active (`"followed"`); or `"always"`. It may give `NotImplemented` for the original."""
+    """Lets a rule compute a callable by its arguments: where an array is in a list among them (`"lists"`), or is one itself, too (`"arrays"`), or only so (`"numbers"`), from user code only (`"user numbers"`); where one is anywhere in them (`"contained"`); or `"always"`. It may give `NotImplemented` for the original."""
 
 def add_call_rule(class_: type, rule: Callable[..., Any], when: str) -> None:
     """Lets a rule compute the calls of all objects of a class, which gets the object first. See [`add_rule`]."""

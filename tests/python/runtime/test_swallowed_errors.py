@@ -73,6 +73,39 @@ def test_an_error_that_arrives_is_not_said():
         assert ct.gradient(lambda x: x * x, 3.0) == (6.0,)
 
 
+def test_refusals_belong_to_the_recording_that_met_them():
+    """Two recordings take turns in one thread: the one that caught nothing warns of nothing."""
+    greenlet = pytest.importorskip("greenlet")
+
+    def clean(x):
+        main.switch()
+        return x * x
+
+    def catching(x):
+        try:
+            BUFFER[0] = x**2
+        except ValueError:  # NumPy makes this of a refused float().
+            main.switch()
+        return x * 2.0
+
+    main = greenlet.getcurrent()
+    found = {}
+
+    def run(f):
+        found[f] = ct.gradient(f, 3.0)
+
+    first, second = greenlet.greenlet(run), greenlet.greenlet(run)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        first.switch(clean)
+        second.switch(catching)
+        first.switch()  # Ends while the other one goes on after a refusal.
+        assert (found, seen) == ({clean: (6.0,)}, [])
+        second.switch()
+    assert found[catching] == (2.0,)
+    assert len(seen) == 1
+
+
 def test_errors_that_numpy_has_too_are_caught_in_silence():
     def f(x):
         try:

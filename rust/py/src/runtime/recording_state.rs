@@ -3,6 +3,7 @@
 //! Layers from the arrays upwards ask this; none of them needs to know who does it.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::runtime::context_variable::ContextVariable;
@@ -26,6 +27,8 @@ pub struct Scope {
     state: State,
     /// Whether the block has ended. A context that was copied meanwhile keeps the scope.
     has_ended: AtomicBool,
+    /// What user code was refused first in it, if it is a recording.
+    pub refusal: Mutex<Option<String>>,
 }
 
 /// What a scope says.
@@ -112,6 +115,28 @@ fn state_here() -> State {
     Python::try_attach(state).unwrap_or_default()
 }
 
+/// The scope of the innermost recording that the running context is in.
+pub fn innermost_recording(py: Python<'_>) -> Option<Bound<'_, Scope>> {
+    recording_around(current(py)?)
+}
+
+/// The scope of the recording in which another one was begun.
+pub fn outer_recording<'py>(recording: &Bound<'py, Scope>) -> Option<Bound<'py, Scope>> {
+    let outer = recording.get().outer.as_ref()?;
+    recording_around(outer.bind(recording.py()).clone())
+}
+
+/// The recording that a scope is in: blocks that only switch something lie within.
+fn recording_around(mut scope: Bound<'_, Scope>) -> Option<Bound<'_, Scope>> {
+    let recordings = scope.get().state.recordings;
+    while let Some(outer) = &scope.get().outer
+        && outer.get().state.recordings == recordings
+    {
+        scope = outer.bind(scope.py()).clone();
+    }
+    (recordings > 0).then_some(scope)
+}
+
 /// A scope that the running context is in, until this is dropped.
 pub struct InScope<'py>(Bound<'py, Scope>);
 
@@ -129,6 +154,7 @@ impl<'py> InScope<'py> {
             outer: outer.map(Bound::unbind),
             state,
             has_ended: AtomicBool::new(false),
+            refusal: Mutex::default(),
         };
         let scope = Bound::new(py, scope)?;
         SCOPE.set(py, scope.as_any())?;

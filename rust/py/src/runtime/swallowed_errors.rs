@@ -1,17 +1,18 @@
 //! Warns when user code catches an error of cotan's and goes on: its result may differ from that of plain NumPy.
 
-use std::cell::RefCell;
-
 use pyo3::prelude::*;
 
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
+use crate::runtime::recording_state::{Scope, innermost_recording, outer_recording};
 
 exports!(refused, granted);
 
-thread_local! {
-    /// What the function that is being recorded was refused first, and not a library that it calls.
-    static REFUSED: RefCell<Option<String>> = const { RefCell::new(None) };
+impl Scope {
+    fn refusal(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        // Nothing that holds the lock can panic.
+        self.refusal.lock().unwrap_or_else(|e| e.into_inner())
+    }
 }
 
 /// Notes that user code was refused something. Libraries try what they can do without.
@@ -19,10 +20,8 @@ thread_local! {
 #[pyo3(signature = (message: "str") -> "None")]
 pub fn refused(py: Python<'_>, message: &str) -> PyResult<()> {
     let asks = hooks::USER_CODE_ASKS.get(py)?.call0()?.is_truthy()?;
-    if asks {
-        REFUSED.with_borrow_mut(|first| {
-            first.get_or_insert_with(|| message.to_owned());
-        });
+    if asks && let Some(recording) = innermost_recording(py) {
+        recording.get().refusal().get_or_insert(message.to_owned());
     }
     Ok(())
 }
@@ -30,18 +29,22 @@ pub fn refused(py: Python<'_>, message: &str) -> PyResult<()> {
 /// Takes back what user code was refused, once another way was found.
 #[pyfunction]
 #[pyo3(signature = (message: "str") -> "None")]
-pub fn granted(message: &str) {
-    REFUSED.with_borrow_mut(|first| {
-        first.take_if(|noted| noted == message);
-    });
+pub fn granted(py: Python<'_>, message: &str) {
+    if let Some(recording) = innermost_recording(py) {
+        recording.get().refusal().take_if(|noted| noted == message);
+    }
 }
 
-/// Runs a function, and warns where it went on after a refusal.
+/// Runs a function in the recording that was begun last, and warns where it went on after a refusal.
+///
+/// Refusals belong to a recording, not to a thread: greenlets take turns in one.
 pub fn watched<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    let before = REFUSED.take();
+    let recording = innermost_recording(py);
     let result = run();
-    let now = REFUSED.replace(before);
-    let Some(message) = now else {
+    let Some(recording) = recording else {
+        return result;
+    };
+    let Some(message) = recording.get().refusal().take() else {
         return result;
     };
     match result {
@@ -55,9 +58,9 @@ pub fn watched<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult
         }
         Err(error) => {
             // Whoever called may catch it.
-            REFUSED.with_borrow_mut(|first| {
-                first.get_or_insert(message);
-            });
+            if let Some(outer) = outer_recording(&recording) {
+                outer.get().refusal().get_or_insert(message);
+            }
             Err(error)
         }
     }
