@@ -498,8 +498,8 @@ fn by_arguments(
     // A thread that does not record may help one that does, and meets what a gradient depends on.
     let when = match rule.when {
         when if lifting => when,
-        When::Followed | When::Always => When::Followed,
-        _ => When::FollowedNumbers,
+        When::Active | When::Always => When::Active,
+        _ => When::ActiveNumbers,
     };
     if rule.when == When::UserNumbers && (state.is_strict || !lifting) {
         return Ok(None);

@@ -142,8 +142,8 @@ pub fn add_override(
 }
 
 /// Lets a rule compute a callable by its arguments: where an array is in a list among them (`"lists"`), or is one itself,
-/// too (`"arrays"`), or only so (`"numbers"`), from user code only (`"user numbers"`); where an argument is active
-/// (`"followed"`); or `"always"`. It may give `NotImplemented` for the original.
+/// too (`"arrays"`), or only so (`"numbers"`), from user code only (`"user numbers"`); where one is anywhere in them
+/// (`"contained"`); or `"always"`. It may give `NotImplemented` for the original.
 ///
 /// Raises `TypeError` for an object without a known entry.
 #[pyfunction]

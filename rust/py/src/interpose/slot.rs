@@ -178,10 +178,10 @@ pub enum When {
     Arrays,
     /// Where an array of ours is an argument itself: of functions of numbers.
     Numbers,
-    /// Where a gradient follows an argument, or something in a list: the way of libraries.
-    Followed,
-    /// Where a gradient follows an argument itself.
-    FollowedNumbers,
+    /// Where an argument, or something in a list, is active: the way of libraries.
+    Active,
+    /// Where an argument itself is active.
+    ActiveNumbers,
     /// In user code, where an array of ours is an argument itself, or an object that may become one: classes of numbers.
     UserNumbers,
     /// Where an `Array` is an argument, in lists or over one, in any way that cotan knows.
@@ -199,7 +199,6 @@ impl When {
             "contained" => When::Contained,
             "numbers" => When::Numbers,
             "user numbers" => When::UserNumbers,
-            "followed" => When::Followed,
             "always" => When::Always,
             _ => return Err(PyValueError::new_err(format!("no such case: {name}"))),
         })
@@ -223,17 +222,17 @@ impl When {
     }
 
     fn for_argument(self, given: &Bound<'_, PyAny>) -> PyResult<bool> {
-        if self == When::Followed {
+        if self == When::Active {
             return contains_active(given);
         }
         if given.is_instance_of::<PyArray>() {
             return match self {
                 When::Arrays | When::Numbers | When::UserNumbers => Ok(true),
-                When::FollowedNumbers => contains_active(given),
+                When::ActiveNumbers => contains_active(given),
                 _ => Ok(false),
             };
         }
-        if matches!(self, When::Numbers | When::FollowedNumbers) {
+        if matches!(self, When::Numbers | When::ActiveNumbers) {
             return Ok(false);
         }
         if self == When::UserNumbers {

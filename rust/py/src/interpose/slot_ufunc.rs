@@ -81,7 +81,7 @@ unsafe extern "C" fn call(
     };
     // SAFETY: as we were called ourselves.
     let numpys = || unsafe { own(ufunc, args, count, names) };
-    if !is_anything_recorded() || !is_lifting() {
+    if !is_anything_recorded() {
         return numpys();
     }
     // SAFETY: the interpreter called us, so this thread is attached, with these arguments.
@@ -96,6 +96,8 @@ unsafe extern "C" fn call(
             has_list |= is_list(arg);
         }
     }
+    // NumPy knows nothing of a list's elements. Of arrays it does, in every context, so that none is asked for them.
+    has_list = has_list && is_lifting();
     if !has_list && (!has_array || args.has_keywords()) {
         return numpys();
     }
