@@ -1,5 +1,7 @@
 //! Warns when user code catches an error of cotan's and goes on: its result may differ from that of plain NumPy.
 
+use std::sync::{MutexGuard, PoisonError};
+
 use pyo3::prelude::*;
 
 use crate::runtime::exports::exports;
@@ -9,9 +11,9 @@ use crate::runtime::recording_state::{Scope, innermost_recording, outer_recordin
 exports!(refused, granted);
 
 impl Scope {
-    fn refusal(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+    fn refusal(&self) -> MutexGuard<'_, Option<String>> {
         // Nothing that holds the lock can panic.
-        self.refusal.lock().unwrap_or_else(|e| e.into_inner())
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
