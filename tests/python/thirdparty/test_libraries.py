@@ -30,6 +30,30 @@ def test_columns_of_pandas_are_constants():
         np.testing.assert_array_equal(slope, [1.0, 2.0, 3.0])
 
 
+@pytest.mark.parametrize(
+    ("function", "remedy"),
+    [
+        (lambda x, s: np.sum(np.where(s > 1, x, 0)), r"s\.to_numpy\(\) of pandas"),
+        (lambda x, s: np.sum(np.concatenate([s, x])), r"s\.to_numpy\(\) of pandas"),
+        (lambda x, s: np.sum(np.diff(s * x)), r"s\.to_numpy\(\) of pandas"),
+        (lambda x, s: np.sum(np.maximum(s, x[0])), r"s\.to_numpy\(\) of pandas"),
+        (lambda x, s: (s * x).groupby([1, 0, 1]).sum()[0], r"np\.bincount\(codes, weights=x\)"),
+    ],
+    ids=["where", "concatenate", "diff", "maximum", "groupby"],
+)
+def test_what_takes_no_column_names_the_array_in_it(function, remedy):
+    pd = pytest.importorskip("pandas")
+    with pytest.raises((TypeError, ValueError), match=remedy):
+        ct.gradient(lambda x: function(x, pd.Series([1.0, 2.0, 3.0])), X)
+
+
+def test_columns_hold_active_values():
+    pd = pytest.importorskip("pandas")
+    column = pd.Series([1.0, 2.0, 3.0])
+    (slope,) = ct.gradient(lambda x: np.sum(np.diff((column * x).to_numpy())), X)
+    np.testing.assert_array_equal(slope, [-1.0, 0.0, 3.0])
+
+
 def test_values_of_xarray_are_constants():
     xr = pytest.importorskip("xarray")
     array = xr.DataArray([1.0, 2.0, 3.0], dims="t")

@@ -36,6 +36,11 @@ _WRITTEN = "if it is a traced value, write float(ct.dropgrad(x)), or ct.dropgrad
 # Libraries whose objects hold numbers.
 _KEEPERS = {"pandas", "sklearn", "skimage", "statsmodels", "xarray"}
 
+_GROUPED = (
+    "pandas computes this in compiled code, which takes memory: compute with arrays; the sums of "
+    "groups are np.bincount(codes, weights=x), with the codes of pd.factorize"
+)
+
 # Libraries that compute in other processes, and what to write instead.
 _PROCESSES = {"multiprocessing", "concurrent", "joblib"}
 _ELSEWHERE = (
@@ -83,6 +88,15 @@ _REMEDIES = {
     ),
     "of type cotan.Array which has no callable": (
         "NumPy asks each element of an array of objects for a method; leave out dtype=object"
+    ),
+    **dict.fromkeys(
+        (
+            "takes arrays and numbers, not <class 'pandas.",
+            "object __array__ method not producing an array",
+            "operand type(s) all returned NotImplemented from __array_ufunc__",
+        ),
+        "an object of another library, even one that holds traced values, is no array: hand over "
+        "what is in it, as in s.to_numpy() of pandas",
     ),
     "an Array has no memory to share": (
         "objects of subclasses of ndarray, which are memory, cannot hold traced values: use "
@@ -187,6 +201,8 @@ def _of_packages(message: str, packages: list[str]) -> str | None:
     """Say what helps where a library that was called keeps values, or has other processes."""
     if message.startswith("pickling x") and not _PROCESSES.isdisjoint(packages):
         return _ELSEWHERE
+    if "expected numpy.ndarray, got cotan.Array" in message and "pandas" in packages:
+        return _GROUPED
     keepers = [package for package in packages if package in _KEEPERS]
     if not keepers or "would drop the gradient" not in message:
         return None
