@@ -1,6 +1,7 @@
 """The examples of the documentation run, and its links lead somewhere."""
 
 import doctest
+import pkgutil
 import re
 from pathlib import Path
 
@@ -98,6 +99,24 @@ def test_links(page):
             assert there.exists(), target
             if anchor:
                 assert anchor in anchors(there), target
+
+
+NAME = re.compile(r"(?<![\w.])(?:ct|cotan)((?:\.[A-Za-z]\w*)+)")
+
+
+def test_names_in_the_text_are_there():
+    """What the pages name in backticks, in sentences and in tables, such as `ct.optim.adam`."""
+    missing, found = [], 0
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for name in NAME.findall(" ".join(re.findall(r"`([^`\n]+)`", text))):
+            found += 1
+            try:
+                pkgutil.resolve_name(f"cotan{name}")
+            except (AttributeError, ImportError):
+                missing.append((str(page.relative_to(TOP)), f"cotan{name}"))
+    assert missing == []
+    assert found > 100
 
 
 def test_docstrings():

@@ -1,0 +1,207 @@
+"""The pages for users of other libraries: what their tables name runs, and gives the same numbers.
+
+A row has code for the other library on the left, and for cotan on the right. The right side is run
+always, the left side where that library is installed (`pip install 'cotan[peers]'`).
+"""
+
+import ast
+import importlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+TOP = Path(__file__).parents[3]
+HOW_TO = TOP / "docs" / "how_to"
+CODE = re.compile(r"`([^`\n]+)`")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, and how the names of its tables are made for the other library."""
+
+    name: str
+    library: str
+    setup: str
+    also: tuple[str, ...] = ()  # further packages that rows name
+    compared: tuple[str, ...] = ()  # variables that the program and its translation end with
+
+    @property
+    def text(self) -> str:
+        return (HOW_TO / f"coming_from_{self.name}.md").read_text(encoding="utf-8")
+
+
+JAX = """\
+import jax
+import jax.ad_checkpoint
+import jax.experimental.ode
+import jax.export
+import jax.flatten_util
+import jax.numpy as jnp
+import jax.scipy.optimize
+import jax.test_util
+import optax
+from jax import lax
+jax.config.update("jax_enable_x64", True)
+key = jax.random.key(0)
+"""
+
+PAGES = [
+    Page("jax", "jax", JAX, also=("optax",), compared=("first", "params", "data")),
+]
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def source(session):
+    """Give the statements of a session without what they print."""
+    lines = re.findall(r"^(?:>>>|\.\.\.)(?: |$)(.*)$", session, re.MULTILINE)
+    return "\n".join(lines) + "\n"
+
+
+def definitions(page):
+    """Give the session above the first table, which makes the names that the tables use."""
+    return source(blocks(page.text.partition("\n| ")[0], "pycon")[-1])
+
+
+def rows(page):
+    """Give the rows of the tables as (heading, left, right)."""
+    text = re.sub(r"^```.*?^```", "", page.text, flags=re.MULTILINE | re.DOTALL)
+    heading = ""
+    inside = False
+    for line in text.splitlines():
+        if line.startswith("#"):
+            heading = line.strip("# ")
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("|"):
+            inside = False
+        elif len(cells) == 2 and cells[1] == "cotan":
+            inside = True
+        elif inside and "---" not in cells:
+            yield heading, cells[0], cells[1]
+
+
+def result(code, names):
+    """Run statements; give the value of the last one, or of the name that it binds or writes to.
+
+    Of a decorator, it is what stands behind the `@`.
+    """
+    body = ast.parse(code.removeprefix("@")).body
+    last = body[-1]
+    if isinstance(last, ast.Expr):
+        exec(compile(ast.Module(body[:-1], []), code, "exec"), names)
+        return eval(compile(ast.Expression(last.value), code, "eval"), names)
+    exec(compile(ast.Module(body, []), code, "exec"), names)
+    if not isinstance(last, ast.Assign | ast.AugAssign):
+        return None
+    target = last.target if isinstance(last, ast.AugAssign) else last.targets[0]
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        target = target.value
+    return names[target.id] if isinstance(target, ast.Name) else None
+
+
+def numbers(value):
+    """Give the arrays and numbers of a result in one list."""
+    if value is None or isinstance(value, str | bytes):
+        return []
+    if isinstance(value, Mapping):
+        return [leaf for key in sorted(value, key=str) for leaf in numbers(value[key])]
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in numbers(item)]
+    if hasattr(value, "detach"):
+        value = value.detach().resolve_conj().numpy()
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        return []
+    return [array] if array.dtype.kind in "fciub" else []
+
+
+ROWS = [(page, *row) for page in PAGES for row in rows(page)]
+NAMES = [f"{page.name}-{re.sub('`', '', left)}" for page, _, left, _ in ROWS]
+
+
+def results(cell: str, names: dict[str, Any]) -> list[Any]:
+    """Run what a cell has in backticks; where it reads `code` is `number`, compare the two."""
+    stated = re.fullmatch(r"`([^`]+)` is `([^`]+)`", cell)
+    if stated is None:
+        return [result(code, names) for code in CODE.findall(cell)]
+    value = result(stated[1], names)
+    np.testing.assert_array_equal(np.ravel(numbers(value)[0]), complex(stated[2]))
+    return []
+
+
+def run_here(page: Page, right: str) -> list[Any]:
+    names: dict[str, Any] = {}
+    exec(definitions(page), names)
+    return results(right, names)
+
+
+@pytest.mark.parametrize(("page", "heading", "left", "right"), ROWS, ids=NAMES)
+def test_what_stands_on_the_right_runs(page, heading, left, right):
+    run_here(page, right)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nearly_all_rows_have_code(page):
+    with_code = [right for _, _, right in rows(page) if CODE.search(right)]
+    assert len(with_code) > 30
+    assert len(with_code) >= len(list(rows(page))) - 4
+
+
+def there(page):
+    """Give the names of the other library, and those that the page defines, made with it."""
+    for package in (page.library, *page.also):
+        pytest.importorskip(package)
+    names: dict[str, Any] = {}
+    exec(page.setup, names)
+    if page.library != "torch":
+        theirs = importlib.import_module(f"{page.library}.numpy")
+        lines = definitions(page).splitlines(keepends=True)
+        text = "".join(line for line in lines if "cotan" not in line and "ct." not in line)
+        names["np"] = theirs
+        exec(text.replace("import numpy as np", ""), names)
+    return names
+
+
+def compared(page: Page, heading: str, left: str, right: str) -> bool:
+    """Run both sides of a row; say whether there are numbers in both, which agree."""
+    theirs, ours = results(left, there(page)), run_here(page, right)
+    a, b = (numbers(side[0]) if side else [] for side in (theirs, ours))
+    if not a or not b:
+        return False
+    assert [x.shape for x in a] == [x.shape for x in b]
+    if heading != "Random numbers":
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-9)
+    return True
+
+
+@pytest.mark.parametrize(("page", "heading", "left", "right"), ROWS, ids=NAMES)
+def test_both_sides_agree(page, heading, left, right):
+    compared(page, heading, left, right)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_many_rows_have_numbers_on_both_sides(page):
+    assert sum(compared(page, *row) for row in rows(page)) > 20
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_program_and_its_translation_agree(page):
+    there(page)
+    texts = [blocks(page.text, language)[0] for language in ("py", "python")]
+    original, translated = {}, {}
+    for text, names in zip(texts, (original, translated), strict=True):
+        exec(text, names)
+    for name in page.compared:
+        a, b = numbers(original[name]), numbers(translated[name])
+        assert len(a) == len(b) > 0
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-9)
