@@ -50,8 +50,40 @@ jax.config.update("jax_enable_x64", True)
 key = jax.random.key(0)
 """
 
+TORCH = """\
+import torch
+import torch.nn.functional as F
+import torch.utils.checkpoint
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+
+def f(x):
+    return torch.sum(torch.sin(x) * x)
+
+def g(x):
+    return torch.stack([x[0] * x[1], torch.sin(x[0])])
+
+def h(x, c):
+    return torch.sum(x * c)
+
+def loss(model, x):
+    return torch.sum(model(x) ** 2)
+
+model = torch.nn.Linear(2, 2)
+model.load_state_dict(
+    {"weight": torch.tensor([[1.0, 2.0], [3.0, 4.0]]), "bias": torch.tensor([0.5, -0.5])}
+)
+x, v, c = torch.tensor([0.5, 1.0]), torch.tensor([1.0, -1.0]), torch.tensor([0.0, 1.0])
+t = x.clone().requires_grad_()
+rows = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+i, labels = torch.tensor([0, 0]), torch.tensor([1, 0, 1])
+images, kernels = torch.ones(1, 2, 6, 6), torch.ones(3, 2, 3, 3)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+"""
+
 PAGES = [
     Page("jax", "jax", JAX, also=("optax",), compared=("first", "params", "data")),
+    Page("pytorch", "torch", TORCH, compared=("found",)),
 ]
 
 
@@ -170,6 +202,9 @@ def there(page):
     return names
 
 
+theirs_may_warn = pytest.mark.filterwarnings("ignore")
+
+
 def compared(page: Page, heading: str, left: str, right: str) -> bool:
     """Run both sides of a row; say whether there are numbers in both, which agree."""
     theirs, ours = results(left, there(page)), run_here(page, right)
@@ -183,16 +218,19 @@ def compared(page: Page, heading: str, left: str, right: str) -> bool:
     return True
 
 
+@theirs_may_warn
 @pytest.mark.parametrize(("page", "heading", "left", "right"), ROWS, ids=NAMES)
 def test_both_sides_agree(page, heading, left, right):
     compared(page, heading, left, right)
 
 
+@theirs_may_warn
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_many_rows_have_numbers_on_both_sides(page):
     assert sum(compared(page, *row) for row in rows(page)) > 20
 
 
+@theirs_may_warn
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_program_and_its_translation_agree(page):
     there(page)
