@@ -252,13 +252,17 @@ theirs_may_warn = pytest.mark.filterwarnings("ignore")
 
 
 def compare(row: Row) -> bool:
-    """Run both sides of a row; say whether there are numbers in both, which agree."""
-    theirs, ours = run_there(row)[:1], run_here(row)[:1]
-    if not theirs or not ours or not theirs[0] or not ours[0]:
-        return False
-    if row.heading != "Random numbers":
-        assert_same(theirs[0], ours[0])
-    return True
+    """Run both sides of a row; say whether there are numbers in both, which agree.
+
+    As many pieces of code on the right as on the left belong together one by one, else the first.
+    """
+    theirs, ours = run_there(row), run_here(row)
+    pairs = list(zip(theirs, ours, strict=False))
+    pairs = [(a, b) for a, b in pairs[: None if len(theirs) == len(ours) else 1] if a and b]
+    for a, b in pairs:
+        if row.heading != "Random numbers":
+            assert_same(a, b)
+    return bool(pairs)
 
 
 @theirs_may_warn
