@@ -534,3 +534,24 @@ def test_what_a_callback_keeps_stays(method):
     closest(1.3)
     ct.gradient(closest, 1.3)
     assert counts[0] == counts[1] > 1
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        {"type": "eq", "fun": lambda w: np.sum(w) - 5.0},
+        {"type": "ineq", "fun": lambda w: np.sum(w) - 5.0},
+        optimize.LinearConstraint(np.ones((1, 3)), 5.0, 6.0),
+    ],
+)
+def test_where_constraints_cannot_hold_there_is_no_derivative(constraint):
+    def f(p):
+        found = optimize.minimize(
+            lambda w: np.sum((w - p) ** 2), np.ones(3) / 3, bounds=[(0, 1)] * 3,
+            constraints=[constraint], method="SLSQP",
+        )  # fmt: skip
+        assert not found.success
+        return np.sum(found.x)
+
+    with pytest.raises(ValueError, match=r"constraint does not hold \(it is off by 2\)"):
+        ct.gradient(f, np.array([0.1, 0.2, 0.3]))

@@ -18,7 +18,7 @@ from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 # A step that is longer than this part of a solution says that it is none.
-_FAR = 0.01
+FAR = 0.01
 
 
 def stacked(y: ArrayLike) -> Array:
@@ -254,7 +254,7 @@ def without_rule(
 
 def _expect_solution(name: str, at: NDArray, step: NDArray) -> None:
     """Refuse what a step of Newton's method would move far away from where it is."""
-    if not np.max(np.abs(step), initial=0.0) <= _FAR * np.max(np.abs(at), initial=0.1):
+    if not np.max(np.abs(step), initial=0.0) <= FAR * np.max(np.abs(at), initial=0.1):
         raise ValueError(
             f"{name}: the solver stopped before it reached a solution (a step of Newton's method "
             f"would move it by {np.max(np.abs(step)):.2g}, from {np.max(np.abs(at)):.2g}), so the "

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import jacobian, solution, stacked
+from cotan._src.kit.implicit_diff import FAR, jacobian, solution, stacked
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.values import to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
@@ -36,6 +36,22 @@ class _Rows:
 
     def at(self, x: NDArray) -> NDArray:
         return np.reshape(to_numpy_items(stacked(self.function(x))), -1)
+
+    def expect_held(self, name: str, x: NDArray) -> None:
+        """Refuse a point that lies far outside: the solver stopped before it found one inside."""
+        values = self.at(x) * self.sign
+        outside = np.where(self.equal, np.abs(values), np.maximum(-values, 0.0))
+        if np.all(outside <= _NEAR):
+            return
+        slopes = jacobian(lambda v: stacked(self.function(v)).reshape(-1), x)
+        reach = FAR * np.max(np.abs(x), initial=0.1) * np.linalg.norm(slopes, axis=1)
+        if not np.all(outside <= np.maximum(_NEAR, reach)):
+            raise ValueError(
+                f"scipy.optimize.{name}: the solver stopped where a constraint does not hold (it "
+                f"is off by {np.max(outside):.2g}), so the derivative of its result is undefined; "
+                "look at success and message of the result, allow more iterations with options, "
+                "or hold the result constant with ct.dropgrad"
+            )
 
 
 def _rows(constraints: Any) -> Iterator[_Rows]:
@@ -70,9 +86,11 @@ def constrained(
     """
     x = np.asarray(x, np.float64)
     index = np.flatnonzero(free)
+    rows = list(_rows(constraints))
+    for row in rows:
+        row.expect_held(name, x)
     if not index.size:
         return _core.asarray(x)
-    rows = list(_rows(constraints))
     chosen = [np.flatnonzero(r.near(x)) for r in rows]
 
     def put(v: AnyArray) -> AnyArray:
