@@ -1,15 +1,20 @@
 """Prepared functions repeat calls of library functions that read values, where they can."""
 
 import functools
+import inspect
 import sys
 
 import numpy as np
 import pytest
 
 import cotan as ct
+from cotan._src.runtime.registry import rule_of
 
 pytest.importorskip("scipy")
 
+import scipy.signal
+import scipy.sparse.linalg
+from scipy import integrate, optimize
 from scipy.integrate import quad, solve_ivp
 from scipy.optimize import brentq
 
@@ -66,6 +71,64 @@ def test_globals_of_callbacks_are_guarded(monkeypatch):
     g(0.5)
     monkeypatch.setattr(sys.modules[__name__], "rate", 3.0)
     np.testing.assert_allclose(g(0.5), ct.gradient(decays, 0.5))
+
+
+def max_depth(rule, run):
+    """Give how many calls of a rule are open at once, at most."""
+    code, calls, deepest = inspect.unwrap(rule).__code__, 0, 0
+
+    def count(frame, event, _):
+        nonlocal calls, deepest
+        if frame.f_code is code:
+            calls += {"call": 1, "return": -1}.get(event, 0)
+            deepest = max(deepest, calls)
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return deepest
+
+
+CALLS = {
+    "integrate.solve_ivp": lambda x: solve_ivp(lambda t, y: -x[0] * y, (0.0, 1.0), x).y[:, -1],
+    "integrate.odeint": lambda x: integrate.odeint(lambda y, t: -x[0] * y, x, [0.0, 1.0])[1],
+    "integrate.quad": lambda x: quad(lambda t: np.exp(-x[0] * t), 0.0, 1.0)[0],
+    "integrate.quad_vec": lambda x: integrate.quad_vec(lambda t: np.exp(-x * t), 0.0, 1.0)[0],
+    "optimize.brentq": lambda x: brentq(lambda t: t**3 + t - x[0], -1.0, 5.0),
+    "optimize.newton": lambda x: optimize.newton(lambda t: t**3 + t - x[0], 1.0),
+    "optimize.root": lambda x: optimize.root(lambda t: t**3 + t - x, np.ones(2)).x,
+    "optimize.fsolve": lambda x: optimize.fsolve(lambda t: t**3 + t - x, np.ones(2)),
+    "optimize.minimize": lambda x: optimize.minimize(lambda t: np.sum((t - x) ** 4), [0, 0]).x,
+    "optimize.fmin_bfgs": lambda x: optimize.fmin_bfgs(
+        lambda t: np.sum((t - x) ** 2), np.zeros(2), disp=0
+    ),
+    "optimize.minimize_scalar": lambda x: optimize.minimize_scalar(lambda t: (t - x[0]) ** 2).x,
+    "optimize.least_squares": lambda x: optimize.least_squares(lambda t: t**3 + t - x, [1, 1]).x,
+    "optimize.leastsq": lambda x: optimize.leastsq(lambda t: t**3 + t - x, [1, 1])[0],
+    "optimize.curve_fit": lambda x: optimize.curve_fit(
+        lambda t, a: a * t, np.arange(4.0), x[0] * np.arange(4.0) + x[1]
+    )[0],
+    "optimize.approx_fprime": lambda x: optimize.approx_fprime([1.0, 1.0], lambda t: t @ x),
+    "signal.cont2discrete": lambda x: scipy.signal.cont2discrete(([1.0], [1.0, *x]), 0.1)[0],
+    "sparse.linalg.expm_multiply": lambda x: scipy.sparse.linalg.expm_multiply(
+        scipy.sparse.csr_array((x, ([0, 1], [1, 0])), shape=(2, 2)), np.ones(2)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_replays_call_the_library(name):
+    def f(x):
+        return np.sum(CALLS[name](x))
+
+    x = np.array([0.8, 1.3])
+    g = ct.prepare(f, x)
+    assert max_depth(rule_of(f"scipy.{name}"), lambda: g(1.1 * x)) == 1
+    assert g.num_recordings == 1
+    np.testing.assert_allclose(g(1.1 * x)[0], ct.gradient(f, 1.1 * x)[0], rtol=1e-6)
 
 
 def test_second_derivatives():

@@ -372,6 +372,15 @@ def locate(name: str) -> Any:
     return _attribute(importlib.import_module(module), attribute)
 
 
+def locate_original(name: str) -> Any:
+    """Give a function for its own rule to call: as the library has it, without the entry.
+
+    The entry leads cotan's own calls to the library while its rule runs. A replay calls the rule
+    without passing the entry, which would then lead to the rule again.
+    """
+    return original_of(locate(name))
+
+
 def rebound_by_name(name: str) -> Function:
     """Give a function of a library, by its dotted name, rebound."""
     return rebind_function(locate(name))

@@ -16,7 +16,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.implicit_diff import jacobian, solution, stacked
-from cotan._src.rebind.engine import locate
+from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, Way, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
@@ -357,7 +357,7 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
               t_eval: ArrayLike | None = None, dense_output: bool = False,
               events: Function | Sequence[Function] | None = None, vectorized: bool = False,
               args: Iterable[object] | None = None, **options: Any) -> _Solution:  # fmt: skip
-    solve = locate("scipy.integrate.solve_ivp")
+    solve = locate_original("scipy.integrate.solve_ivp")
     function = Called(fun)
     some = [events] if callable(events) else events
     snapshot = StateSnapshot(fun, args, some, options)
@@ -465,7 +465,7 @@ def _log_of(
     log = _Log(called.calls)
     chosen = {k: options[k] for k in ("rtol", "atol", "max_step", "first_step") if k in options}
     cls = _logging(locate(f"scipy.integrate.{method}"))
-    locate("scipy.integrate.solve_ivp")(
+    locate_original("scipy.integrate.solve_ivp")(
         called, to_numpy_items(t_span), to_numpy_items(y0), cls, args=_plain_args(args), log=log,
         **chosen,
     )  # fmt: skip
@@ -568,7 +568,7 @@ def odeint(func: Function, y0: ArrayLike, t: ArrayLike, args: object = (),
     snapshot = StateSnapshot(func, args, Dfun)
     more = args if isinstance(args, tuple) else (args,)
     slopes = Called(Dfun, int(tfirst), function.history) if callable(Dfun) else Dfun
-    y, info = locate("scipy.integrate.odeint")(
+    y, info = locate_original("scipy.integrate.odeint")(
         function, to_numpy_items(y0), to_numpy_items(t), to_numpy_items(more), slopes,
         col_deriv, 1, ml, mu, to_numpy(rtol), to_numpy(atol), tcrit, h0, hmax, hmin, ixpr, mxstep,
         mxhnil,
@@ -616,7 +616,7 @@ def solve_bvp(
 ) -> object:  # fmt: skip
     """Solve a boundary value problem on values; where it is active, refuse and say what to do."""
     function, ends = CallbackProbe(fun), CallbackProbe(bc)
-    result: object = locate("scipy.integrate.solve_bvp")(
+    result: object = locate_original("scipy.integrate.solve_bvp")(
         function, ends, *map(to_numpy_items, (x, y, p, *rest)), **options
     )
     if any_captures_active(function, ends) or contains_active((x, rest)):

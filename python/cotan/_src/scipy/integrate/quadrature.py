@@ -13,7 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import NotDifferentiableError
-from cotan._src.rebind.engine import REBOUND, locate
+from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
@@ -145,7 +145,7 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
          maxp1: int = 50, limlst: int = 50,
          complex_func: bool = False) -> tuple[Any, ...]:  # fmt: skip
     more = args if isinstance(args, tuple) else (args,)
-    compute = locate("scipy.integrate.quad")
+    compute = locate_original("scipy.integrate.quad")
     function = _Listed(func) if callable(func) else func
     limits = float(to_numpy(a)), float(to_numpy(b))
     options: Args = (to_numpy(epsabs), to_numpy(epsrel), limit, to_numpy_items(points), weight,
@@ -203,7 +203,7 @@ def _told(result: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @override("scipy.integrate.quad_vec", when=ALWAYS)
 def quad_vec(f: Function, a: _Place, b: _Place, *args: Any, **kwargs: Any) -> tuple[object, ...]:
-    compute = locate("scipy.integrate.quad_vec")
+    compute = locate_original("scipy.integrate.quad_vec")
     function = _Listed(f)
     names = ("epsabs", "epsrel", "norm", "cache_size", "limit", "workers", "points", "quadrature",
              "full_output")  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.implicit_diff import stacked
-from cotan._src.rebind.engine import locate
+from cotan._src.rebind.engine import locate_original
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active
 from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
@@ -50,7 +50,7 @@ def _lift(name: str, equation_of: Callable[[Function], Function]) -> None:
     def find(f: Function, init: ArrayLike | tuple[ArrayLike, ...], /, *, args: object = (),
              **options: object) -> _Found:  # fmt: skip
         function, more = ReplayedCallback(f, args), more_of(args)
-        result: _Found = function.wrap_solver(locate(f"{_HERE}.{name}"))(
+        result: _Found = function.wrap_solver(locate_original(f"{_HERE}.{name}"))(
             function, to_numpy_items(init), args=to_numpy_items(more), **options
         )
         if function.captures_active or contains_active(more):
@@ -72,7 +72,7 @@ def _lift_bracket(name: str) -> None:
         """Where one looks for a solution has no influence on it."""
         options = {key: to_numpy_items(value) for key, value in options.items()}
         more = to_numpy_items(more_of(args))
-        result: object = locate(f"{_HERE}.{name}")(
+        result: object = locate_original(f"{_HERE}.{name}")(
             CallbackProbe(f), *to_numpy_items(rest), args=more, **options
         )
         return result

@@ -13,7 +13,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.kit.implicit_diff import stacked
-from cotan._src.rebind.engine import locate
+from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
@@ -86,7 +86,7 @@ def _global(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
     def solve(func: Function, bounds: Limits, *rest: object, **options: Any) -> Result:
         expect_constant_bounds(name, bounds)
-        original = locate(f"{_HERE}.{name}")
+        original = locate_original(f"{_HERE}.{name}")
         names = list(inspect.signature(original).parameters)[2:]
         options |= dict(zip(names, rest, strict=False))
         args = options.pop("args", ())
@@ -127,7 +127,7 @@ def brute(func: Function, ranges: Sequence[slice | tuple[float, float]], args: o
           *rest: object, **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
     function, more = ReplayedCallback(func, args), tuple(args) if np.iterable(args) else (args,)
     expect_constant_bounds("brute", ranges)
-    result: NDArray | tuple[object, ...] = function.wrap_solver(locate(f"{_HERE}.brute"))(
+    result: NDArray | tuple[object, ...] = function.wrap_solver(locate_original(f"{_HERE}.brute"))(
         function, to_numpy_items(ranges), to_numpy_items(more), *rest, **options
     )
     if not function.captures_active and not contains_active(more):
@@ -158,7 +158,7 @@ def approx_fprime(
 ) -> AnyArray:
     """Give the quotients of differences that SciPy gives."""
     function, snapshot = CallbackProbe(f), StateSnapshot(f, args)
-    known: NDArray = locate(f"{_HERE}.approx_fprime")(
+    known: NDArray = locate_original(f"{_HERE}.approx_fprime")(
         to_numpy_items(xk), function, to_numpy(epsilon), *to_numpy_items(args)
     )
     if not function.captures_active and not contains_active((xk, args)):
@@ -188,7 +188,7 @@ def _nonlinear(name: str) -> None:
         **options: object,
     ) -> AnyArray:
         function = ReplayedCallback(F)
-        solver = function.wrap_solver(locate(f"{_HERE}.{name}"))
+        solver = function.wrap_solver(locate_original(f"{_HERE}.{name}"))
         x: NDArray = solver(function, to_numpy_items(xin), *rest, **probed_all(options))
         if not function.captures_active and not contains_active((xin,)):
             return x

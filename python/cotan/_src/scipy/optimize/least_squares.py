@@ -15,7 +15,7 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import inverse
 from cotan._src.kit.implicit_diff import stacked, without_rule
-from cotan._src.rebind.engine import locate
+from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
@@ -107,7 +107,7 @@ def least_squares(fun: Function, x0: ArrayLike, jac: Function | str = "2-point",
                   bounds: Bounds | tuple[ArrayLike, ArrayLike] = (-np.inf, np.inf),
                   *rest: object, **options: Any) -> FitResult:  # fmt: skip
     _expect_constant("least_squares", bounds)
-    solve = locate(f"{_HERE}.least_squares")
+    solve = locate_original(f"{_HERE}.least_squares")
     options |= dict(zip(list(inspect.signature(solve).parameters)[4:], rest, strict=False))
     # SciPy takes a list for several arguments here.
     args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
@@ -152,7 +152,7 @@ def leastsq(func: Function, x0: ArrayLike, args: object = (),
             Dfun: Function | None = None, full_output: bool = False,  # noqa: N803
             **options: object) -> tuple[object, ...]:  # fmt: skip
     function = ReplayedCallback(func, args)
-    result: tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.leastsq"))(
+    result: tuple[Any, ...] = function.wrap_solver(locate_original(f"{_HERE}.leastsq"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(Dfun), full_output,
         **plain_of(options),
     )  # fmt: skip
@@ -201,7 +201,7 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
         count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
         is_free = np.all(np.isinf(to_numpy_items(_pair(bounds)[0])))
         p0 = np.ones(count) if is_free and count > 0 else None
-    result: tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.curve_fit"))(
+    result: tuple[Any, ...] = function.wrap_solver(locate_original(f"{_HERE}.curve_fit"))(
         function if p0 is not None else _counted(function, f), to_numpy_items(xdata),
         to_numpy_items(ydata), to_numpy_items(p0), to_numpy_items(sigma), absolute_sigma,
         check_finite,

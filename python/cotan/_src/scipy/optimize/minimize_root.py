@@ -18,7 +18,7 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.implicit_diff import solution, stacked, without_rule
 from cotan._src.kit.kkt import constrained
-from cotan._src.rebind.engine import locate, refused
+from cotan._src.rebind.engine import locate, locate_original, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, refuse, to_numpy
@@ -168,7 +168,8 @@ def _bracketed(name: str) -> None:
         f: Function, a: ArrayLike, b: ArrayLike, args: object = (), *rest: object, **options: object
     ) -> AnyArray | float | tuple[AnyArray | float, RootResult]:
         function = ReplayedCallback(f, args)
-        result: float | tuple[float, RootResult] = function.wrap_solver(locate(f"{_HERE}.{name}"))(
+        result: float | tuple[float, RootResult]
+        result = function.wrap_solver(locate_original(f"{_HERE}.{name}"))(
             function, to_numpy(a), to_numpy(b), to_numpy_items(more_of(args)), *map(to_numpy, rest),
             **plain_of(options),
         )  # fmt: skip
@@ -198,7 +199,7 @@ def newton(func: Function, x0: ArrayLike, fprime: Function | None = None,
     function = ReplayedCallback(func, args)
     start, args = to_numpy(x0), tuple(args)  # SciPy takes a list for several arguments here
     result: NDArray | tuple[NDArray, *tuple[RootResult, ...]]
-    result = function.wrap_solver(locate(f"{_HERE}.newton"))(
+    result = function.wrap_solver(locate_original(f"{_HERE}.newton"))(
         function, start, probed(fprime), to_numpy_items(more_of(args)), *map(probed, rest),
         **probed_all(options),
     )  # fmt: skip
@@ -220,7 +221,7 @@ def newton(func: Function, x0: ArrayLike, fprime: Function | None = None,
 def root_scalar(f: Function, args: object = (), *rest: object, **options: object) -> RootResult:
     fprime = options.get("fprime")
     function = ReplayedCallback(f, args)
-    result: RootResult = function.wrap_solver(locate(f"{_HERE}.root_scalar"))(
+    result: RootResult = function.wrap_solver(locate_original(f"{_HERE}.root_scalar"))(
         function,
         to_numpy_items(more_of(args)),
         *map(to_numpy_items, rest),
@@ -238,7 +239,7 @@ def root_scalar(f: Function, args: object = (), *rest: object, **options: object
 def fixed_point(func: Function, x0: ArrayLike, args: Iterable[object] = (), *rest: object,
                 **options: object) -> AnyArray:  # fmt: skip
     function, args = ReplayedCallback(func, args), tuple(args)  # as in newton
-    x: NDArray = function.wrap_solver(locate(f"{_HERE}.fixed_point"))(
+    x: NDArray = function.wrap_solver(locate_original(f"{_HERE}.fixed_point"))(
         function, to_numpy_items(x0), to_numpy_items(args), *rest, **plain_of(options)
     )
     if not function.captures_active and not contains_active((args, x0)):
@@ -266,7 +267,7 @@ def root(fun: Function, x0: ArrayLike, args: object = (), method: str = "hybr",
          jac: Function | bool | None = None, *rest: object,
          **options: object) -> Result:  # fmt: skip
     function = ReplayedCallback(fun, args)
-    result: Result = function.wrap_solver(locate(f"{_HERE}.root"))(
+    result: Result = function.wrap_solver(locate_original(f"{_HERE}.root"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, probed(jac), *rest,
         **probed_all(options),
     )  # fmt: skip
@@ -292,7 +293,7 @@ def fsolve(func: Function, x0: ArrayLike, args: object = (), fprime: Function | 
            full_output: bool | int = 0, *rest: object,
            **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
     function = ReplayedCallback(func, args)
-    result: Any = function.wrap_solver(locate(f"{_HERE}.fsolve"))(
+    result: Any = function.wrap_solver(locate_original(f"{_HERE}.fsolve"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(fprime), full_output,
         *rest,
         **plain_of(options),
@@ -358,7 +359,7 @@ def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function |
     expect_constant_bounds("minimize", bounds)
     function, slope = ReplayedCallback(fun, args, constraints, callback), probed(jac)
     others = _probed_items(constraints)
-    result: Result = function.wrap_solver(locate(f"{_HERE}.minimize"))(
+    result: Result = function.wrap_solver(locate_original(f"{_HERE}.minimize"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, slope, probed(hess),
         probed(hessp), bounds, others, tol, function.wrap_callback(callback), options,
     )  # fmt: skip
@@ -460,7 +461,8 @@ def fmin_slsqp(func: Function, x0: ArrayLike, eqcons: Sequence[Function] = (),
     function, more = ReplayedCallback(func, args, given), more_of(args)
     inside: list[Any] = [list(map(probed, eqcons)), probed(f_eqcons), list(map(probed, ieqcons)),
               probed(f_ieqcons)]  # fmt: skip
-    result: NDArray | tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.fmin_slsqp"))(
+    result: NDArray | tuple[Any, ...]
+    result = function.wrap_solver(locate_original(f"{_HERE}.fmin_slsqp"))(
         function, to_numpy_items(x0), *inside, to_numpy_items(bounds), probed(fprime),
         probed(fprime_eqcons), probed(fprime_ieqcons), to_numpy_items(more), *rest, **options,
     )  # fmt: skip
@@ -488,7 +490,7 @@ def _in_bounds(name: str) -> None:
              *rest: object, **options: object) -> tuple[object, ...]:  # fmt: skip
         expect_constant_bounds(name, bounds)
         function, more = ReplayedCallback(func, args), more_of(args)
-        result: tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.{name}"))(
+        result: tuple[Any, ...] = function.wrap_solver(locate_original(f"{_HERE}.{name}"))(
             function, to_numpy_items(x0), probed(fprime), to_numpy_items(more), approx_grad,
             to_numpy_items(bounds), *rest, **options,
         )  # fmt: skip
@@ -547,7 +549,7 @@ def minimize_scalar(fun: Function, bracket: Sequence[ArrayLike] | None = None,
                     bounds: Sequence[ArrayLike] | None = None, args: object = (),
                     *rest: object, **options: object) -> Result:  # fmt: skip
     function = ReplayedCallback(fun, args)
-    result: Result = function.wrap_solver(locate(f"{_HERE}.minimize_scalar"))(
+    result: Result = function.wrap_solver(locate_original(f"{_HERE}.minimize_scalar"))(
         function, to_numpy_items(bracket), to_numpy_items(bounds), to_numpy_items(more_of(args)),
         *rest,
         **plain_of(options),
@@ -582,15 +584,15 @@ def _fmin(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
     def fmin(*args: object, **options: object) -> AnyArray | tuple[object, ...]:
         # The function is `f` for some of them, and `func` for others.
-        parameters = inspect.signature(locate(f"{_HERE}.{name}")).bind(*args, **options)
+        parameters = inspect.signature(locate_original(f"{_HERE}.{name}")).bind(*args, **options)
         f, x0, *_ = parameters.args
         given = dict(list(parameters.arguments.items())[2:])
         more = given.get("args", ())
         function = ReplayedCallback(f, more)
         rest = probed_all({k: v for k, v in given.items() if k != "args"})
-        result: NDArray | tuple[Any, ...] = function.wrap_solver(locate(f"{_HERE}.{name}"))(
-            function, to_numpy_items(x0), args=to_numpy_items(more_of(more)), **rest
-        )
+        result: NDArray | tuple[Any, ...] = function.wrap_solver(
+            locate_original(f"{_HERE}.{name}")
+        )(function, to_numpy_items(x0), args=to_numpy_items(more_of(more)), **rest)
         if not function.captures_active and not contains_active((more, x0)):
             return result
         x, *report = result if isinstance(result, tuple) else (result,)

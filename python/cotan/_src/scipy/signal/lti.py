@@ -10,7 +10,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.kit.implicit_diff import solution, without_rule
-from cotan._src.rebind.engine import locate, refused
+from cotan._src.rebind.engine import locate, locate_original, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
@@ -139,7 +139,7 @@ def lsim(
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
     if not _core.contains_array((_parts(system), U, T, X0), {}):
         known: tuple[NDArray, NDArray, NDArray]
-        known = locate(f"{_HERE}.lsim")(system, U, T, X0, interp)
+        known = locate_original(f"{_HERE}.lsim")(system, U, T, X0, interp)
         return known
     A, B, C, D, _ = _states(system)
     T = np.atleast_1d(asarray(T))
@@ -204,7 +204,7 @@ def step(
     system: _System, X0: ArrayLike | None = None, T: ArrayLike | None = None, N: int | None = None
 ) -> tuple[AnyArray, AnyArray]:
     if not _core.contains_array((_parts(system), X0, T), {}):
-        known: tuple[NDArray, NDArray] = locate(f"{_HERE}.step")(system, X0, T, N)
+        known: tuple[NDArray, NDArray] = locate_original(f"{_HERE}.step")(system, X0, T, N)
         return known
     A, B, C, D, _ = _states(system)
     T = _times(A, N) if T is None else np.asarray(T)
@@ -218,7 +218,7 @@ def impulse(
     system: _System, X0: ArrayLike | None = None, T: ArrayLike | None = None, N: int | None = None
 ) -> tuple[AnyArray, AnyArray]:
     if not _core.contains_array((_parts(system), X0, T), {}):
-        known: tuple[NDArray, NDArray] = locate(f"{_HERE}.impulse")(system, X0, T, N)
+        known: tuple[NDArray, NDArray] = locate_original(f"{_HERE}.impulse")(system, X0, T, N)
         return known
     A, B, C, D, _ = _states(system)
     x = np.squeeze(B) if X0 is None else np.squeeze(B + np.atleast_2d(asarray(X0)).T)
@@ -231,7 +231,7 @@ def dlsim(
     system: _System, u: ArrayLike, t: ArrayLike | None = None, x0: ArrayLike | None = None
 ) -> tuple[AnyArray, ...]:
     if not _core.contains_array((_parts(system), u, t, x0), {}):
-        known: tuple[NDArray, ...] = locate(f"{_HERE}.dlsim")(system, u, t, x0)
+        known: tuple[NDArray, ...] = locate_original(f"{_HERE}.dlsim")(system, u, t, x0)
         return known
     if t is not None:
         raise refuse("scipy.signal.dlsim with t=")
@@ -263,7 +263,7 @@ def _responses(name: str, drive: Callable[[int, NDArray], NDArray]) -> None:
     ) -> tuple[AnyArray, tuple[AnyArray, ...]]:
         if not _core.contains_array((_parts(system), x0, t), {}):
             known: tuple[NDArray, tuple[NDArray, ...]]
-            known = locate(f"{_HERE}.{name}")(system, x0, t, n)
+            known = locate_original(f"{_HERE}.{name}")(system, x0, t, n)
             return known
         if t is not None:
             raise refuse(f"scipy.signal.{name} with t=")
@@ -283,7 +283,7 @@ _responses("dimpulse", lambda steps, unit: np.eye(steps, 1) * unit)
 def cont2discrete(
     system: Any, dt: Scalar, method: str = "zoh", alpha: Scalar | None = None
 ) -> tuple[AnyArray | Scalar, ...]:
-    original = locate(f"{_HERE}.cont2discrete")
+    original = locate_original(f"{_HERE}.cont2discrete")
     is_tuple = isinstance(system, (tuple, list))
     if not is_tuple or len(system) == 4 or not _core.contains_array((system, dt, alpha), {}):
         known: tuple[NDArray | Scalar, ...]

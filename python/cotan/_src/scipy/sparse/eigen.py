@@ -16,7 +16,7 @@ from cotan._core import NotDifferentiableError
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.kit.host_call import linear
-from cotan._src.rebind.engine import locate
+from cotan._src.rebind.engine import locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
@@ -77,7 +77,7 @@ def _places(wanted: Iterable[complex], own: NDArray) -> NDArray:
 def eigsh(
     A: MatrixLike, k: int = 6, M: MatrixLike | None = None, *args: object, **options: Any
 ) -> AnyArray | tuple[AnyArray, AnyArray]:
-    original = locate(f"{_HERE}.eigsh")
+    original = locate_original(f"{_HERE}.eigsh")
     if not (_is_active(A) or _is_active(M)):
         known: NDArray | tuple[NDArray, NDArray] = original(A, k, M, *args, **options)
         return known
@@ -109,7 +109,7 @@ def eigsh(
 def eigs(
     A: MatrixLike, k: int = 6, M: MatrixLike | None = None, *args: object, **options: Any
 ) -> AnyArray | tuple[AnyArray, AnyArray]:
-    original = locate(f"{_HERE}.eigs")
+    original = locate_original(f"{_HERE}.eigs")
     if not (_is_active(A) or _is_active(M)):
         known: NDArray | tuple[NDArray, NDArray] = original(A, k, M, *args, **options)
         return known
@@ -145,7 +145,7 @@ def eigs(
 def svds(
     A: MatrixLike, k: int = 6, *args: object, **options: Any
 ) -> AnyArray | tuple[AnyArray | None, AnyArray, AnyArray | None]:
-    original = locate(f"{_HERE}.svds")
+    original = locate_original(f"{_HERE}.svds")
     if not _is_active(A):
         known: NDArray | tuple[NDArray | None, NDArray, NDArray | None]
         known = original(A, k, *args, **options)
@@ -174,7 +174,7 @@ def expm_multiply(A: MatrixLike, B: ArrayLike, start: Scalar | None = None,
                   endpoint: bool | None = None,
                   traceA: Scalar | None = None) -> AnyArray:  # fmt: skip
     """Apply exponentials; those of an active matrix are dense."""
-    original = locate(f"{_HERE}.expm_multiply")
+    original = locate_original(f"{_HERE}.expm_multiply")
     matrix = settled(A)
     times: dict[str, Any] = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
     moves = _is_active(matrix)

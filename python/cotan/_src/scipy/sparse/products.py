@@ -16,7 +16,7 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import conj, host_call, linear, writes_primitives
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.numpy.matrix import Matrix, is_matrix
-from cotan._src.rebind.engine import locate
+from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
@@ -300,7 +300,7 @@ def _solved_with(name: str, matrix: Sparse, b: AnyArray, solve: Solve, turned: S
 @override(f"{_HERE}.linalg.spsolve", when=ALWAYS)
 def spsolve(A: MatrixLike, b: Sparse | ArrayLike, permc_spec: str | None = None,  # noqa: N803
             use_umfpack: bool = True) -> Any:  # fmt: skip
-    compute = locate(f"{_HERE}.linalg.spsolve")
+    compute = locate_original(f"{_HERE}.linalg.spsolve")
     if not (is_array(b) or has_active_entries(A)):
         return compute(A, b, permc_spec, use_umfpack)
     known = getattr(A, "format", None) in {"csr", "csc"}
@@ -322,7 +322,7 @@ class _Iteration:
 
     def __init__(self, name: str, x0: ArrayLike | None, options: Kwargs) -> None:
         self._name, self._x0 = name, to_numpy_items(x0)
-        self._compute = locate(f"{_HERE}.linalg.{name}")
+        self._compute = locate_original(f"{_HERE}.linalg.{name}")
         self._moved: list[bool] = []
         self._options = _constants_in(options, self._moved)
         self.codes: list[int] = []
@@ -470,7 +470,7 @@ def _least_squares(name: str) -> None:
         *rest: object,
         **options: object,
     ) -> tuple[AnyArray | int, ...]:
-        compute = locate(f"{_HERE}.linalg.{name}")
+        compute = locate_original(f"{_HERE}.linalg.{name}")
         options |= dict(zip(list(inspect.signature(compute).parameters)[2:], rest, strict=False))
         matrix = settled(A)
         if has_active_entries(matrix) or contains_active((matrix, options)):

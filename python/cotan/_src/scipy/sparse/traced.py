@@ -13,7 +13,7 @@ from cotan import _core
 from cotan._src.kit.host_call import linear
 from cotan._src.kit.implicit_diff import without_rule
 from cotan._src.numpy.matrix import Matrix
-from cotan._src.rebind.engine import locate
+from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
@@ -90,7 +90,7 @@ def _stacking(name: str) -> None:
     def stacked(
         blocks: object, *args: object, dtype: DTypeLike | None = None, **kwargs: object
     ) -> Sparse:
-        original = locate(f"{_HERE}.{name}")
+        original = locate_original(f"{_HERE}.{name}")
         result: Sparse
         if not _any_active(blocks):
             result = original(blocks, *args, dtype=dtype, **kwargs)
@@ -318,7 +318,7 @@ def _lift_diagonals(name: str, kind: str) -> None:
               dtype: DTypeLike | None = None) -> Sparse:  # fmt: skip
         made: Sparse
         if not contains_active(diagonals):
-            made = locate(f"{_HERE}.{name}")(
+            made = locate_original(f"{_HERE}.{name}")(
                 diagonals, offsets=offsets, shape=shape, format=format, dtype=dtype
             )
             return made
@@ -350,7 +350,7 @@ def kron(A: Any, B: Any, format: str | None = None) -> Sparse:  # noqa: N803
     parts: list[Sparse] = [X if hasattr(X, "tocoo") else _of_dense(X) for X in (A, B)]
     if not any(map(has_active_entries, parts)):
         own = parts if contains_active((A, B)) else (A, B)
-        made: Sparse = locate(f"{_HERE}.kron")(*own, format)
+        made: Sparse = locate_original(f"{_HERE}.kron")(*own, format)
         return made
     (row, column, values), (row2, column2, values2) = map(entries, parts)
     m, n = parts[1].shape
@@ -383,7 +383,7 @@ class Factored:
     def __init__(self, name: str, matrix: Sparse, options: Kwargs) -> None:
         self._name, self._matrix = name, matrix
         active = has_active_entries(matrix)
-        compute = locate(f"{_HERE}.linalg.{name}")
+        compute = locate_original(f"{_HERE}.linalg.{name}")
         self._factors = None if active else compute(matrix, **options)
 
     def solve(self, rhs: ArrayLike, trans: str = "N") -> AnyArray:
@@ -423,7 +423,7 @@ class _Incomplete:
     def __init__(self, matrix: Sparse, args: Args, options: Kwargs) -> None:
         self._values = entries(matrix)[2]
         constant = as_constant(matrix, []).tocsc()
-        self._factors = locate(f"{_HERE}.linalg.spilu")(constant, *args, **options)
+        self._factors = locate_original(f"{_HERE}.linalg.spilu")(constant, *args, **options)
 
     def solve(self, rhs: ArrayLike, trans: str = "N") -> AnyArray:
         x = self._factors.solve(to_numpy(rhs), trans)
@@ -439,7 +439,7 @@ def spilu(A: MatrixLike, *args: object, **options: object) -> Any:  # noqa: N803
     matrix = settled(A)
     if has_active_entries(matrix):
         return _Incomplete(matrix, args, options)
-    return locate(f"{_HERE}.linalg.spilu")(matrix, *args, **options)
+    return locate_original(f"{_HERE}.linalg.spilu")(matrix, *args, **options)
 
 
 @override(f"{_HERE}.linalg.spsolve_triangular", when=ALWAYS)
@@ -451,7 +451,7 @@ def spsolve_triangular(
     overwrite_b: bool = False,
     unit_diagonal: bool = False,
 ) -> AnyArray:
-    compute = locate(f"{_HERE}.linalg.spsolve_triangular")
+    compute = locate_original(f"{_HERE}.linalg.spsolve_triangular")
     matrix = settled(A)
     x: AnyArray
     if not (has_active_entries(matrix) or is_array(b)):
@@ -477,7 +477,7 @@ def inverse(A: MatrixLike) -> Sparse:  # noqa: N803
     matrix = settled(A)
     made: Sparse
     if not has_active_entries(matrix):
-        made = locate(f"{_HERE}.linalg.inv")(matrix)
+        made = locate_original(f"{_HERE}.linalg.inv")(matrix)
     else:
         made = type(matrix)(np.linalg.inv(toarray(matrix)))
     return made
