@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.optimize
 
 import cotan as ct
-from cotan.optimize import curve_fit, least_squares, root
+from cotan.optimize import curve_fit, least_squares, minimize, root
 
 T = np.linspace(0.0, 2.0, 30)
 NOISE = 0.05 * np.sin(37 * T)
@@ -107,6 +108,27 @@ def test_complex_residuals():
     found = least_squares(lambda z: z**2 - (1 + 1j), 1.0 + 0j)
     assert found.x**2 == pytest.approx(1 + 1j)
     assert isinstance(found.fun, complex)
+
+
+def decay_by_steps(p):
+    solution = scipy.integrate.solve_ivp(
+        lambda t, y, p: -p["rate"] * y, (0.0, 2.0), np.array([p["a"]]), t_eval=T, args=(p,),
+        rtol=1e-8, atol=1e-10,
+    )  # fmt: skip
+    return solution.y[0]
+
+
+def test_functions_that_call_a_solver_are_not_prepared():
+    y = 3.0 * np.exp(-2.0 * T)
+    start = {"a": 1.0, "rate": 1.0}
+    found = least_squares(lambda p: decay_by_steps(p) - y, start, explain=True)
+    assert found.explanation.startswith("not prepared: prepare: solve_ivp reads values, so each")
+    np.testing.assert_allclose(list(found.x.values()), [3.0, 2.0], rtol=1e-6)
+    least = minimize(lambda p: np.sum((decay_by_steps(p) - y) ** 2), start, explain=True)
+    assert least.explanation == found.explanation
+    # Elsewhere a solver is called again by replays, as before.
+    loss = ct.prepare(lambda p: np.sum(decay_by_steps(p)), start)
+    assert loss.num_recordings == 1
 
 
 def test_derivatives_of_a_fit():

@@ -11,9 +11,11 @@ not repeated if it writes to anything that its arguments reach, or if they reach
 changes before the recorded function returns.
 """
 
+import contextlib
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -26,6 +28,8 @@ from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.values import is_array
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Args, Function, Kwargs
+
+_ARE_REFUSED = ContextVar("cotan.repeated_calls_are_refused", default=False)
 
 _NOT_CALLBACKS = (type, BuiltinFunctionType, np.ufunc, ModuleType)
 
@@ -46,10 +50,16 @@ def repeat(function: Function, args: Args, kwargs: Kwargs, state: StateSnapshot 
         The state of the callbacks before the function was called first; it is restored.
 
     Returns the result of the call, with an `Array` for each number in it; `...` where the call
-    cannot be repeated: it writes to what it was passed, or gives something that has a state.
+    cannot be repeated: it writes to what it was passed, or gives something that has a state. Raises
+    `TypeError` inside `refused_repeats`.
     """
     if state is not None:
         state.restore()
+    if _ARE_REFUSED.get():
+        raise TypeError(
+            f"prepare: {_name_of(function)} reads values, so each replay would call it again, and "
+            "once more for each pass of the derivative; that takes longer than recording anew"
+        )
     copies = _Copies()
     call = _RepeatedCall(function, copies.of(args), copies.of(kwargs))
     try:
@@ -59,6 +69,21 @@ def repeat(function: Function, args: Args, kwargs: Kwargs, state: StateSnapshot 
     finally:
         if state is not None:
             state.restore()
+
+
+@contextlib.contextmanager
+def refused_repeats() -> Iterator[None]:
+    """Refuse what would be repeated: a function that has such calls cannot be prepared here."""
+    before = _ARE_REFUSED.set(True)
+    try:
+        yield
+    finally:
+        _ARE_REFUSED.reset(before)
+
+
+def _name_of(function: Function) -> str:
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name
 
 
 class _Output(NamedTuple):
@@ -73,7 +98,7 @@ class _RepeatedCall:
 
     def __init__(self, function: Function, args: Args, kwargs: Kwargs) -> None:
         self._function, self._args, self._kwargs = function, args, kwargs
-        self._name: str = getattr(function, "__name__", type(function).__name__)
+        self._name = _name_of(function)
         self._state: StateSnapshot | None = None
         # A callback has written to what the next call would read.
         self._is_spent = False
