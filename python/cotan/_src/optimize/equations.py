@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from cotan._core import Array
+from cotan._src.optimize.data import Data, expect_finite
 from cotan._src.optimize.functions import Equations
 from cotan._src.optimize.limits import ends_as_bounds
 from cotan._src.optimize.minimize import OptimizeResult, with_structure
 from cotan._src.optimize.progress import Watch, Watcher
 from cotan._src.optimize.solvers import scipy_module
-from cotan._src.optimize.unknowns import Unknowns, result_vector
-from cotan._src.typing import Function
+from cotan._src.optimize.unknowns import Unknowns
+from cotan._src.typing import Args, Function
 
 # The methods of `scipy.optimize.root` that take a Jacobian.
 _WITH_JACOBIAN = {"hybr", "lm"}
@@ -40,8 +41,8 @@ def least_squares(
     Parameters
     ----------
     fun
-        `fun(x, *args, **kwargs)` gives the residuals: an array of any shape, or any structure of
-        arrays and numbers; `x` has the structure of `x0`.
+        `fun(x, *args, **kwargs)` gives the residuals: an array of any shape but `()`, or any
+        structure of arrays and numbers; `x` has the structure of `x0`.
     x0
         The place to start from, as for `ct.optimize.minimize`.
     args, kwargs
@@ -68,7 +69,8 @@ def least_squares(
     TypeError
         When `x0` has nothing that can be varied, or an option is unknown.
     ValueError
-        When bounds do not fit `x0`, or the function returns no numbers.
+        When bounds do not fit `x0`, or `x0` is not between them; when the function returns one
+        number in the place of residuals, or numbers that are not finite at `x0`.
     ImportError
         Without SciPy.
 
@@ -88,7 +90,18 @@ def least_squares(
     _expect_no_jacobian(name, options)
     named = dict(kwargs or {})
     unknowns = Unknowns(name, x0)
-    equations = Equations(name, lambda x, *a: fun(x, *a, **named), unknowns)
+
+    def residuals(x: object, *more: object) -> object:
+        result = fun(x, *more, **named)
+        if _is_real_number(result):
+            raise ValueError(
+                f"{name}: the function returned one number, not residuals; return the array whose "
+                "squares are to be summed, without summing; a single residual r as [r]; and use "
+                "ct.optimize.minimize for any other function that gives a number"
+            )
+        return result
+
+    equations = Equations(name, residuals, unknowns)
     watch = Watch(unknowns, callback, progress)
     if watch.is_needed:
         options["callback"] = watch.after_iteration
@@ -96,7 +109,7 @@ def least_squares(
         is_word = isinstance(x_scale, str)
         options["x_scale"] = x_scale if is_word else unknowns.spread(name, x_scale, 1.0)
     result = solvers.least_squares(
-        equations.values,
+        equations.values_of_fit,
         unknowns.start,
         jac=equations.jacobian,
         bounds=ends_as_bounds(name, bounds, unknowns),
@@ -213,19 +226,21 @@ def curve_fit(
     xdata
         The first argument of `f`: anything.
     ydata
-        What `f` should give: an array of any shape, or any structure of arrays and numbers, like
-        what `f` returns.
+        What `f` should give: an array of the shape that `f` returns, or the same structure of
+        arrays and numbers. Dictionaries are compared by their keys.
     p0
         Where to start from: any structure. Without it, ones for the further parameters of `f`.
     sigma
-        Standard deviations of `ydata`, as an array of that shape or a structure like it, or their
-        covariance, as for SciPy.
+        Standard deviations of `ydata`: a number, or a structure like it of arrays and numbers; or
+        the covariance of all its numbers, a matrix. As for SciPy.
     absolute_sigma
         As for SciPy.
     bounds
         As for `ct.optimize.least_squares`.
     options
-        The rest of SciPy's arguments. `jac` is not among them: the Jacobian is computed.
+        The rest of SciPy's arguments. `jac` is not among them: the Jacobian is computed. With
+        `nan_policy="omit"` numbers of `ydata` that are NaN are left out, and those that belong to
+        a column of an array `xdata` with NaN.
 
     Returns
     -------
@@ -240,10 +255,12 @@ def curve_fit(
     Raises
     ------
     TypeError
-        When `p0` has nothing that can be varied.
+        When `p0` has nothing that can be varied, or `f` takes other arguments.
     ValueError
-        When structures do not fit each other, or `f` has an unknown number of parameters and there
-        is no `p0`.
+        When the structure or the shape of `ydata`, `sigma` or `bounds` does not fit; when numbers
+        of `xdata`, of `ydata` or of the first result of `f` are not finite, or those of `sigma`
+        not positive; when there are more parameters than data, for `method="lm"`; when `f` has an
+        unknown number of parameters and there is no `p0`.
     RuntimeError
         When SciPy's search fails.
     ImportError
@@ -264,25 +281,74 @@ def curve_fit(
     name = "optimize.curve_fit"
     _expect_no_jacobian(name, options)
     start: Any = np.ones(_num_parameters(f)) if p0 is None else p0
-    unknowns = Unknowns(name, start)
+    unknowns = Unknowns(name, start, "p0")
     apart = isinstance(start, (list, tuple)) or (_is_array(start) and np.ndim(start) == 1)
-    model = (lambda p, x: f(x, *p)) if apart else (lambda p, x: f(x, p))
+    _expect_callable(f, p0, xdata, tuple(start) if apart else None)
+    omit = options.get("nan_policy") == "omit"
+    if omit:
+        del options["nan_policy"]
+        options.setdefault("check_finite", False)
+    data = Data(name, ydata, xdata, omit)
+    if options.get("check_finite", options.get("nan_policy") is None):
+        expect_finite(name, "xdata", xdata)
+        data.expect_finite()
+
+    def model(p: Any, x: object) -> Any:
+        return data.vector_of(f(x, *p) if apart else f(x, p))
+
     equations = Equations(name, model, unknowns)
-    data, _ = result_vector(name, ydata)
-    if sigma is not None and np.shape(sigma) != (data.size, data.size):
-        sigma, _ = result_vector(name, sigma)
+    ends = ends_as_bounds(name, bounds, unknowns)
+    is_bounded = bool(np.any(np.isfinite(ends)))
+    if not is_bounded and options.get("method") in {None, "lm"}:
+        _expect_enough(name, unknowns.size, int(data.vector.shape[0]))
     found = solvers.curve_fit(
-        lambda x, *p: equations.values(np.asarray(p), x),
+        lambda x, *p: equations.values_of_fit(np.asarray(p), x),
         xdata,
-        data,
+        data.vector,
         p0=unknowns.start,
-        sigma=sigma,
+        sigma=data.deviations(sigma),
         absolute_sigma=absolute_sigma,
-        bounds=ends_as_bounds(name, bounds, unknowns),
+        bounds=ends,
         jac=lambda x, *p: equations.jacobian(np.asarray(p), x),
         **options,
     )
     return (unknowns.structure(found[0]), *found[1:])
+
+
+def _expect_enough(operation: str, num_parameters: int, num_data: int) -> None:
+    if num_data < num_parameters:
+        raise ValueError(
+            f"{operation}: p0 has {num_parameters} numbers and ydata {num_data}; method='lm', "
+            "which is used without bounds, needs at least as many data as parameters; wrap some "
+            "parameters in ct.const, or use method='trf'"
+        )
+
+
+def _expect_callable(f: Function, p0: object, xdata: object, apart: Args | None) -> None:
+    """Refuse a function that does not take its parameters as `p0` says."""
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(xdata, *((p0,) if apart is None else apart))
+    except TypeError:
+        kind = type(p0).__name__
+        if apart is None:
+            called, remedy = "f(xdata, p)", "take all parameters in one argument, or give p0 a list"
+        else:
+            called = f"f(xdata, *p), with {len(apart)} parameters"
+            remedy = "give p0 a number for each parameter, or a dictionary for one argument"
+        raise TypeError(
+            f"optimize.curve_fit: p0 is of the class {kind}, so f is called as {called}; it is "
+            f"{getattr(f, '__name__', 'f')}{signature}; {remedy}"
+        ) from None
+
+
+def _is_real_number(x: object) -> bool:
+    if isinstance(x, (np.ndarray, np.generic, Array)):
+        return np.ndim(x) == 0 and x.dtype.kind != "c"
+    return isinstance(x, (int, float))
 
 
 def _is_array(x: object) -> bool:

@@ -144,7 +144,9 @@ class Equations:
     def __init__(
         self, operation: str, function: Function, unknowns: Unknowns, size: int | None = None
     ) -> None:
+        self._operation, self._unknowns = operation, unknowns
         self._undo: Function = np.asarray
+        self._is_first = True
 
         def of_vector(vector: AnyArray, *args: object) -> Any:
             result = function(unknowns.argument(vector), *args)
@@ -157,7 +159,7 @@ class Equations:
                 )
             return numbers
 
-        self.values = of_vector
+        self._of_vector = of_vector
         self._jacobian = Replayed(
             lambda vector, *args: jacobian(lambda x: of_vector(x, *args), vector),
             "value",
@@ -168,6 +170,25 @@ class Equations:
     def how(self) -> str:
         """Say how the derivatives were computed."""
         return self._jacobian.how or "no Jacobians were computed"
+
+    def values(self, vector: AnyArray, *args: object) -> Any:
+        """Give the vector of results."""
+        return self._of_vector(vector, *args)
+
+    def values_of_fit(self, vector: AnyArray, *args: object) -> Any:
+        """Give the same; raise `ValueError` if the first results are not finite."""
+        found = self._of_vector(vector, *args)
+        if self._is_first and not is_recording():
+            self._is_first = False
+            wrong = np.flatnonzero(~np.isfinite(np.asarray(found)))
+            if wrong.size:
+                i = wrong[0]
+                raise ValueError(
+                    f"{self._operation}: {len(wrong)} of {len(found)} numbers that the function "
+                    f"returned at {self._unknowns.name} are not finite, the first is number {i}: "
+                    f"{found[i]}; start elsewhere, or keep the search inside of bounds"
+                )
+        return found
 
     def jacobian(self, vector: AnyArray, *args: object) -> Any:
         """Give the matrix of derivatives, a row for each result."""

@@ -15,7 +15,11 @@ from cotan._src.api.second_order import hvp
 from cotan._src.optimize.functions import Equations
 from cotan._src.optimize.solvers import scipy_module
 from cotan._src.optimize.unknowns import Unknowns, result_vector
+from cotan._src.runtime.values import is_array
 from cotan._src.typing import Args, Function, NDArray
+
+# What None says as a lower and as an upper bound.
+_NONE = (-np.inf, np.inf)
 
 
 def pairs_as_bounds(operation: str, bounds: Any, unknowns: Unknowns) -> Any:
@@ -88,8 +92,8 @@ def _spread(operation: str, bounds: Any, unknowns: Unknowns) -> Any:
         new.ub = np.broadcast_to(np.asarray(bounds.ub, float), (unknowns.size,)).copy()
     except ValueError:
         raise ValueError(
-            f"{operation}: Bounds of shape {np.shape(bounds.lb)} do not fit x0, which has "
-            f"{unknowns.size} numbers"
+            f"{operation}: Bounds of shape {np.shape(bounds.lb)} do not fit "
+            f"{unknowns.name}, which has {unknowns.size} numbers"
         ) from None
     return new
 
@@ -103,17 +107,37 @@ def ends_as_bounds(operation: str, bounds: Any, unknowns: Unknowns) -> tuple[NDA
     Bounds = scipy_module("scipy.optimize").Bounds  # noqa: N806
     if isinstance(bounds, Bounds):
         spread = _spread(operation, bounds, unknowns)
+        _expect_between(operation, spread.lb, spread.ub, unknowns)
         return spread.lb, spread.ub
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise ValueError(
-            f"{operation}: bounds must be (lower, upper), each a number or a structure like x0, "
-            f"not {bounds!r}"
+            f"{operation}: bounds must be (lower, upper), each a number or a structure like "
+            f"{unknowns.name}, not {bounds!r}"
         )
-    low, high = bounds
-    return (
-        unknowns.spread(operation, low, -np.inf),
-        unknowns.spread(operation, high, np.inf),
-    )
+    low, high = (unknowns.spread(operation, b, e) for b, e in zip(bounds, _NONE, strict=True))
+    _expect_between(operation, low, high, unknowns)
+    return low, high
+
+
+def _expect_between(operation: str, low: NDArray, high: NDArray, unknowns: Unknowns) -> None:
+    """Raise `ValueError` where the starting point is not between its bounds."""
+    wrong = np.flatnonzero(~(low < high))
+    if wrong.size:
+        i = int(wrong[0])
+        raise ValueError(
+            f"{operation}: {unknowns.name_of(i)} has the bounds {low[i]} and {high[i]}, and the "
+            "lower one must be less; wrap what is to be held constant in ct.const"
+        )
+    start = unknowns.start
+    if is_array(start):
+        return
+    outside = np.flatnonzero((start < low) | (start > high))
+    if outside.size:
+        i = int(outside[0])
+        raise ValueError(
+            f"{operation}: {unknowns.name_of(i)} is {start[i]}, outside of its bounds {low[i]} and "
+            f"{high[i]}; start from a place between them"
+        )
 
 
 # --------------------------------------------------------------------------------------------------

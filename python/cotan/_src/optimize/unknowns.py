@@ -18,15 +18,17 @@ from cotan._src.typing import AnyArray, NDArray
 class Unknowns:
     """The structure of `x0`, to and from vectors of float64."""
 
-    def __init__(self, operation: str, x0: object) -> None:
+    def __init__(self, operation: str, x0: object, name: str = "x0") -> None:
         tree = _with_floats(x0)
         vector, self.unravel = ravel(tree)
         if not self.unravel.size:
             raise TypeError(
-                f"{operation}: x0 has no float or complex number or array that could be varied, "
-                f"only {_described(tree)}; use x0.astype(float) for arrays, 3.0 for 3"
+                f"{operation}: {name} has no float or complex number or array that could be "
+                f"varied, only {_described(tree)}; use astype(float) for arrays, 3.0 for 3"
             )
         self._tree = tree
+        #: What the user calls the structure.
+        self.name = name
         self._bare = self.unravel.without_constants()
         self._complex = self.unravel.dtype.kind == "c"
         #: The numbers of `x0`.
@@ -75,7 +77,7 @@ class Unknowns:
         if tree is None or isinstance(tree, (int, float, np.number)):
             return np.full(self.size, default if tree is None else tree, float)
         self._expect_real(operation)
-        parts = _core.structure(self._tree, declared=True, root="x0")
+        parts = _core.structure(self._tree, declared=True, root=self.name)
         entries = parts.align(tree, operation)
         found = []
         for leaf, path, able, entry in zip(
@@ -89,11 +91,22 @@ class Unknowns:
     def entries(self, operation: str, tree: object) -> list[tuple[str, tuple[int, ...], Any]]:
         """Give for each leaf its path, its shape, and what a structure like `x0` says of it."""
         self._expect_real(operation)
-        parts = _core.structure(self._tree, declared=True, root="x0")
+        parts = _core.structure(self._tree, declared=True, root=self.name)
         columns = zip(
             parts.paths, parts.leaves, parts.align(tree, operation), parts.trainable, strict=True
         )
         return [(path, np.shape(leaf), entry) for path, leaf, entry, able in columns if able]
+
+    def name_of(self, index: int) -> str:
+        """Give the path of one of the real unknowns, such as `x0.w[1, 2]`."""
+        parts = _core.structure(self._tree, declared=True, root=self.name)
+        for leaf, path, able in zip(parts.leaves, parts.paths, parts.trainable, strict=True):
+            shape = np.shape(leaf) if able else (0,)
+            if index < np.prod(shape):
+                at = ", ".join(str(i) for i in np.unravel_index(index, shape)) if shape else ""
+                return f"{path}[{at}]" if at else path
+            index -= int(np.prod(shape))
+        raise IndexError(index)
 
     def _expect_real(self, operation: str) -> None:
         if self._complex:
@@ -137,7 +150,7 @@ def result_vector(operation: str, result: Any) -> tuple[Any, Any]:
 
     Integers count as floats. Complex numbers are their real and then their imaginary parts.
     """
-    numbers, unravel = ravel(_all_floats(result))
+    numbers, unravel = ravel(all_floats(result))
     if unravel.size == 0:
         raise ValueError(
             f"{operation}: the function returned no numbers, but {type(result).__name__}"
@@ -149,14 +162,14 @@ def result_vector(operation: str, result: Any) -> tuple[Any, Any]:
     return parts.astype(float), lambda v: unravel(v[:half] + 1j * v[half:])
 
 
-def _all_floats(tree: Any) -> Any:
+def all_floats(tree: Any) -> Any:
     """Give a result with all of its integers as floats."""
     if isinstance(tree, (_core.Array, np.ndarray, np.generic)):
         return tree.astype(float) if tree.dtype.kind in "iub" else tree
     if isinstance(tree, int):
         return float(tree)
     if type(tree) in {list, tuple}:
-        return type(tree)(map(_all_floats, tree))
+        return type(tree)(map(all_floats, tree))
     if type(tree) is dict:
-        return {key: _all_floats(value) for key, value in tree.items()}
+        return {key: all_floats(value) for key, value in tree.items()}
     return tree
