@@ -87,6 +87,19 @@ def test_nan_is_left_out(x, y):
     np.testing.assert_allclose(pcov, covariance, rtol=1e-5)
 
 
+def test_robust_loss():
+    bad = Y + 3.0 * (np.arange(20) == 4)
+    options = {"loss": "soft_l1", "f_scale": 0.1}
+    popt, pcov = curve_fit(decay, T, bad, P, **options)
+    found = least_squares(lambda p: decay(T, p) - bad, P, **options)
+    assert popt == pytest.approx(found.x, rel=1e-4)
+    expected, covariance = scipy.optimize.curve_fit(
+        decay_of_two, T, bad, [1, 1], method="trf", **options
+    )
+    assert list(popt.values()) == pytest.approx(expected, rel=1e-4)
+    np.testing.assert_allclose(pcov, covariance, rtol=1e-3)
+
+
 def test_derivatives_by_data_and_weights():
     def fitted(y, sigma):
         return curve_fit(decay, T, y, P, sigma, ftol=1e-14, xtol=1e-14)[0]["a"]

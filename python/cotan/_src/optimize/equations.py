@@ -239,6 +239,7 @@ def curve_fit(
         As for `ct.optimize.least_squares`.
     options
         The rest of SciPy's arguments. `jac` is not among them: the Jacobian is computed. With
+        `loss=` the method is `"trf"` unless another is given. With
         `nan_policy="omit"` numbers of `ydata` that are NaN are left out, and those that belong to
         a column of an array `xdata` with NaN.
 
@@ -299,6 +300,8 @@ def curve_fit(
     equations = Equations(name, model, unknowns)
     ends = ends_as_bounds(name, bounds, unknowns)
     is_bounded = bool(np.any(np.isfinite(ends)))
+    if options.get("loss", "linear") != "linear" and options.get("method") is None:
+        options["method"] = "trf"  # SciPy's default without bounds, "lm", takes no loss
     if not is_bounded and options.get("method") in {None, "lm"}:
         _expect_enough(name, unknowns.size, int(data.vector.shape[0]))
     found = solvers.curve_fit(
