@@ -311,13 +311,13 @@ def _steps(method: str, fun: Slope, log: Any, ends: tuple[Time, Time], y0: AnyAr
     y = y0
     steps: list[_Step] = []
     f = None
+    cls = None if method == "Radau" else locate(f"scipy.integrate.{method}")
     for i, (t_old, t_new, stages, tried) in enumerate(log):
         a = t_first if i == 0 else t_old
         b = t_last if i == len(log) - 1 and to_numpy(t_last) == t_new else t_new
-        if method == "Radau":
+        if cls is None:
             step = _implicit(fun, a, b, y, stages)
         else:
-            cls = locate(f"scipy.integrate.{method}")
             if f is None:
                 f = fun(a, y)
                 if called is not None:
