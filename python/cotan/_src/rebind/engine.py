@@ -368,8 +368,12 @@ def _member(value: object) -> Any:
 
 def locate(name: str) -> Any:
     """Give the object of a dotted name, importing its module; the original while it is lifted."""
-    module, _, attribute = name.rpartition(".")
-    return _attribute(importlib.import_module(module), attribute)
+    owner, _, attribute = name.rpartition(".")
+    module = sys.modules.get(owner)
+    # What is there is not imported again: in a recording, the import system leads to cotan.
+    if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
+        module = importlib.import_module(owner)
+    return _attribute(module, attribute)
 
 
 def locate_original(name: str) -> Any:
