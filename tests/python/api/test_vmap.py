@@ -153,12 +153,12 @@ def test_refusals(rng):
         ct.vmap(lambda a, c: a)(x, {"s": 2.0})
     with pytest.raises(ValueError, match="no argument is an array"):
         ct.vmap(lambda a: a, in_axes=None)(x)
-    with pytest.raises(ValueError, match="in_axes has 2 entries for 1 arguments of <lambda>"):
+    with pytest.raises(ValueError, match="in_axes has 2 entries for 1 argument of <lambda>"):
         ct.vmap(lambda a: a, in_axes=(0, None))(x)
     with pytest.raises(TypeError, match="in_axes"):
         ct.vmap(lambda a: a, in_axes="rows")
     with pytest.raises(TypeError, match="out_axes"):
-        ct.vmap(lambda a: a, out_axes=None)
+        ct.vmap(lambda a: a, out_axes="rows")
     with pytest.raises(IndexError):
         ct.vmap(lambda a: a, in_axes=5)(x)
 

@@ -170,10 +170,10 @@ def without_constants(tree: Any) -> Any:
 def _bare(tree: Any, above: set[int]) -> Any:
     while isinstance(tree, _core.Const):
         tree = tree.value
-    how = _layout_of(tree)
+    how = layout_of(tree)
     if how is None or id(tree) in above:
         return tree
-    children = list(_children(tree, how))
+    children = list(children_of(tree, how))
     above.add(id(tree))
     bare = [(key, _bare(child, above)) for key, child in children]
     above.discard(id(tree))
@@ -206,23 +206,24 @@ def _same(a: Any, b: Any, above: set[tuple[int, int]]) -> bool:
         return False
     if isinstance(a, _core.Const):
         return _same(a.value, b.value, above)
-    how = _layout_of(a)
+    how = layout_of(a)
     if how is None:
         return isinstance(a, np.ndarray) or bool(a == b)
-    here, there = list(_children(a, how)), list(_children(b, how))
+    here, there = list(children_of(a, how)), list(children_of(b, how))
     if len(here) != len(there):
         return False
     above = above | {(id(a), id(b))}
     return all(k == m and _same(x, y, above) for (k, x), (m, y) in zip(here, there, strict=True))
 
 
-def _layout_of(tree: object) -> Layout | None:
+def layout_of(tree: object) -> Layout | None:
+    """Say how an object is taken apart; None for what is not."""
     if isinstance(tree, (np.ndarray, np.generic, _core.Array, str, int, float, complex, type)):
         return None
     return None if tree is None else layout(type(tree), tree)
 
 
-def _children(tree: Any, how: Layout) -> Iterator[tuple[Any, Any]]:
+def children_of(tree: Any, how: Layout) -> Iterator[tuple[Any, Any]]:
     """Give the parts of an object with their keys, indices or names."""
     if how.flatten is not None:
         children, keys, _ = how.flatten(tree)
