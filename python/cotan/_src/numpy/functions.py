@@ -16,6 +16,7 @@ from cotan._src.kit.windows import apply_windows, common_dtype, narrowed, window
 from cotan._src.numpy import fft as _fft  # noqa: F401
 from cotan._src.numpy import indexing as _index  # noqa: F401
 from cotan._src.numpy import products as _linalg  # noqa: F401
+from cotan._src.numpy import quantiles as _quantiles  # noqa: F401
 from cotan._src.numpy import reductions as _reduce  # noqa: F401
 from cotan._src.numpy import sampling_shortcuts as _sampled  # noqa: F401
 from cotan._src.numpy import shape as _shape  # noqa: F401

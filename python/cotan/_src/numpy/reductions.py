@@ -13,7 +13,7 @@ from cotan._core import Array
 from cotan._src.numpy.ufunc_reduce import reduced, scanned
 from cotan._src.rebind.engine import rebound
 from cotan._src.runtime.registry import FUNCTIONS, override
-from cotan._src.runtime.ufunc_dtypes import as_dtype, finished, fold_dtypes
+from cotan._src.runtime.ufunc_dtypes import as_dtype, fold_dtypes
 from cotan._src.runtime.values import (
     axes_of,
     flat,
@@ -373,49 +373,6 @@ def histogram(
         range = tuple(1.0 * edge for edge in range)
     count: Callable[..., tuple[AnyArray, AnyArray]] = rebound(np.histogram)
     return count(to_numpy(a) if whole else a, bins, range, *args, **kwargs)
-
-
-@override(np.nanmedian)
-def nanmedian(
-    a: ArrayLike,
-    axis: _Axes = None,
-    out: AnyArray | None = None,
-    overwrite_input: bool = False,
-    keepdims: _Flag = False,
-) -> AnyArray:
-    del overwrite_input
-    x = _core.asarray(a)
-    keep = or_default(keepdims, False)
-    if x.dtype.kind in "biu":
-        x = x.astype(np.float64)
-    return write_out("nanmedian", out, _middle(x, axes_of(axis, x.ndim), keep))
-
-
-def _middle(x: AnyArray, axes: Shape, keepdims: bool) -> AnyArray:
-    """Give the middle one of what is a number, or the mean of the two that are in the middle."""
-    others = [i for i in range(x.ndim) if i not in axes]
-    kept = [x.shape[i] for i in others]
-    if x.size == 0:
-        mean_of_nothing: AnyArray = FUNCTIONS[np.nanmean](x, axes, keepdims=keepdims)
-        return mean_of_nothing
-    # What is not a number comes last, and has no influence, however it came about.
-    missing = np.isnan(x if _core.is_traced(x) else to_numpy(x))
-    x = _core.where(missing, math.nan, x)
-
-    def rows_of(y: AnyArray) -> AnyArray:
-        return np.reshape(np.transpose(y, [*others, *axes]), [*kept, -1])
-
-    rows = rows_of(x)
-    count = np.sum(~rows_of(missing), axis=-1, keepdims=True)
-    ranked = FUNCTIONS[np.sort](rows, -1)
-    take: Callable[..., AnyArray] = FUNCTIONS[np.take_along_axis]
-    low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, rows.shape[-1] - 1)
-    middle = take(ranked, low, -1)
-    if np.any(low != high):
-        middle = _core.where(low == high, middle, (middle + take(ranked, high, -1)) / 2)
-    if keepdims:
-        return _core.reshape(middle, [1 if i in axes else n for i, n in enumerate(x.shape)])
-    return finished(_core.reshape(middle, kept))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -44,7 +44,6 @@ from cotan._src.typing import (
     AnyArray,
     Args,
     ArrayLike,
-    Axes,
     Dtype,
     DTypeLike,
     Function,
@@ -538,25 +537,3 @@ def select(
 ) -> AnyArray:
     result: AnyArray = rebound(np.select)(condlist, choicelist, default)
     return unwidened(result, [*choicelist, default])
-
-
-def _of_number(function: Function) -> None:
-    """Let a quantile that is a plain number not widen the result, which NumPy knows by its type."""
-
-    @override(function)
-    def quantile(
-        a: ArrayLike,
-        q: ArrayLike,
-        axis: Axes = None,
-        out: AnyArray | None = None,
-        *args: object,
-        **kwargs: object,
-    ) -> AnyArray:
-        result: AnyArray = rebound(function)(a, q, axis, out, *args, **kwargs)
-        a = _core.asarray(a)
-        narrow = is_array(q) and q._rank == "number" and a.dtype.kind == "f" and out is None
-        return result.astype(a.dtype) if narrow else result
-
-
-for _function in _names("quantile percentile nanquantile nanpercentile"):
-    _of_number(_function)
