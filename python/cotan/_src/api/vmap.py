@@ -48,7 +48,8 @@ def vmap(
     axis_size
         The number of examples. Needed where no argument is mapped; else it has to agree.
     chunk_size
-        At most so many examples are computed together, which takes less memory. The function is
+        At most so many examples are computed together, which takes less memory outside of
+        gradients; in a gradient around the call all chunks belong to one program. The function is
         called once for each chunk, the last of which may be shorter.
 
     Returns
