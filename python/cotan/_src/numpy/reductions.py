@@ -10,6 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from cotan import _core
 from cotan._core import Array
+from cotan._src.numpy.mapped_samples import is_mapped, nan_extreme, nan_mean
 from cotan._src.numpy.ufunc_reduce import reduced, scanned
 from cotan._src.rebind.engine import rebound
 from cotan._src.runtime.registry import FUNCTIONS, override
@@ -130,7 +131,10 @@ def _of_numbers(name: str, least: float) -> None:
         where: _Where = np._NoValue,
     ) -> AnyArray:
         x = _core.asarray(a)
-        if (initial is np._NoValue and where is np._NoValue) or x.dtype.kind not in "fc":
+        is_plain = initial is np._NoValue and where is np._NoValue
+        if is_plain and out is None and x.dtype.kind == "f" and x.size and is_mapped(a):
+            return nan_extreme(x, axis, keepdims, least)
+        if is_plain or x.dtype.kind not in "fc":
             compute: Callable[..., AnyArray] = rebound(function)
             return compute(a, axis, out, keepdims, initial, where)
         known = _core.where(_core.isnan(x), np.asarray(least, x.dtype), x)
@@ -341,7 +345,7 @@ def nanstd(
     **kwargs: Any,
 ) -> AnyArray:
     return write_out(
-        "nanstd", out, safe_sqrt(rebound(np.nanvar)(a, axis, dtype, None, *args, **kwargs))
+        "nanstd", out, safe_sqrt(FUNCTIONS[np.nanvar](a, axis, dtype, None, *args, **kwargs))
     )
 
 
@@ -351,10 +355,13 @@ def nanmean(
     axis: _Axes = None,
     dtype: DTypeLike | None = None,
     out: AnyArray | None = None,
-    *args: Any,
+    keepdims: _Flag = np._NoValue,
     **kwargs: Any,
 ) -> AnyArray:
-    result: AnyArray = rebound(np.nanmean)(a, axis, dtype, out, *args, **kwargs)
+    x = _core.asarray(a)
+    if is_mapped(a) and x.dtype.kind == "f" and dtype is None and out is None and not kwargs:
+        return nan_mean(x, axis, keepdims)
+    result: AnyArray = rebound(np.nanmean)(a, axis, dtype, out, keepdims, **kwargs)
     # NumPy makes a scalar by calling the dtype, which gives an `Array`.
     return result[()] if out is None and np.ndim(result) == 0 else result
 
