@@ -285,6 +285,34 @@ def test_indices_that_differ_between_examples(name):
     np.testing.assert_allclose(slope, one)
 
 
+TABLE = ct.array(np.arange(12.0) ** 2)
+CAST = {
+    "a table": lambda x: TABLE[(3 * x).astype(int)] * x,
+    "take": lambda x: np.take(np.arange(12.0), np.floor(3 * x).astype(np.int32)) * x,
+    "a write": lambda x: written_at(x, (x[0] > 1).astype(int)),
+    "a branch": lambda x: ct.cond(x.astype(int)[0] > 0, np.sin, np.cos, x),
+    "back again": lambda x: (3 * x).astype(np.int8) * 1.5 * x,
+    "bools": lambda x: np.where((x - 1).astype(bool), x, -x) * x.astype(bool),
+    "complex": lambda x: x * (2.5 * x + 1j).astype(int),
+}
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("name", CAST)
+def test_integers_that_come_of_casts(name, rng):
+    f, x = CAST[name], rng.uniform(0, 2, size=(5, 3))
+    x[0, 1] = 1.0
+    np.testing.assert_allclose(ct.vmap(f)(x), [f(row) for row in x], rtol=1e-13)
+    total = lambda x: np.sum(f(x) ** 2)
+    slopes = [ct.grad(total)(row) for row in x]
+    np.testing.assert_allclose(ct.vmap(ct.grad(total))(x), slopes, rtol=1e-12)
+    for mapped in (ct.vmap(total), ct.checkpoint(ct.vmap(total))):
+        joint = ct.grad(lambda x, mapped=mapped: np.sum(mapped(x)))(x)
+        np.testing.assert_allclose(joint, slopes, rtol=1e-12)
+    each = ct.vmap(ct.grad(ct.checkpoint(total)))(x)
+    np.testing.assert_allclose(each, slopes, rtol=1e-12)
+
+
 def test_a_look_at_a_value_cannot_be_caught():
     def f(x):
         with contextlib.suppress(ValueError):

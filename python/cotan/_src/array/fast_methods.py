@@ -240,8 +240,15 @@ def astype(
         return values  # type: ignore[no-any-return]
     if target.kind not in "fc" and self.dtype.kind in "fc":
         # Integers have no derivative.
+        if _core.is_mapped(self):  # what is dropped is not known to differ between examples
+            return _core.ne(self, 0) if target.kind == "b" else _core.cast(_whole(self), target)
         return _core.cast(_core.dropgrad(self), target)
     return _core.cast(self, target)
+
+
+def _whole(x: Array) -> Array:
+    """Give the integers that a cast to them makes, in the dtype of the real parts."""
+    return _core.trunc(x.real if x.dtype.kind == "c" else x)
 
 
 def conjugate(self: Array, out: AnyArray | None = None) -> Array:

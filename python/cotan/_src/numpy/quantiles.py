@@ -80,15 +80,13 @@ def _of_mapped(
         place = fraction * np.maximum(count - 1, 0)
     else:
         place = np.asarray(place).reshape(fraction.shape)
-    # Counted, not cast: integers that come of a cast are not known to differ between examples.
-    steps = np.arange(1, rows.shape[-1])
-    low = np.sum(steps <= place[..., None], axis=-1)
-    result = _at(ranked, low)
+    low = np.floor(place)
+    result = _at(ranked, low.astype(int))
     if np.asarray(function(np.arange(1), 0.5, method=method)).dtype.kind == "f":
         part = place - low
         if weak and a.dtype.kind == "f":
             part = part.astype(a.dtype)
-        high = _at(ranked, np.sum(steps - 1 < place[..., None], axis=-1))
+        high = _at(ranked, np.ceil(place).astype(int))
         # The nearer one is what the step starts from.
         step = high - result
         result = _core.where(part < 0.5, result + step * part, high - step * (1 - part))
