@@ -127,6 +127,8 @@ def vmap(
             )
 
         if chunk is None or chunk >= total:
+            if is_axis(out_axes) and not out_axes:
+                return _mapped(one, batch, slice(None))
             return _call(one, batch, slice(None), out_axes).placed()
         pieces = []
         for start in range(0, total, chunk):
@@ -258,7 +260,7 @@ def _column(leaf: Any, axis: int, path: str) -> _Column:
 
 def _is_numeric(leaf: Any) -> bool:
     """Say whether a leaf is of a dtype that can be mapped."""
-    if not isinstance(leaf, np.ndarray) or leaf.dtype.kind in "biu":
+    if not isinstance(leaf, np.ndarray) or leaf.dtype.char in "?bBhHiIlLqQefdFD":
         return True
     try:
         _core.asarray(np.empty(0, leaf.dtype))
@@ -349,13 +351,19 @@ def _joined(pieces: Sequence[_Result]) -> _Result:
     return _Result(first.parts, leaves, first.axes)
 
 
+def _mapped(one: Function, batch: list[_Column], which: slice) -> Any:
+    """Call a function of one example for some of them, which come first in its results."""
+    paths = [column.path for column in batch]
+    arrays = [column.array for column in batch]
+    if which != slice(None):
+        arrays = [array[which] for array in arrays]
+    return _core.call_vmap(one, tuple(arrays), [True] * len(batch), paths)
+
+
 def _call(one: Function, batch: list[_Column], which: slice, out_axes: object) -> _Result:
     """Call the function of one example for some of them."""
-    names = [column.path for column in batch]
-    arrays = tuple(column.array[which] for column in batch)
-    mapped = [True] * len(batch)
     if is_axis(out_axes):
-        result = _core.call_vmap(one, arrays, mapped, names)
+        result = _mapped(one, batch, which)
         parts = _core.structure(result, root="result")
         return _Result(parts, parts.leaves, [out_axes] * len(parts.leaves))  # type: ignore[list-item]
     once: list[_Result] = []
@@ -368,7 +376,7 @@ def _call(one: Function, batch: list[_Column], which: slice, out_axes: object) -
         pairs = zip(parts.leaves, axes, strict=True)
         return [None if axis is None else leaf for leaf, axis in pairs]
 
-    results = _core.call_vmap(varying, arrays, mapped, names)
+    results = _mapped(varying, batch, which)
     (found,) = once
     unclear = [
         i
@@ -376,8 +384,8 @@ def _call(one: Function, batch: list[_Column], which: slice, out_axes: object) -
         if axis is None and isinstance(leaf, _core.Array) and not leaf.is_forced
     ]
     if unclear:
-        _expect_equal(one, batch, arrays, found, unclear)
-    lazy = any(isinstance(array, _core.Array) for array in arrays)
+        _expect_equal(one, batch, which, found, unclear)
+    lazy = any(isinstance(column.array, _core.Array) for column in batch)
     leaves = [
         _given_once(leaf, lazy) if axis is None else result
         for leaf, axis, result in zip(found.leaves, found.axes, results, strict=True)
@@ -386,11 +394,7 @@ def _call(one: Function, batch: list[_Column], which: slice, out_axes: object) -
 
 
 def _expect_equal(
-    one: Function,
-    batch: list[_Column],
-    arrays: tuple[Any, ...],
-    result: _Result,
-    which: list[int],
+    one: Function, batch: list[_Column], which: slice, result: _Result, unclear: list[int]
 ) -> None:
     """Refuse leaves of a result that differ between examples.
 
@@ -400,12 +404,12 @@ def _expect_equal(
 
     def watched(*examples: Any) -> list[Any]:
         leaves = _core.structure(without_constants(one(*examples)), root="result").leaves
-        return [_watched(leaves[i], _watch(result.parts.paths[i])) for i in which]
+        return [_watched(leaves[i], _watch(result.parts.paths[i])) for i in unclear]
 
     try:
-        _core.call_vmap(watched, arrays, [True] * len(batch), [column.path for column in batch])
+        _mapped(watched, batch, which)
     except ValueError as error:
-        for i in which:
+        for i in unclear:
             path = result.parts.paths[i]
             if str(error).startswith(f"vmap: {_watch(path)} is called back"):
                 raise ValueError(

@@ -13,6 +13,8 @@ from cotan import _core
 from cotan._src.tree.structure import children_of, layout_of
 from cotan._src.typing import Axis
 
+_SHOWN = 20
+
 
 def is_axis(entry: object) -> bool:
     """Say whether something is an axis: an integer, and no bool."""
@@ -49,7 +51,7 @@ def spread(what: str, prefix: object, tree: object, paths: Sequence[str], root: 
         # Leaves come in the order of the places, so the search seldom goes on.
         for step in range(len(places)):
             place, axis = places[(at + step) % len(places)]
-            if _lies_in(path, place):
+            if lies_in(path, place):
                 at += step
                 found.append(axis)
                 break
@@ -87,7 +89,7 @@ def _places(what: str, prefix: Any, tree: Any, path: str) -> Iterator[tuple[str,
         )
     for key, part in parts.items():
         if key in entries:
-            yield from _places(what, entries[key], part, path + _step(key))
+            yield from _places(what, entries[key], part, path + step_to(key))
 
 
 def _parts(tree: Any) -> dict[object, Any] | None:
@@ -117,14 +119,16 @@ def _described(tree: Any) -> str:
         return f"{article} {name}"
     if isinstance(tree, (list, tuple)) and _is_numbered(parts):
         return f"{article} {name} of {len(parts)}"
-    keys = ", ".join(str(key) if isinstance(key, str) else repr(key) for key in parts)
+    keys = ", ".join(str(key) if isinstance(key, str) else repr(key) for key in [*parts][:_SHOWN])
+    keys += ", ..." if len(parts) > _SHOWN else ""
     return f"{article} {name} with {keys or 'nothing in it'}"
 
 
-def _step(key: object) -> str:
+def step_to(key: object) -> str:
     """Write a key as paths do."""
     return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
 
 
-def _lies_in(path: str, place: str) -> bool:
-    return path == place or path.startswith((f"{place}.", f"{place}["))
+def lies_in(path: str, place: str) -> bool:
+    """Say whether a path is that of a place, or leads on from there; the root has none."""
+    return not place or path == place or path.startswith((f"{place}.", f"{place}["))

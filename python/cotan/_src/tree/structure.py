@@ -15,6 +15,10 @@ import numpy as np
 from cotan import _core
 from cotan._src.tree.class_registry import Layout, layout
 
+# What is met most, of these classes exactly.
+_BUILT_IN: dict[type, Layout | None] = {kind: layout(kind, kind()) for kind in (dict, list, tuple)}
+_LEAVES = (np.ndarray, np.generic, _core.Array, str, int, float, complex, type)
+
 
 class _Star:
     """Stands for a leaf in the text of a structure."""
@@ -218,9 +222,10 @@ def _same(a: Any, b: Any, above: set[tuple[int, int]]) -> bool:
 
 def layout_of(tree: object) -> Layout | None:
     """Say how an object is taken apart; None for what is not."""
-    if isinstance(tree, (np.ndarray, np.generic, _core.Array, str, int, float, complex, type)):
+    if tree is None or isinstance(tree, _LEAVES):
         return None
-    return None if tree is None else layout(type(tree), tree)
+    kind = type(tree)
+    return _BUILT_IN[kind] if kind in _BUILT_IN else layout(kind, tree)
 
 
 def children_of(tree: Any, how: Layout) -> Iterator[tuple[Any, Any]]:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cotan import _core
+from cotan._src.tree.prefix import lies_in, step_to
 from cotan._src.tree.selection import joined, matching
 from cotan._src.tree.tangent import Gradients
 from cotan._src.typing import AnyArray, Function, Scalar
@@ -110,7 +111,7 @@ def masked(operation: str, paths: Sequence[str], leaves: Sequence[object], mask:
                 wanted[i] = True
         return wanted
     for prefix, value in _bools(operation, mask, ""):
-        inside = [i for i, path in enumerate(paths) if _lies_in(path, prefix)]
+        inside = [i for i, path in enumerate(paths) if lies_in(path, prefix)]
         if value and not inside:
             where = repr(prefix) if prefix else "the model"
             raise ValueError(f"{operation}: the mask says True for {where}, which "
@@ -132,11 +133,11 @@ def _bools(operation: str, mask: Any, path: str) -> Iterator[tuple[str, bool]]:
         yield path, bool(mask)
         return
     if isinstance(mask, Mapping):
-        parts = [(_step(key), value) for key, value in mask.items()]
+        parts = [(step_to(key), value) for key, value in mask.items()]
     elif isinstance(mask, (list, tuple)):
         parts = [(f"[{i}]", value) for i, value in enumerate(mask)]
     elif hasattr(mask, "__dict__"):
-        parts = [(_step(name), value) for name, value in vars(mask).items()]
+        parts = [(step_to(name), value) for name, value in vars(mask).items()]
     else:
         raise TypeError(
             f"{operation}: the mask must say True, False or None for "
@@ -144,15 +145,6 @@ def _bools(operation: str, mask: Any, path: str) -> Iterator[tuple[str, bool]]:
         )
     for step, value in parts:
         yield from _bools(operation, value, path + step if path else step.removeprefix("."))
-
-
-def _step(key: object) -> str:
-    """Write a key as paths do."""
-    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
-
-
-def _lies_in(path: str, prefix: str) -> bool:
-    return not prefix or path == prefix or path.startswith((f"{prefix}.", f"{prefix}["))
 
 
 def _beside(structure: _core._Structure, tree: object) -> Sequence[object]:
