@@ -220,6 +220,8 @@ def test_callables_of_all_kinds(rng):
     np.testing.assert_allclose(found, (layer(x) * by[:, None]).T)
     with pytest.raises(ValueError, match="vmap: x has 4 examples, by has 3"):
         ct.vmap(layer.scaled)(x, by=by[:3])
+    with pytest.raises(ValueError, match="vmap: by is a number .* share it with functools.partial"):
+        ct.vmap(layer.scaled)(x, by=3.0)
 
 
 # --------------------------------------------------------------------------------------------------

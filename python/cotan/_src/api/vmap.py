@@ -113,7 +113,8 @@ def vmap(
         names = [*selection.argument_names(function, len(args)), *kwargs]
         axes += [0] * len(kwargs)
         values = [*args, *kwargs.values()]
-        arguments = [_taken(*entry) for entry in zip(values, axes, names, strict=True)]
+        shared = [_BY_POSITION] * len(args) + [_BY_KEYWORD] * len(kwargs)
+        arguments = [_taken(*entry) for entry in zip(values, axes, names, shared, strict=True)]
         batch = [column for argument in arguments for column in argument.columns]
         total = _num_examples(batch, size, name)
         if not batch:
@@ -207,28 +208,33 @@ class _Argument(NamedTuple):
         return self.parts.build([next(examples) if varies else leaf for leaf, varies in pairs])
 
 
-def _taken(value: Any, axes: object, path: str) -> _Argument:
+# What to write for an argument that all examples share.
+_BY_POSITION = "None in in_axes"
+_BY_KEYWORD = "functools.partial, since keyword arguments are mapped"
+
+
+def _taken(value: Any, axes: object, path: str, shared: str) -> _Argument:
     value = without_constants(value)
     parts = _core.structure(value, root=path)
     found = spread("vmap: in_axes", axes, value, parts.paths, path)
     if axes is not None and not parts.leaves:
-        _expect_known(value, path)
+        _expect_known(value, path, shared)
     leaves, columns = [], []
     for leaf, axis, place in zip(parts.leaves, found, parts.paths, strict=True):
         if axis is None:
             leaves.append(_shared(leaf))
         else:
             leaves.append(None)
-            columns.append(_column(leaf, axis, place))
+            columns.append(_column(leaf, axis, place, shared))
     return _Argument(parts, leaves, columns, [axis is not None for axis in found])
 
 
-def _expect_known(value: Any, path: str) -> None:
+def _expect_known(value: Any, path: str, shared: str) -> None:
     """Refuse an array of another library, which would go to each example as a whole."""
     if hasattr(value, "__array__") and not isinstance(value, np.generic | type):
         raise TypeError(
             f"vmap: {path} is of {type(value).__module__}.{type(value).__qualname__}, which is not "
-            f"mapped; pass np.asarray({path}), or None in in_axes if all examples share it"
+            f"mapped; pass np.asarray({path}), or share it with {shared}"
         )
 
 
@@ -237,18 +243,18 @@ def _shared(leaf: Any) -> Any:
     return _core.asarray(leaf) if type(leaf) is np.ndarray and leaf.dtype.kind in "biufc" else leaf
 
 
-def _column(leaf: Any, axis: int, path: str) -> _Column:
+def _column(leaf: Any, axis: int, path: str, shared: str) -> _Column:
     """Put the examples in an array first."""
     ndim = np.ndim(leaf)
     if not _is_numeric(leaf):
         raise TypeError(
-            f"vmap: {path} is an array of dtype {leaf.dtype}, which is not mapped; hold it out of "
-            "the batch with None in in_axes"
+            f"vmap: {path} is an array of dtype {leaf.dtype}, which is not mapped; share it with "
+            f"{shared}"
         )
     if ndim == 0:
         raise ValueError(
-            f"vmap: {path} is a number and has no axis of examples; hold it out of the batch with "
-            "None in in_axes, or repeat it with np.full"
+            f"vmap: {path} is a number and has no axis of examples; share it with {shared}, or "
+            "repeat it with np.full"
         )
     if not -ndim <= axis < ndim:
         raise np.exceptions.AxisError(
@@ -289,8 +295,8 @@ def _num_examples(batch: list[_Column], size: int | None, name: str) -> int:
         if len(column.array) != count:
             raise ValueError(
                 f"vmap: {first.path} has {count} examples, {column.path} has {len(column.array)}: "
-                f"{first.described}, {column.described}; give as many of both, or None in in_axes "
-                "for what all examples share"
+                f"{first.described}, {column.described}; give as many of both, or share one of "
+                "them with None in in_axes"
             )
     if size is not None and size != count:
         raise ValueError(
