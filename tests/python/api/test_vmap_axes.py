@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cotan as ct
@@ -101,6 +101,7 @@ def product(*args):
     return total
 
 
+@settings(max_examples=150)
 @given(
     axes=st.lists(trees(), min_size=1, max_size=3),
     size=st.integers(0, 4),
@@ -127,6 +128,7 @@ def test_axes_in_structures_are_a_loop(axes, size, chunk, out, says_size):
     np.testing.assert_allclose(found["z"][0], np.moveaxis(want[:, :2] ** 2, 0, out), rtol=1e-12)
 
 
+@settings(max_examples=60)
 @given(axes=trees(), size=st.integers(1, 3), chunk=st.one_of(st.none(), st.integers(1, 3)))
 def test_gradients_of_axes_in_structures_are_those_of_a_loop(axes, size, chunk):
     arrays = arrays_for(axes, size, np.random.default_rng(1))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cotan as ct
@@ -30,6 +30,7 @@ def expect_loop(f, x, rtol):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@settings(max_examples=200)
 @given(
     name=st.sampled_from(["quantile", "percentile", "nanquantile", "nanpercentile"]),
     method=st.sampled_from(METHODS),
