@@ -14,6 +14,8 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
+from cotan._src.interpose.adjoint_rules import add_adjoint
+from cotan._src.interpose.users_rules import AdjointRule
 from cotan._src.runtime import call_site
 from cotan._src.tree.pickle_by_name import by_name
 from cotan._src.tree.selection import argument_names
@@ -32,21 +34,32 @@ def _names(function: Function) -> Callable[[int], list[str]]:
 
 @overload
 def adjoint(
-    rule: Callable[P, tuple[R, Function]], /, *, opaque: bool = False
+    target: Callable[P, tuple[R, Function]], /, *, opaque: bool = False
 ) -> Callable[P, R]: ...
 
 
 @overload
 def adjoint(
-    rule: None = None, /, *, opaque: bool = False
+    target: None = None, /, *, opaque: bool = False
 ) -> Callable[[Callable[P, tuple[R, Function]]], Callable[P, R]]: ...
 
 
-def adjoint(rule: Function | None = None, /, *, opaque: bool = False) -> Any:
-    """Make a function out of its result and its pullback.
+@overload
+def adjoint(target: Function, rule: Function, /, *, opaque: bool = False) -> AdjointRule: ...
+
+
+def adjoint(target: Any = None, rule: Function | None = None, /, *, opaque: bool = False) -> Any:
+    """Make a function out of its result and its pullback, or give that rule to another's function.
+
+    `@adjoint` decorates a rule, whose name then stands for the function. `adjoint(function, rule)`
+    is for functions that are not yours: in contexts that record, the rule computes the calls of
+    `function` with an `Array` among their arguments, by whatever name and in whichever code.
 
     Parameters
     ----------
+    target
+        The function to give a rule to: one of another library, a ufunc, a class, a method, an
+        object that can be called. Without it, the rule itself, as of a decorator.
     rule
         Returns `(y, back)`: the result, and a function from the cotangent of the result to a tuple
         of cotangents, one for each positional argument, None for those without one. (With a single
@@ -61,11 +74,17 @@ def adjoint(rule: Function | None = None, /, *, opaque: bool = False) -> Any:
         does its pullback, which is called when a cotangent is computed.
 
     Without `opaque` both are traced into primitives, once for each call: they run fused, take part
-    in programs, and are differentiated again. Where nothing is differentiated the rule just runs,
-    and its pullback is never called.
+    in programs, and are differentiated again. Where nothing is differentiated a decorated rule just
+    runs, and its pullback is never called.
+
+    With a function, this returns an `AdjointRule`, which is in force until its `remove()` is called
+    or to the end of a `with` block. The rule takes the parameters of the function; each that it
+    takes by position has a cotangent, whether the call gave it by position, by name or not at all.
+    The last of several rules counts. Inside a rule, its function is what it was without that rule.
 
     Raises `TypeError` or `ValueError` that names the rule and the argument when a cotangent does
-    not fit, and `TypeError` when an opaque rule is differentiated twice.
+    not fit; `TypeError` when an opaque rule is differentiated twice; and `TypeError` for what takes
+    no rule: a ufunc that is a primitive of cotan, a method of a compiled class, a class of numbers.
 
     >>> import cotan as ct
     >>> import numpy as np
@@ -75,9 +94,24 @@ def adjoint(rule: Function | None = None, /, *, opaque: bool = False) -> Any:
     ...     return r, lambda dr: dr * x / r
     >>> ct.gradient(norm, np.array([3.0, 4.0]))
     (array([0.6, 0.8]),)
+    >>> def zero_at_zero(x):
+    ...     r = np.linalg.norm(x)
+    ...     return r, lambda dr: dr * x / np.where(r > 0, r, 1.0)
+    >>> with ct.adjoint(np.linalg.norm, zero_at_zero):
+    ...     ct.gradient(lambda x: np.linalg.norm(x), np.array([3.0, 4.0]))
+    (array([0.6, 0.8]),)
     """
-    if rule is None:
+    if rule is not None:
+        for what, given in (("function", target), ("rule", rule)):
+            if not callable(given):
+                raise TypeError(
+                    f"adjoint: the {what} must be callable, not {type(given)}; "
+                    "adjoint(function, rule)"
+                )
+        return add_adjoint(target, rule, opaque)
+    if target is None:
         return functools.partial(adjoint, opaque=opaque)
+    rule = target
     if not callable(rule):
         raise TypeError(f"adjoint: the rule must be callable, not {type(rule)}")
     name, names = _name(rule), _names(rule)

@@ -28,6 +28,10 @@ from cotan import _core
 from cotan._src.interpose.number_classes import NUMBERS
 from cotan._src.interpose.prologue import as_called
 from cotan._src.interpose.providers import PROVIDERS
+from cotan._src.interpose.users_rules import (
+    has_users_rules,
+    over,
+)
 from cotan._src.runtime.libraries import (
     NATIVE_LIBRARIES,
     STANDARD_LIBRARY,
@@ -48,6 +52,11 @@ _replaced: dict[str, set[str]] = {}
 _lock = [threading.RLock()]
 # The threads that hold it while they fork.
 _forking: set[int] = set()
+
+
+def lock() -> threading.RLock:
+    """Give the lock that is held while overrides are installed."""
+    return _lock[0]
 
 
 def before_fork() -> None:
@@ -80,7 +89,7 @@ def install() -> bool:
     functions a test has replaced, waits for the next time. It may be interrupted anywhere, and
     goes on when it is called again.
     """
-    with _lock[0]:
+    with lock():
         if "builtins" not in _installed:
             # Every way to import a module that has not been imported goes through this one.
             _core.suspend_recordings_in(importlib._bootstrap._find_and_load)  # type: ignore[attr-defined]
@@ -210,20 +219,25 @@ def _install(module: Any, name: str, target: Any) -> None:
         _core.add_override(getitem, rule, rule, "numpy", receiver=target)
     elif row is not None and row.rule is not None and owner in _OF_NUMBERS:
         always = row.when is When.ALWAYS
-        rule = getattr(row.rule, "declining", row.rule)
-        _core.add_rule(target, rule if always else row.rule, "always" if always else "numbers")
+        rule = getattr(row.rule, "declining", row.rule) if always else row.rule
+        _core.add_rule(target, _with_users(target, rule), "always" if always else "numbers")
     else:
         _install_override(owner, name, target, row)
 
 
+def _with_users(target: Any, otherwise: Any) -> Any:
+    """Let rules that user code has given a function compute it first."""
+    return over(*entry_of(target), otherwise)
+
+
 def _install_override(owner: str, name: str, target: Any, row: Override | None) -> None:
-    callee, receiver = _entry_of(target)
-    override = overriding(owner, name, target, bypass(target))
+    callee, receiver = entry_of(target)
+    override = _with_users(target, overriding(owner, name, target, bypass(target)))
     creates = _creates(owner, name) or target is np.ndarray
     options: dict[str, Any] = {"receiver": receiver, "is_creator": creates}
     library: Any = "same"
     is_dispatched = isinstance(target, DISPATCHER)
-    if is_dispatched and row is None and not creates:
+    if is_dispatched and row is None and not creates and not has_users_rules(callee, receiver):
         library = None
     elif isinstance(target, type):
         library = "original"
@@ -244,7 +258,7 @@ def _install_override(owner: str, name: str, target: Any, row: Override | None) 
     _core.add_override(callee, override, library, package, **options)
 
 
-def _entry_of(target: Any) -> tuple[Any, Any]:
+def entry_of(target: Any) -> tuple[Any, Any]:
     """Give the callable that has the entry of an object, and whose call is meant, if not all."""
     if isinstance(target, MethodType):
         return target.__func__, target.__self__
@@ -256,7 +270,7 @@ def _entry_of(target: Any) -> tuple[Any, Any]:
 
 def bypass(target: Any) -> Function:
     """Give what calls a function past its entry."""
-    callee, receiver = _entry_of(target)
+    callee, receiver = entry_of(target)
     if isinstance(callee, FunctionType):
         _core.bypass(callee)  # it has an entry from now on, and a copy without one
         plain: Any = original_of(callee)
@@ -285,7 +299,7 @@ def _rule_of(row: Override | None, target: Any) -> Any:
     """Give the rule of a function, called as the function was."""
     if row is None or row.rule is None:
         return None
-    callee, receiver = _entry_of(target)
+    callee, receiver = entry_of(target)
     if not isinstance(callee, FunctionType):
         return row.rule
     return as_called(callee, row.rule, is_bound=receiver is not None)
@@ -356,7 +370,8 @@ def _install_methods(owner: type, methods: Mapping[str, Override]) -> None:
         if row.rule is None or not isinstance(function, FunctionType):
             continue  # not in this version, or compiled there
         receiver = None if name in vars(owner) else owner
-        _core.add_rule(function, as_called(function, row.rule), when, receiver)
+        rule = over(function, None, as_called(function, row.rule))
+        _core.add_rule(function, rule, when, receiver)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -458,12 +473,34 @@ def lift(module: ModuleType, name: str, rule: Callable[..., Any]) -> None:
     original = vars(module)[name] if name in vars(module) else getattr(module, name)
     if not callable(original) or not callable(rule):
         raise TypeError(f"lift: {module.__name__}.{name} and its rule must be functions")
-    with _lock[0]:
+    with lock():
         install()
         enter(Override(f"{module.__name__}.{name}", rule))
         _replaced.get(module.__name__, set()).discard(name)
         # It was asked for by name, so it may be a program's own function.
         _install(module, name, original)
+
+
+def install_again(target: Any) -> bool:
+    """Give a function or method of an installed module its overrides anew, if it has any."""
+    found = False
+    there = _installed & set(sys.modules)
+    modules = {name: sys.modules[name] for name in _modules() if name in there}
+    for module in modules.values():
+        for name in [n for n in _names(module) if vars(module)[n] is target]:
+            _install(module, name, target)
+            found = True
+    for owner in owners(Kind.METHOD):
+        home, _, own = owner.rpartition(".")
+        cls: Any = vars(modules[home]).get(own) if home in modules else None
+        if not isinstance(cls, type):
+            continue
+        for name, row in rows_of(owner, Kind.METHOD).items():
+            member = inspect.getattr_static(cls, name, None)
+            if getattr(member, "__func__", member) is target:
+                _install_methods(cls, {name: row})
+                found = True
+    return found
 
 
 def verify_entries() -> Iterable[str]:
@@ -474,7 +511,7 @@ def verify_entries() -> Iterable[str]:
             continue
         for own in _names(module):
             target = vars(module)[own]
-            callee, _ = _entry_of(target)
+            callee, _ = entry_of(target)
             if hasattr(type(target), "__getitem__") and not callable(target):
                 callee = cast("Any", type(target).__getitem__)
             if not _core.has_entry(callee):

@@ -10,6 +10,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.interpose.inplace_rebinding import takes_name
+from cotan._src.interpose.users_rules import rule_of_ufunc
 from cotan._src.numpy.frompyfunc import is_of_python, of_python
 from cotan._src.numpy.ufunc_reduce import ASSOCIATIVE, accumulate, reduce, reduceat
 from cotan._src.numpy.ufunc_rules import needed, rule
@@ -56,6 +57,10 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> A
         return ufunc_of_others(ufunc, method, inputs, kwargs)
     if are_objects(*inputs):
         return call_on_objects(ufunc.__name__, getattr(ufunc, method), *inputs, **kwargs)
+    of_user = rule_of_ufunc(ufunc) if method == "__call__" else None
+    if of_user is not None:
+        result = of_user(*inputs, **{k: v for k, v in kwargs.items() if k != "out"})
+        return _into(ufunc, out, result, kwargs.get("casting", "same_kind"), inputs)
     compute = rule(ufunc)
     if compute is None:
         return _on_values(ufunc, method, inputs, kwargs)

@@ -1,0 +1,141 @@
+"""Gives a derivative rule of user code to a function of another library: `ct.adjoint(f, rule)`.
+
+Where the function has an override, its rules are asked before that; a function without one gets an
+entry. Neither is undone when a rule is taken back: `users_rules` has what is in force.
+"""
+
+import inspect
+import numbers
+import sys
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.interpose import install
+from cotan._src.interpose.prologue import as_called
+from cotan._src.interpose.users_rules import AdjointRule, asked, asked_of_ufunc, forget, over
+from cotan._src.runtime.registry import Kind, Override, When, rows_of
+from cotan._src.runtime.values import DISPATCHER, name_of
+from cotan._src.typing import Function
+
+_HAVE_ENTRIES = BuiltinFunctionType, FunctionType, MethodType, type, DISPATCHER
+_OF_COMPILED_CLASSES = MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
+
+# Compiled classes whose objects are asked for their rules.
+_classes: set[type] = set()
+
+
+def add_adjoint(target: Any, rule: Function, opaque: bool) -> AdjointRule:
+    """Let a rule compute a function, until it is taken back.
+
+    Raises `TypeError` for what cannot be given a rule.
+    """
+    if isinstance(target, np.ufunc):
+        _expect_no_primitive(target)
+        _core.add_ufuncs([target])
+        return AdjointRule(asked_of_ufunc(target), rule, opaque)
+    if isinstance(target, _OF_COMPILED_CLASSES):
+        raise _method_refusal(target)
+    if isinstance(target, type) and issubclass(target, (numbers.Number, np.generic)):
+        raise TypeError(
+            f"adjoint: {target!r} makes numbers, which a gradient passes through as they are, and "
+            "takes no rule; give the rule to a function"
+        )
+    with install.lock():
+        install.install()
+        callee, receiver = install.entry_of(target)
+        rules, are_new = asked(target, callee, receiver)
+        if are_new:
+            try:
+                if not install.install_again(target):
+                    _give_entry(target, callee, receiver)
+            except TypeError as error:
+                forget(callee, receiver)
+                if str(error).startswith("adjoint:"):
+                    raise
+                raise TypeError(
+                    f"adjoint: {error}; give the rule to a function of yours that calls it"
+                ) from error
+    return AdjointRule(rules, rule, opaque)
+
+
+def _expect_no_primitive(ufunc: np.ufunc) -> None:
+    for module, owner in (("np", "numpy"), ("scipy.special", "scipy.special")):
+        found = vars(sys.modules[owner]).get(ufunc.__name__) if owner in sys.modules else None
+        if found is ufunc and ufunc.__name__ in _core.ufuncs(module):
+            raise TypeError(
+                f"adjoint: {name_of(ufunc)} is a primitive of cotan, which operators and "
+                "derivatives use, too, and takes no other rule; give the rule to a function of "
+                "yours that calls it"
+            )
+
+
+def _method_refusal(target: object) -> TypeError:
+    return TypeError(
+        f"adjoint: {target!r} is a method of a compiled class and takes no rule; give the rule to "
+        "a function that calls it"
+    )
+
+
+def _give_entry(target: Any, callee: Any, receiver: Any) -> None:
+    """Let the rules of a function that has no override be asked."""
+    if isinstance(target, BuiltinFunctionType) and not isinstance(target.__self__, ModuleType):
+        raise _method_refusal(target)  # it is made anew wherever it is looked up
+    if isinstance(target, type):
+        init = inspect.getattr_static(target, "__init__", None)
+        if sys.version_info >= (3, 12) and isinstance(init, FunctionType):
+            _core.bypass(init)  # with an entry there, the interpreter knows no way past the class's
+    if receiver is None and not isinstance(target, _HAVE_ENTRIES):
+        _ask_objects(type(target))
+        return
+    is_object = receiver is not None and not isinstance(target, MethodType)
+    row = _row_of_calls(type(target)) if is_object else None
+    when, otherwise = "contained", _declined
+    if row is not None and row.rule is not None:
+        when = "always" if row.when is When.ALWAYS else "contained"
+        otherwise = as_called(callee, row.rule)
+    if receiver is not None:
+        otherwise = _for_all(callee, receiver, otherwise)
+    _core.add_rule(callee, over(callee, receiver, otherwise), when, receiver)
+
+
+def _for_all(callee: Any, receiver: Any, otherwise: Function) -> Function:
+    """Let the rules of a method compute what those of one object's leave."""
+    return lambda *args, **kwargs: over(callee, None, otherwise)(receiver, *args, **kwargs)
+
+
+def _ask_objects(cls: type) -> None:
+    """Let the objects of a compiled class, which are called through it, be asked for rules."""
+    if cls in _classes:
+        return
+    row = _row_of_calls(cls)
+    otherwise: Any = _declined if row is None or row.rule is None else row.rule
+
+    def compute(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return over(self, None, lambda *a, **k: otherwise(self, *a, **k))(*args, **kwargs)
+
+    _core.add_call_rule(cls, compute, "always")
+    _classes.add(cls)
+
+
+def _row_of_calls(cls: type) -> Override | None:
+    """Give the row of what calls the objects of a class, if there is one."""
+    for base in cls.__mro__:
+        row = rows_of(f"{base.__module__}.{base.__qualname__}", Kind.METHOD).get("__call__")
+        if row is not None or "__call__" in vars(base):
+            return row
+    return None
+
+
+def _declined(*args: Any, **kwargs: Any) -> Any:
+    return NotImplemented
