@@ -278,3 +278,49 @@ def test_gauss_newton():
     np.testing.assert_allclose(found, (np.sum(t**2), 1.0))
     with pytest.raises(ValueError, match="shape"):
         ct.ggnvp(lambda x: x, X, np.ones(2))
+
+
+def test_integers_that_are_asked_for():
+    def f(x, n):
+        return np.sum(x**2) * n
+
+    x, n = np.array([1.0, 2.0]), np.array(3)
+    for call in (ct.jacobian, ct.hessian, ct.jacrev(f, (0, 1)), ct.jacfwd(f, (0, 1))):
+        args = (f, x, n) if call in (ct.jacobian, ct.hessian) else (x, n)
+        with pytest.raises(
+            TypeError, match=r"n is an array of dtype int64 .*allow_int=True for None"
+        ):
+            call(*args)
+    dx, dn = ct.jacobian(f, x, n, allow_int=True)
+    assert dx.tolist() == [6.0, 12.0]
+    assert dn is None
+    assert ct.jacobian(f, x, n, wrt="n", allow_int=True) is None
+    assert ct.jacobian(f, x, True, allow_int=True)[1] is None
+    assert ct.jacobian(f, x, 3, allow_int=True)[1] == 5.0
+    assert ct.jacobian(lambda x, d: x * d["n"], 2.0, {"n": n}, allow_int=True) == (3.0, None)
+    for maker in (ct.jacrev, ct.jacfwd):
+        dx, dn = maker(f, (0, 1), allow_int=True)(x, n)
+        assert dx.tolist() == [6.0, 12.0]
+        assert dn is None
+    (xx, xn), nn = ct.hessian(f, x, n, allow_int=True)
+    assert xx.tolist() == [[6.0, 0.0], [0.0, 6.0]]
+    assert xn is nn is None
+    dx, dn = ct.jacobian(f, x, n, sparse=True, allow_int=True)
+    assert dx.toarray().tolist() == [[6.0, 12.0]]
+    assert dn is None
+    (xx, xn), nn = ct.hessian(f, x, n, sparse=True, allow_int=True)
+    assert xx.toarray().tolist() == [[6.0, 0.0], [0.0, 6.0]]
+    assert xn is nn is None
+    with pytest.raises(TypeError, match="jacobian: n is a str"):
+        ct.jacobian(f, x, "n", allow_int=True)
+
+
+def test_refusals_do_not_recommend_keywords_that_do_not_exist():
+    def f(x, n):
+        return np.sum(x**2) * n
+
+    x, n = np.array([1.0, 2.0]), np.array(3)
+    for call in (lambda: ct.prepare(f)(x, n), lambda: ct.hvp(f, (x, n), (x, None))):
+        with pytest.raises(TypeError, match=r": n is an array of dtype int64") as error:
+            call()
+        assert "allow_int" not in str(error.value)

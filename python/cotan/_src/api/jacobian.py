@@ -20,6 +20,7 @@ def jacobian(
     holomorphic: bool = False,
     sparse: Sparse = False,
     check: bool = False,
+    allow_int: bool = False,
     **kwargs: object,
 ) -> Any:
     """Compute the Jacobian of a function: how elements of its result change with the arguments.
@@ -47,6 +48,8 @@ def jacobian(
     check
         With `sparse`, compare the result with one product, which finds a pattern that does not
         cover the Jacobian.
+    allow_int
+        Arguments of integers and booleans may be asked for, and have the Jacobian None.
     kwargs
         Keyword arguments of the function, held constant.
 
@@ -62,8 +65,8 @@ def jacobian(
     Raises
     ------
     TypeError
-        When an argument is of an integer dtype, or is complex without `holomorphic`; when one is
-        complex with `sparse`.
+        When an argument is of an integer dtype without `allow_int`, or is complex without
+        `holomorphic`; when one is complex with `sparse`.
     ValueError
         When a pattern has another shape than the Jacobian, or, with `check`, does not cover it.
     NotDifferentiableError
@@ -83,6 +86,8 @@ def jacobian(
     if sparse is not False:
         expect_real_call("jacobian", has_aux=has_aux, holomorphic=holomorphic)
         call = selected("jacobian", function, args, kwargs, wrt=wrt, argnums=argnums)
+        if allow_int:
+            call = call.with_integers("jacobian")
         return sparse_jacobian(call, sparse, check)
     return _jacobian(
         "jacobian",
@@ -94,6 +99,7 @@ def jacobian(
         argnums=argnums,
         has_aux=has_aux,
         holomorphic=holomorphic,
+        allow_int=allow_int,
     )
 
 
@@ -104,6 +110,7 @@ def jacfwd(
     holomorphic: bool = False,
     *,
     wrt: "_core._Wrt" = None,
+    allow_int: bool = False,
 ) -> Callable[P, Any]:
     """Make the function that gives the Jacobian, computed in forward mode.
 
@@ -128,7 +135,7 @@ def jacfwd(
     >>> ct.jacfwd(lambda x, t: np.exp(-x * t))(0.0, np.array([1.0, 2.0]))
     array([-1., -2.])
     """
-    return _maker("jacfwd", function, "forward", argnums, wrt, has_aux, holomorphic)
+    return _maker("jacfwd", function, "forward", argnums, wrt, has_aux, holomorphic, allow_int)
 
 
 def jacrev(
@@ -138,6 +145,7 @@ def jacrev(
     holomorphic: bool = False,
     *,
     wrt: "_core._Wrt" = None,
+    allow_int: bool = False,
 ) -> Callable[P, Any]:
     """Make the function that gives the Jacobian, computed in reverse mode.
 
@@ -166,7 +174,7 @@ def jacrev(
     array([[1., 1.],
            [3., 2.]])
     """
-    return _maker("jacrev", function, "reverse", argnums, wrt, has_aux, holomorphic)
+    return _maker("jacrev", function, "reverse", argnums, wrt, has_aux, holomorphic, allow_int)
 
 
 def _maker(
@@ -177,6 +185,7 @@ def _maker(
     wrt: object,
     has_aux: bool,
     holomorphic: bool,
+    allow_int: bool,
 ) -> Callable[P, Any]:
     @functools.wraps(function)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -190,6 +199,7 @@ def _maker(
             argnums=argnums,
             has_aux=has_aux,
             holomorphic=holomorphic,
+            allow_int=allow_int,
             default=0,
         )
 
@@ -207,9 +217,12 @@ def _jacobian(
     argnums: object,
     has_aux: bool,
     holomorphic: bool,
+    allow_int: bool,
     default: int | None = None,
 ) -> Any:
     call = selected(operation, function, args, kwargs, wrt=wrt, argnums=argnums, default=default)
+    if allow_int:
+        call = call.with_integers(operation)
     matrix, aux = _core.jacobian_of(
         operation,
         call.function,

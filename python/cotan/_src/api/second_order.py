@@ -1,5 +1,6 @@
 """Second derivatives: `hessian`, and products that do not form it: `hvp`, `vhp`, `ggnvp`."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ def hessian(
     has_aux: bool = False,
     sparse: Sparse = False,
     check: bool = False,
+    allow_int: bool = False,
     **kwargs: object,
 ) -> Any:
     """Compute the Hessian of a function that returns a real scalar.
@@ -42,7 +44,7 @@ def hessian(
         When the function does not return a real scalar; when a pattern has another shape than the
         Hessian, or, with `check`, does not cover it.
     TypeError
-        When an argument is of an integer dtype, or complex.
+        When an argument is of an integer dtype without `allow_int`, or complex.
     NotDifferentiableError
         When something on the way has no second derivative.
 
@@ -57,6 +59,8 @@ def hessian(
     299998
     """
     call = selected("hessian", function, args, kwargs, wrt=wrt, argnums=argnums)
+    if allow_int:
+        call = call.with_integers("hessian")
     if sparse is not False:
         expect_real_call("hessian", has_aux=has_aux)
         return sparse_hessian(call, sparse, check)
@@ -77,6 +81,7 @@ def _gradient_of(operation: str, call: Selected, *, has_aux: bool = False) -> Fu
     """Give the gradient as a function of the arguments; what was not asked for is held constant."""
     wrt = _not_constant(call) if call.wrt is None else call.wrt
 
+    @functools.wraps(call.function, (), ())  # for the names of arguments in messages
     def gradient(*values: object) -> Any:
         value, gradients = _core.value_and_full_gradient(
             operation, call.function, call.again(*values), wrt, False, has_aux
@@ -236,6 +241,7 @@ def _transposed(operation: str, call: Selected, along: Args) -> Any:
 def _pulled(operation: str, function: Function, call: Selected, cotangent: object) -> Any:
     """Give the gradient of the inner product of a function's value and a cotangent."""
 
+    @functools.wraps(function, (), ())
     def product(*values: object) -> Any:
         return _inner(operation, function(*values), cotangent)
 

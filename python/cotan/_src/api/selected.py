@@ -39,6 +39,25 @@ class Selected(NamedTuple):
             return gradients[self.chosen]
         return tuple(gradients[i] for i in self.chosen)
 
+    def with_integers(self, operation: str) -> "Selected":
+        """Hold arguments of integers and booleans constant that are asked for: they get None.
+
+        Which ones can have no gradient, the gradient of a constant says.
+        """
+
+        @functools.wraps(self.function, (), ())
+        def nothing(*_: object, **__: object) -> float:
+            return 0.0
+
+        _, gradients = _core.value_and_full_gradient(
+            operation, nothing, self.arguments, self.wrt, False, False, True
+        )
+        held = tuple(
+            _core.Const(x) if ct is None and not isinstance(x, _core.Const) else x
+            for x, ct in zip(self.arguments, gradients, strict=True)
+        )
+        return self._replace(arguments=held)
+
     def again(self, *values: object) -> Args:
         """Give other values of the arguments, of which the same are held constant."""
         return tuple(

@@ -18,6 +18,12 @@ _AS_NDARRAY: dict[str, str] = {
     "cupy": "{0}.get()",
 }
 
+# Functions that take `allow_int=True`.
+_WITH_ALLOW_INT = {
+    *("grad", "gradient", "hessian", "jacfwd", "jacobian", "jacrev", "pullback", "value_and_grad"),
+    "value_and_gradient",
+}
+
 
 def refusal(
     operation: str, path: str, value: object, is_argument: bool, allow_int: bool
@@ -32,10 +38,12 @@ def refusal(
     if _is_integral(value, dtype):
         if allow_int:
             return None
+        kept = f"ct.const({path}) or wrt= to hold it constant"
+        if operation in _WITH_ALLOW_INT:
+            kept += ", or allow_int=True for None in its place"
         return (
             f"{operation}: {path} is {_described(value, dtype)}, which has no derivative; pass "
-            f"{_as_float(value, path)} for its gradient, ct.const({path}) or wrt= to hold it "
-            f"constant, or allow_int=True for None in its place"
+            f"{_as_float(value, path)} for its gradient, {kept}"
         )
     instead = _converted(value, path)
     if instead is not None:
