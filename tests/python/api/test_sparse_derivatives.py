@@ -382,3 +382,20 @@ def test_a_symmetric_pattern_is_not_taken_for_a_jacobian():
     pattern = ct.SparsityPattern.from_scipy(np.eye(12), symmetric=True)
     with pytest.raises(ValueError, match="symmetric=False"):
         ct.jacobian(lambda x: x**2, X, sparse=pattern)
+
+
+def test_integers_count_as_in_dense_derivatives():
+    def f(p, q):
+        return p[0] ** 2 * p[1] + q**3
+
+    args = [1.0, 2], 3
+    (a, b), c = ct.jacobian(f, *args, sparse=True)
+    assert [m.toarray().item() for m in (a, b, c)] == [4.0, 1.0, 27.0]
+    assert ct.jacobian(f, *args) == ([4.0, 1.0], 27.0)
+    rows = ct.hessian(f, *args, sparse=True)
+    assert [m.toarray().item() for row in (*rows[0], rows[1]) for m in (*row[0], row[1])] == [
+        *(4.0, 2.0, 0.0),
+        *(2.0, 0.0, 0.0),
+        *(0.0, 0.0, 18.0),
+    ]
+    assert ct.jacobian_sparsity(f, *args).shape == (1, 3)

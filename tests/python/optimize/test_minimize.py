@@ -317,7 +317,7 @@ def test_derivatives_under_bounds():
 # Errors
 
 
-@pytest.mark.parametrize("x0", ["a", None, {"n": 3}, np.array([True])], ids=repr)
+@pytest.mark.parametrize("x0", ["a", None, {"n": True}, np.array([True])], ids=repr)
 def test_nothing_to_vary(x0):
     with pytest.raises(TypeError, match="optimize.minimize: x0 has no float or complex"):
         minimize(lambda x: 1.0, x0)
@@ -335,3 +335,20 @@ def test_errors_of_the_objective_arrive():
 
 def test_flat_functions_end_at_once():
     assert minimize(lambda x: 3.0, {"a": 1.0}).x == {"a": 1.0}
+
+
+def test_integers_count_as_for_gradients():
+    @dataclass
+    class Point:
+        a: float
+        b: object
+        n: int
+
+    def f(p):
+        return (p.a - 3) ** 2 + (p.b - 5) ** 2 + p.n
+
+    found = ct.optimize.minimize(f, Point(1, 2.0, 7)).x
+    assert (round(found.a, 6), round(found.b, 6), found.n) == (3.0, 5.0, 7)
+    assert ct.optimize.minimize(lambda d: (d["n"] - 3) ** 2, {"n": 1}).x == {
+        "n": pytest.approx(3.0)
+    }

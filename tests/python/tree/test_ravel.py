@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import cotan as ct
+from cotan._src.tree.structure import integers_as_floats
 
 
 class Pair(NamedTuple):
@@ -87,11 +88,11 @@ def test_flatten_and_back(tree):
 @given(TREES)
 def test_ravel_and_back(tree):
     vector, unravel = ct.ravel(tree)
-    # Integers are data of the structure.
-    wanted = {p: v for p, v in ct.trainable_leaves(tree).items() if not isinstance(v, int)}
+    wanted = {p: float(v) if type(v) is int else v for p, v in ct.trainable_leaves(tree).items()}
     assert vector.shape == (sum(np.size(leaf) for leaf in wanted.values()),)
     assert vector.dtype == np.result_type(*(np.asarray(x).dtype for x in wanted.values()), vector)
-    same(unravel(vector), tree)
+    same(unravel(vector), integers_as_floats(tree))
+    same(unravel(unravel.vector(tree)), integers_as_floats(tree))
     assert [path for path, _ in unravel.paths] == list(wanted)
     for path, where in unravel.paths:
         np.testing.assert_array_equal(vector[where], np.ravel(wanted[path]))
@@ -101,7 +102,7 @@ def test_ravel_and_back(tree):
 def test_pickle(tree):
     vector, unravel = ct.ravel(tree)
     if "const" not in repr(unravel):
-        same(pickle.loads(pickle.dumps(unravel))(vector), tree)
+        same(pickle.loads(pickle.dumps(unravel))(vector), integers_as_floats(tree))
 
 
 def test_the_vector_is_a_copy():
@@ -198,3 +199,40 @@ def test_classes_and_data_tell_structures_apart():
     assert ct.tree_structure(Layer(1.0, 2.0)) != ct.tree_structure(Layer(3.0, 4.0, "other"))
     assert ct.tree_structure(Plain(1.0, 2)) != ct.tree_structure(Plain(1.0, 3))
     assert ct.tree_structure({"a": 1.0}) != ct.tree_structure(OrderedDict(a=1.0))
+
+
+@dataclass
+class Rate:
+    value: float
+    steps: int
+
+
+@pytest.mark.parametrize(
+    ("tree", "numbers", "back"),
+    [
+        ([1.0, 2], [1.0, 2.0], [1.0, 2.0]),
+        ((1, [2.0, 3]), [1.0, 2.0, 3.0], (1.0, [2.0, 3.0])),
+        (3, [3.0], 3.0),
+        ({"a": 1, "b": [2]}, [1.0, 2.0], {"a": 1.0, "b": [2.0]}),
+        (Rate(1, 2), [1.0], Rate(1.0, 2)),
+        ({"w": 1.5, "steps": 7}, [1.5], {"w": 1.5, "steps": 7}),
+        ([np.ones(2), 7], [1.0, 1.0], [np.ones(2), 7]),
+        ([1.0, ct.const(2)], [1.0], [1.0, ct.const(2)]),
+        ([1.0, True], [1.0], [1.0, True]),
+    ],
+)
+def test_integers_count_as_for_gradients(tree, numbers, back):
+    vector, unravel = ct.ravel(tree)
+    assert vector.tolist() == numbers
+    same(unravel(vector), back)
+    assert list(ct.trainable_leaves(tree)) == [path for path, _ in unravel.paths]
+    assert unravel.vector(tree).tolist() == numbers
+    (gradient,) = ct.gradient(lambda t: np.sum(ct.ravel(t)[0] ** 2), tree)
+    count = len(ct.trainable_leaves({"tree": gradient})) if gradient is not None else 0
+    assert count == len(unravel.paths)
+
+
+def test_integers_of_trees_without_gradients():
+    assert ct.tree_leaves([1.0, 2]) == [1.0]
+    assert ct.tree_structure([1.0, 2]) != ct.tree_structure([1.0, 3])
+    assert ct.tree_map(lambda x: 2 * x, [1.0, 2]) == [2.0, 2]

@@ -16,8 +16,8 @@ from cotan import _core
 from cotan._src.api.selected import Selected
 from cotan._src.api.sparsity import Coloring, SparsityPattern, scipy_sparse, transpose
 from cotan._src.kit.host_call import writes_primitives
-from cotan._src.tree.ravel import Unravel, ravel
-from cotan._src.tree.structure import without_constants
+from cotan._src.tree.ravel import Unravel, ravel_floats
+from cotan._src.tree.structure import integers_as_floats, without_constants
 from cotan._src.typing import AnyArray, Args, Function, NDArray
 
 #: What `sparse=` takes.
@@ -118,7 +118,7 @@ def sparse_hessian(call: Selected, sparse: Sparse, check: bool) -> Any:
     traced = _Traced("hessian", call.function, call.arguments, second=True)
     matrix = traced.matrix(sparse, check)
     rows = [call.picked(row) for row in traced.blocks(matrix)]
-    return call.picked(_by_argument(call.arguments, rows))
+    return call.picked(_by_argument(traced.args, rows))
 
 
 def expect_real_call(name: str, *, has_aux: bool, holomorphic: bool = False) -> None:
@@ -142,14 +142,14 @@ class _Traced:
     def __init__(self, name: str, function: Function, args: Args, second: bool = False) -> None:
         self.name = name
         self.symmetric = second
-        self.args = args
-        self.point, self.columns = ravel(args)
+        self.args = tuple(map(integers_as_floats, args))
+        self.point, self.columns = ravel_floats(self.args)
         if not self.columns.paths:
             raise TypeError(
                 f"{name}: no argument has a float array or number to differentiate with respect to"
             )
         _expect_real(name, "arguments", self.columns)
-        self.result: object = args
+        self.result: object = self.args
         self.rows = self.columns
 
         def called(vector: _core.Array) -> Any:
@@ -158,7 +158,7 @@ class _Traced:
         def value(vector: _core.Array) -> AnyArray:
             found: AnyArray
             self.result = called(vector)
-            found, self.rows = ravel(self.result)
+            found, self.rows = ravel_floats(self.result)
             return found
 
         def gradient(vector: _core.Array) -> AnyArray:

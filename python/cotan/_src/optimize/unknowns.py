@@ -11,7 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.tree.ravel import ravel
-from cotan._src.tree.structure import tree_leaves
+from cotan._src.tree.structure import integers_as_floats, tree_leaves
 from cotan._src.typing import AnyArray, NDArray
 
 
@@ -19,7 +19,7 @@ class Unknowns:
     """The structure of `x0`, to and from vectors of float64."""
 
     def __init__(self, operation: str, x0: object, name: str = "x0") -> None:
-        tree = _with_floats(x0)
+        tree = integers_as_floats(_with_floats(x0))
         vector, self.unravel = ravel(tree)
         if not self.unravel.size:
             raise TypeError(

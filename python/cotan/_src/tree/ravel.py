@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
-from cotan._src.tree.structure import Structure, tree_leaves
+from cotan._src.tree.structure import Structure, integers_as_floats, tree_leaves
 from cotan._src.typing import AnyArray, ArrayLike, Dtype, Shape
 
 
@@ -78,7 +78,7 @@ class Unravel:
 
         What is held constant in that one stays out, even if it is not in this one.
         """
-        leaves = tree_leaves(tree)
+        leaves = tree_leaves(integers_as_floats(tree))
         if len(leaves) != self._structure.num_leaves:
             raise ValueError(
                 f"unravel.vector: the structure must have {self._structure.num_leaves} leaves, as "
@@ -116,7 +116,9 @@ def ravel(tree: object) -> tuple[Any, Unravel]:
 
     The vector holds every leaf that gradient calls give gradients of: arrays and numbers of a
     floating or complex dtype, but for what a class leaves out of its `__trainable__` and what
-    `ct.const` holds constant. The rest is part of the structure: integers, arrays of integers,
+    `ct.const` holds constant. Integers of Python that count as floats there (beside floats in a
+    list or tuple, in a field annotated `float`, where there are no other numbers) are in it, too,
+    and come back as floats. The rest is part of the structure: other integers, arrays of integers,
     strings, None. The order is that of `ct.trainable_leaves`, elements of an array in C order.
 
     Parameters
@@ -146,7 +148,14 @@ def ravel(tree: object) -> tuple[Any, Unravel]:
     {'w': array([[2., 3.]]), 'b': 4.0, 'steps': 7}
     >>> unravel.paths
     [('w', slice(0, 2, None)), ('b', slice(2, 3, None))]
+    >>> ct.ravel([1.0, 2])[0]
+    array([1., 2.])
     """
+    return ravel_floats(integers_as_floats(tree))
+
+
+def ravel_floats(tree: object) -> tuple[Any, Unravel]:
+    """Do what `ravel` does, but that all integers are part of the structure."""
     parts = _core.structure(tree, declared=True)
     kept: dict[int, object] = {}
     places: list[_Place] = []

@@ -92,11 +92,14 @@ def tree_leaves(tree: object) -> list[Any]:
     """Give the leaves of a structure in order: its arrays of any dtype and its floats.
 
     Integers, strings, None and other objects are part of the structure and no leaves, as for
-    `ct.tree_map`. Dictionaries keep the order of their keys.
+    `ct.tree_map`. Dictionaries keep the order of their keys. What gradient calls give gradients of,
+    `ct.trainable_leaves` collects: there an integer beside floats counts as one of them.
 
     >>> import cotan as ct
     >>> ct.tree_leaves({"w": [1.0, 2.0], "n": 3, "b": None})
     [1.0, 2.0]
+    >>> ct.tree_leaves([1.0, 2]), ct.trainable_leaves([1.0, 2])
+    ([1.0], {'[0]': 1.0, '[1]': 2})
     """
     return list(_core.structure(tree).leaves)
 
@@ -169,6 +172,15 @@ def tree_unflatten(structure: Structure, leaves: Iterable[object]) -> Any:
 def without_constants(tree: Any) -> Any:
     """Give a structure without the `ct.const` in it, as a differentiated function receives it."""
     return _bare(tree, set())
+
+
+def integers_as_floats(tree: Any) -> Any:
+    """Give a structure in which the integers that `gradient` counts as floats are floats."""
+    parts = _core.structure(tree, declared=True, integers=True)
+    pairs = list(zip(parts.leaves, parts.trainable, strict=True))
+    if not any(type(leaf) is int for leaf, _ in pairs):
+        return tree
+    return parts.build([float(x) if able and type(x) is int else x for x, able in pairs])
 
 
 def _bare(tree: Any, above: set[int]) -> Any:

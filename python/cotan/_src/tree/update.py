@@ -195,7 +195,8 @@ def tree_map(function: Function, tree: object, *rest: object) -> Any:
     """Apply a function to every leaf of a structure: every array and every float.
 
     Declarations of what is trained play no part. Integers, strings and other objects stay as they
-    are, `ct.const` stays around what it holds constant.
+    are, `ct.const` stays around what it holds constant. An integer beside floats stays, too, though
+    it has a gradient: `ct.update` takes it for the float that it counts as there.
 
     Parameters
     ----------
@@ -214,6 +215,10 @@ def tree_map(function: Function, tree: object, *rest: object) -> Any:
     >>> import cotan as ct
     >>> ct.tree_map(lambda x: 2 * x, {"w": [1.5, 2.5], "n": 3, "name": "layer"})
     {'w': [3.0, 5.0], 'n': 3, 'name': 'layer'}
+    >>> ct.tree_map(lambda x: 2 * x, [1.0, 2])
+    [2.0, 2]
+    >>> ct.update([1.0, 2], [1.0, 1.0], lambda x, d: x - d)
+    [0.0, 1.0]
     """
     structure = _core.structure(tree, root="tree")
     columns = [structure.align(other, "tree_map") for other in rest]
@@ -226,8 +231,9 @@ def trainable_leaves(model: object) -> dict[str, Any]:
     """Collect what gradient calls give gradients of, by path.
 
     That is every array and float of a dtype that has derivatives, and every integer that counts as
-    a float, but for what a class leaves out
-    of its `__trainable__` and what `ct.const` holds constant. Leaves are given as they are, arrays
+    a float, but for what a class leaves out of its `__trainable__` and what `ct.const` holds
+    constant. An integer counts as a float beside floats in a list or tuple, in a field annotated
+    `float`, and where there are no other numbers. Leaves are given as they are, arrays
     with their shapes and dtypes; a model without any gives an empty dictionary.
 
     >>> import cotan as ct
