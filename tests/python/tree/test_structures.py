@@ -341,7 +341,7 @@ def test_what_is_not_taken_apart():
         functools.partial(square, [2.0]),
         Exception(1.0),
         frozenset([1.0]),
-        collections.deque([1.0]),
+        collections.deque([1, "text"]),
         range(3),
         np.array(["a"]),
         sys.version_info,
@@ -366,6 +366,36 @@ def test_what_is_not_taken_apart():
 def test_an_object_without_leaves_stays_itself():
     inner = Base("text")
     ct.gradient(lambda o: np.sum(o.w) if o.note is inner else None, Base(W, inner))
+
+
+def test_deques_are_taken_apart_as_lists():
+    def f(d):
+        assert type(d["q"]) is collections.deque
+        assert d["q"].maxlen == 4
+        return d["q"][0] * d["q"][1][0] * d["x"]
+
+    tree = {"x": 2.0, "q": collections.deque([1.0, np.array([3.0]), 7, "text"], 4)}
+    (g,) = ct.gradient(f, tree)
+    assert type(g["q"]) is collections.deque
+    assert g["q"].maxlen == 4
+    assert list(g["q"]) == [6.0, np.array([2.0]), None, None]
+    assert g["x"] == 3.0
+    assert list(ct.trainable_leaves(tree)) == ["x", "q[0]", "q[1]"]
+    (masked,) = ct.gradient(f, tree, wrt="d.q[1]")
+    assert list(masked["q"]) == [None, np.array([2.0]), None, None]
+    moved = ct.update(tree, g, lambda p, d: p - d)
+    assert list(moved["q"]) == [-5.0, np.array([1.0]), 7, "text"]
+    assert moved["q"].maxlen == 4
+    vector, unravel = ct.ravel(tree)
+    assert vector.tolist() == [2.0, 1.0, 3.0]
+    assert unravel(vector)["q"] == tree["q"]
+    _, dy = ct.jvp(f, (tree,), ({"x": 0.0, "q": collections.deque([1.0, None, None, None])},))
+    assert dy == 6.0
+    _, back = ct.pullback(lambda x: collections.deque([x, 2 * x]), 1.0)
+    assert float(back(collections.deque([1.0, 10.0]))[0]) == 21.0
+    assert ct.gradient(lambda q: q[0] ** 2, collections.deque([3.0])) == (collections.deque([6.0]),)
+    constant = ct.const(collections.deque([3.0]))
+    assert ct.gradient(lambda x, q: x * q[0], 2.0, constant) == (3.0, None)
 
 
 # --------------------------------------------------------------------------------------------------

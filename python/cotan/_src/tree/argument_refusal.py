@@ -1,5 +1,6 @@
 """Words the error for an argument that is asked for and can have no gradient."""
 
+from collections import deque
 from decimal import Decimal
 from fractions import Fraction
 
@@ -120,6 +121,6 @@ def _converted(value: object, path: str) -> str | None:
             return form.format(path)
     if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return f"np.asarray({path})"
-    if isinstance(value, (set, frozenset)) or type(value).__name__ == "deque":
+    if isinstance(value, (set, frozenset, deque)):
         return f"list({path})"
     return None

@@ -9,7 +9,7 @@ import enum
 import functools
 import sys
 import types
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -85,6 +85,8 @@ def layout(cls: type, sample: object) -> Layout | None:
     """Say how objects of a class are taken apart, given one of them; None when they are not."""
     project = next((_PROJECTIONS[c] for c in cls.__mro__ if c in _PROJECTIONS), None)
     registered = _REGISTERED.get(cls) or _of_optree(cls) or _of_jax(cls, sample)
+    if cls is deque and registered is None:
+        return Layout("registered", flatten=_items, unflatten=_deque, project=project or _as_deque)
     if registered:
         flatten, unflatten = registered
         numbers = annotated_numbers(cls)
@@ -128,6 +130,20 @@ def layout(cls: type, sample: object) -> Layout | None:
         is_data=is_foreign or _of_standard_library(cls),
         is_foreign=is_foreign,
     )
+
+
+def _items(items: deque[object]) -> _Parts:
+    """Take a deque apart as a list is."""
+    return tuple(items), tuple(range(len(items))), items.maxlen
+
+
+def _deque(maxlen: int | None, items: tuple[object, ...]) -> deque[object]:
+    return deque(items, maxlen)
+
+
+def _as_deque(primal: deque[object], tangent: Any) -> deque[object]:
+    """Give the gradient of a deque, which a list has as a list, as a deque."""
+    return deque((tangent[i] for i in range(len(primal))), primal.maxlen)
 
 
 def _of_standard_library(cls: type) -> bool:
