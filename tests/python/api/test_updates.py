@@ -243,3 +243,36 @@ def test_gradients_by_identity_belong_to_their_arrays_anywhere_in_the_model():
     assert new["rate"] == 0.5
     with pytest.raises(ValueError, match="1 of the 1 arrays .* not part of the model"):
         ct.update({"b": b}, g, lambda p, d: p - d)
+
+
+def test_unknown_fields_are_named_with_their_path():
+    class Part:
+        def __init__(self, value, parts=()):
+            self.value, self.parts = value, parts
+
+    model = Part(1.0, [None, Part(2.0, {"head": (Part(3.0),)})])
+
+    def f(m):
+        inner = m.parts[1]
+        return m.value * inner.value * inner.parts["head"][0].value
+
+    (g,) = ct.gradient(f, model)
+    with pytest.raises(KeyError, match=r"a Part has no field 'x'; it has \['value', 'parts'\]"):
+        g["x"]
+    there = r"a Part has no field 'x'; it has \['value', 'parts'\], and is "
+    with pytest.raises(KeyError, match=there + r"parts\[1\] in that of a Part"):
+        g.parts[1]["x"]
+    inner = g["parts"][1].parts["head"][0]
+    path = there + r"parts\[1\]\.parts\['head'\]\[0\] in that of a Part"
+    with pytest.raises(AttributeError, match=path):
+        _ = inner.x
+    with pytest.raises(AttributeError, match=path):
+        inner.replace(x=1.0)
+    inner = g.parts[1]
+    del g
+    with pytest.raises(KeyError, match=r"has no field 'x'; it has \['value', 'parts'\]\W*$"):
+        inner["x"]
+    around = ct.Tangent(Part, {"value": 1.0, "parts": []})
+    around.parts.extend([around, around.parts])
+    with pytest.raises(KeyError, match="has no field 'x'"):
+        around.parts[0]["x"]

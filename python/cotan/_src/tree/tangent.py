@@ -1,7 +1,9 @@
 """`Tangent` and `Gradients`: cotangents of objects, and of arrays that a function captures."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
+from weakref import ref
 
 import numpy as np
 
@@ -32,10 +34,12 @@ class Tangent(Mapping[Any, Any]):
     {'real': 1.0, 'imag': None}
     """
 
-    __slots__ = ("_fields", "_type")
+    __slots__ = ("__weakref__", "_above", "_fields", "_type")
 
     _fields: dict[object, Any]
     _type: type
+    # For messages: the tangent that this one was read from, and its place there. Not set before.
+    _above: "tuple[ref[Tangent], _Place]"
 
     # NumPy leaves arithmetic with its arrays and scalars to the methods below.
     __array_ufunc__ = None
@@ -46,15 +50,21 @@ class Tangent(Mapping[Any, Any]):
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return self._fields[name]
+            value = self._fields[name]
         except KeyError:
             raise AttributeError(self._unknown(name)) from None
+        if isinstance(value, _CONTAINERS):
+            _place(ref(self), (None, name), value)
+        return value
 
     def __getitem__(self, name: str | int) -> Any:
         try:
-            return self._fields[name]
+            value = self._fields[name]
         except (KeyError, TypeError):
             raise KeyError(self._unknown(name)) from None
+        if isinstance(value, _CONTAINERS):
+            _place(ref(self), (None, name), value)
+        return value
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._fields)
@@ -64,7 +74,9 @@ class Tangent(Mapping[Any, Any]):
 
     def _unknown(self, name: object) -> str:
         owner = self._type.__name__
-        return f"the tangent of a {owner} has no field {name!r}; it has {list(self._fields)}"
+        path, root = _path_of(self)
+        where = f", and is {path} in that of a {root}" if path else ""
+        return f"the tangent of a {owner} has no field {name!r}; it has {list(self._fields)}{where}"
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Tangent is immutable; use replace({name}=...)")
@@ -135,6 +147,52 @@ class Tangent(Mapping[Any, Any]):
 
     def __truediv__(self, divisor: Scalar) -> "Tangent":
         return map_leaves(lambda x: x / divisor, self) if _is_number(divisor) else NotImplemented
+
+
+# Keys that lead from a tangent to a part of it: those before the last one, and that.
+_Place: TypeAlias = "tuple[_Place | None, object]"
+
+_CONTAINERS = (Tangent, list, tuple, dict, deque)
+# Reading the attribute itself would ask `__getattr__` where it is not set.
+_ABOVE: Any = vars(Tangent)["_above"]
+
+
+# Containers inside of containers: as far as tangents in them are told where they are.
+_DEPTH = 4
+
+
+def _place(above: "ref[Tangent]", place: _Place, value: Any, depth: int = 0) -> None:
+    """Tell the tangents in a field of one where they are."""
+    if isinstance(value, Tangent):
+        _ABOVE.__set__(value, (above, place))
+        return
+    for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(entry, _CONTAINERS):
+            if depth < _DEPTH:
+                _place(above, (place, key), entry, depth + 1)
+        elif entry is not None:
+            return  # numbers or arrays, and nothing else
+
+
+def _path_of(tangent: Tangent) -> tuple[str, str]:
+    """Give the path to a tangent from the outermost one that it was read from, and its class."""
+    path, seen = "", {id(tangent)}
+    while True:
+        try:
+            above, place = _ABOVE.__get__(tangent)
+        except AttributeError:
+            break
+        outer = above()
+        if outer is None or id(outer) in seen:
+            break
+        seen.add(id(outer))
+        at: _Place | None = place
+        while at is not None:
+            at, key = at
+            is_field = at is None and isinstance(key, str)
+            path = (f".{key}" if is_field else f"[{key!r}]") + path
+        tangent = outer
+    return path.removeprefix("."), tangent._type.__name__
 
 
 #: What a gradient is: the name says that it is a cotangent.
