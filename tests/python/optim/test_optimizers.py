@@ -417,6 +417,10 @@ def test_optimisers_of_optax():
     updates, _ = optax.sgd(0.5).update({"w": np.ones(2)}, optax.sgd(0.5).init(params), params)
     new = optim.apply_updates(params, updates)
     assert type(new["w"]) is np.ndarray and new["w"].tolist() == [0.5, 0.5]
+    with pytest.raises(TypeError, match=r"pass np\.asarray"):
+        ct.gradient(lambda p: np.sum(p["w"]), optax.apply_updates(params, updates))
+    with pytest.raises(TypeError):
+        optax.apply_updates(m, opt.update(ct.gradient(output, m)[0], opt.init(m), m)[0])
 
 
 class Momentum:

@@ -44,7 +44,9 @@ def from_optax(transformation: _Optax) -> GradientTransformation:
 
     Notes
     -----
-    JAX computes in single precision unless `jax_enable_x64` is set.
+    JAX computes in single precision unless `jax_enable_x64` is set. `opt.step` or
+    `ct.optim.apply_updates` adds the updates. `optax.apply_updates` does not: it refuses objects,
+    and of containers it makes arrays of JAX, which `ct.gradient` refuses in its turn.
 
     >>> import cotan as ct
     >>> class Descent:  # in place of optax.sgd(0.25)
