@@ -71,6 +71,7 @@ from cotan._src.inspect.report import Report, explain
 from cotan._src.interpose import install as _lift
 from cotan._src.interpose.install import lift
 from cotan._src.interpose.switches import lifted, lifting, strict, warm_up
+from cotan._src.program.accumulate import attach as _attach_accumulate
 from cotan._src.program.methods import attach as _attach_programs
 from cotan._src.program.serialization import load
 from cotan._src.tree.class_registry import project_to, register
@@ -98,6 +99,7 @@ _attach_methods(Array)
 _attach_programs(Program)
 _attach_pictures(Program)
 _attach_pictures(Pullback)
+_attach_accumulate(Pullback)
 
 _atexit.register(_core.before_exit)
 if hasattr(_os, "register_at_fork"):
