@@ -275,6 +275,22 @@ def test_a_rule_is_taken_back_after_an_error():
     assert np.allclose(ct.gradient(lambda x: np.linalg.norm(x), X)[0], X / 5)
 
 
+def test_names_of_functions():
+    names = {
+        np.linalg.norm: "numpy.linalg.norm",
+        scipy.special.j0: "j0",
+        ufunc: "<lambda> (vectorized)",
+        math.sin: "math.sin",
+        own: f"{__name__}.own",
+        model: f"{__name__}.Model object",
+        model.apply: f"{__name__}.Model.apply",
+        Box: f"{__name__}.Box",
+    }
+    for function, name in names.items():
+        with ct.adjoint(function, sevenfold(function)) as rule:
+            assert repr(rule) == f"<adjoint rule of {name}>"
+
+
 @pytest.mark.parametrize(
     ("rule", "error", "message"),
     [
@@ -304,7 +320,7 @@ def test_errors_of_rules_name_the_function(rule, error, message):
     ("target", "message"),
     [
         (np.exp, "numpy.exp is a primitive of cotan"),
-        (scipy.special.erf, "erf is a primitive of cotan"),
+        (scipy.special.erf, "scipy.special.erf is a primitive of cotan"),
         (np.ndarray.sum, "is a method of a compiled class"),
         (X.sum, "is a method of a compiled class"),
         (np.float64, "makes numbers"),

@@ -25,7 +25,7 @@ from cotan._src.interpose import install
 from cotan._src.interpose.prologue import as_called
 from cotan._src.interpose.users_rules import AdjointRule, asked, asked_of_ufunc, forget, over
 from cotan._src.runtime.registry import Kind, Override, When, rows_of
-from cotan._src.runtime.values import DISPATCHER, name_of
+from cotan._src.runtime.values import DISPATCHER
 from cotan._src.typing import Function
 
 _HAVE_ENTRIES = BuiltinFunctionType, FunctionType, MethodType, type, DISPATCHER
@@ -74,7 +74,7 @@ def _expect_no_primitive(ufunc: np.ufunc) -> None:
         found = vars(sys.modules[owner]).get(ufunc.__name__) if owner in sys.modules else None
         if found is ufunc and ufunc.__name__ in _core.ufuncs(module):
             raise TypeError(
-                f"adjoint: {name_of(ufunc)} is a primitive of cotan, which operators and "
+                f"adjoint: {owner}.{ufunc.__name__} is a primitive of cotan, which operators and "
                 "derivatives use, too, and takes no other rule; give the rule to a function of "
                 "yours that calls it"
             )

@@ -5,6 +5,7 @@ contexts that record and where an `Array` is among the arguments. A rule that is
 the question: with no rule in force, what computed the function before computes it again.
 """
 
+import contextlib
 import functools
 import inspect
 from contextvars import ContextVar
@@ -15,7 +16,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.interpose.prologue import as_called
-from cotan._src.runtime.values import name_of
+from cotan._src.runtime.ufunc_dtypes import name_of_ufunc
 from cotan._src.tree.selection import argument_names
 from cotan._src.typing import Args, Function, Kwargs
 
@@ -30,11 +31,12 @@ class AdjointRule:
         self._asked, self._rule, self._opaque = asked, rule, opaque
         self._signature = _signature(rule)
         self._names = functools.cache(functools.partial(argument_names, rule))
-        asked.rules = (*asked.rules, self)
+        asked.rules.append(self)
 
     def remove(self) -> None:
         """Take the rule back: what computed the function before computes it. May be repeated."""
-        self._asked.rules = tuple(rule for rule in self._asked.rules if rule is not self)
+        with contextlib.suppress(ValueError):
+            self._asked.rules.remove(self)
 
     def __enter__(self) -> Self:
         return self
@@ -94,8 +96,9 @@ class Asked:
 
     def __init__(self, target: Any, callee: Any, is_bound: bool) -> None:
         self.target = target  # kept alive, since it is found by its identity
-        self.name = name_of(target)
-        self.rules: tuple[AdjointRule, ...] = ()
+        self.name = _name(target)
+        # Other threads read it: it is appended to and removed from, and copied before a walk.
+        self.rules: list[AdjointRule] = []
         self._callee, self._is_bound = callee, is_bound
 
     def over(self, otherwise: Function) -> Function:
@@ -113,7 +116,7 @@ class Asked:
     def rule(self) -> AdjointRule | None:
         """Give the last rule that does not run itself, if there is one."""
         running = _RUNNING.get()
-        return next((rule for rule in reversed(self.rules) if rule not in running), None)
+        return next((rule for rule in reversed([*self.rules]) if rule not in running), None)
 
     def by_position(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """Give arguments by position as far as the function takes by position what is named."""
@@ -137,6 +140,17 @@ class Asked:
 
         callee = self._callee
         return as_called(callee, call, self._is_bound) if type(callee) is FunctionType else call
+
+
+def _name(target: Any) -> str:
+    """Give the dotted name of a function, and that of the class of another object."""
+    if not hasattr(target, "__name__"):
+        return f"{type(target).__module__}.{type(target).__qualname__} object"
+    if isinstance(target, np.ufunc):
+        return name_of_ufunc(target)
+    module = getattr(target, "__module__", None)
+    name = str(getattr(target, "__qualname__", target.__name__))
+    return f"{module}.{name}" if module else name
 
 
 # By the identity of the callable that has the entry, and of its receiver, if only that is meant.
