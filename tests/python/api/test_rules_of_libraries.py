@@ -28,6 +28,14 @@ class Box:
 
 
 class Model:
+    @staticmethod
+    def static(x):
+        return x * x
+
+    @classmethod
+    def of_class(cls, x):
+        return x * x
+
     def __call__(self, x):
         return x * x
 
@@ -117,6 +125,33 @@ def test_the_function_is_found_by_any_name():
             assert ct.gradient(way, X)[0].tolist() == [7.0, 7.0]
 
 
+def test_functions_that_are_handed_on():
+    with ct.adjoint(np.linalg.norm, sevenfold(np.linalg.norm)):
+        assert ct.gradient(np.linalg.norm, X)[0].tolist() == [7.0, 7.0]
+        assert ct.grad(np.linalg.norm)(X).tolist() == [7.0, 7.0]
+        assert ct.jacobian(np.linalg.norm, X).tolist() == [7.0, 7.0]
+        assert ct.prepare(np.linalg.norm)(X)[0].tolist() == [7.0, 7.0]
+        rows = ct.gradient(lambda x: np.sum(ct.vmap(np.linalg.norm)(x)), np.ones((2, 2)))[0]
+        assert rows.tolist() == [[7.0, 7.0], [7.0, 7.0]]
+        norms = lambda x: np.sum(np.apply_along_axis(np.linalg.norm, 1, x))
+        assert ct.gradient(norms, np.ones((2, 2)))[0].tolist() == [[7.0, 7.0], [7.0, 7.0]]
+    with ct.adjoint(own, lambda x: (x * x, lambda dy: 7 * dy)):
+        assert ct.gradient(lambda x: np.sum(np.vectorize(own)(x)), X)[0].tolist() == [7.0, 7.0]
+
+
+def test_methods_of_arrays_are_no_calls_of_functions():
+    def rule(a, b):
+        return np.dot(a, b), lambda dy: (3 * dy * b, 5 * dy * a)
+
+    with ct.adjoint(np.dot, rule):
+        assert ct.gradient(lambda x: np.dot(x, X), X)[0].tolist() == [9.0, 12.0]
+        assert ct.gradient(lambda x: np.dot([x[0], x[1]], X), X)[0].tolist() == [9.0, 12.0]
+        for f in (lambda x: x.dot(X), lambda x: x @ X, lambda x: np.sum(x * X)):
+            assert ct.gradient(f, X)[0].tolist() == [3.0, 4.0]
+    with ct.adjoint(np.ravel, lambda a: (np.ravel(a), lambda dy: pytest.fail("called"))):
+        assert ct.gradient(lambda x: x.ravel().sum(), X)[0].tolist() == [1.0, 1.0]
+
+
 def test_numbers():
     with ct.adjoint(math.sin, lambda x: (math.sin(x), lambda dy: 7 * dy)):
         assert ct.gradient(lambda x: math.sin(x), 1.0) == (7.0,)
@@ -143,6 +178,24 @@ def test_one_object_or_all_of_a_class():
         with ct.adjoint(model.apply, sevenfold(model.apply)):
             assert ct.gradient(f, 1.0) == (2.0 + 2 + 7 + 5,)
     assert ct.gradient(f, 1.0) == (8.0,)
+
+
+def test_methods_of_classes():
+    class Derived(Model):
+        pass
+
+    f = lambda x: Model.of_class(x) + Derived.of_class(x) + model.of_class(x)
+    assert ct.gradient(f, 1.0) == (6.0,)
+    with ct.adjoint(Model.of_class, sevenfold(Model.of_class)):
+        assert ct.gradient(f, 1.0) == (7.0 + 2 + 7,)
+        with ct.adjoint(Derived.of_class, lambda x: (x * x, lambda dy: 5 * dy)):
+            assert ct.gradient(f, 1.0) == (7.0 + 5 + 7,)
+        of_all = lambda cls, x: (x * x, lambda dy: (None, 3 * dy))
+        with ct.adjoint(Model.of_class.__func__, of_all):
+            assert ct.gradient(f, 1.0) == (7.0 + 3 + 7,)
+    assert ct.gradient(f, 1.0) == (6.0,)
+    with ct.adjoint(Model.static, sevenfold(Model.static)):
+        assert ct.gradient(lambda x: Model.static(x) + model.static(x), 1.0) == (14.0,)
 
 
 def test_a_class():

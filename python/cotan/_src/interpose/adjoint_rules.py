@@ -104,6 +104,12 @@ def _give_entry(target: Any, callee: Any, receiver: Any) -> None:
     if row is not None and row.rule is not None:
         when = "always" if row.when is When.ALWAYS else "contained"
         otherwise = as_called(callee, row.rule)
+    if isinstance(receiver, type) or (receiver is None and isinstance(callee, FunctionType)):
+        # The entry tells objects from each other, not the classes of class methods.
+        if receiver is not None and install.install_again(callee):
+            raise TypeError(f"{target!r} has an override that depends on the class")
+        _core.add_rule(callee, _for_classes(callee), "contained")
+        return
     if receiver is not None:
         otherwise = _for_all(callee, receiver, otherwise)
     _core.add_rule(callee, over(callee, receiver, otherwise), when, receiver)
@@ -112,6 +118,18 @@ def _give_entry(target: Any, callee: Any, receiver: Any) -> None:
 def _for_all(callee: Any, receiver: Any, otherwise: Function) -> Function:
     """Let the rules of a method compute what those of one object's leave."""
     return lambda *args, **kwargs: over(callee, None, otherwise)(receiver, *args, **kwargs)
+
+
+def _for_classes(callee: Any) -> Function:
+    """Let the rules of a function be asked, and those that it has as a class method of a class."""
+
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], type):
+            cls = args[0]
+            return over(callee, cls, _for_all(callee, cls, _declined))(*args[1:], **kwargs)
+        return over(callee, None, _declined)(*args, **kwargs)
+
+    return compute
 
 
 def _ask_objects(cls: type) -> None:

@@ -8,8 +8,9 @@ the question: with no rule in force, what computed the function before computes 
 import contextlib
 import functools
 import inspect
+import sys
 from contextvars import ContextVar
-from types import FunctionType, TracebackType
+from types import FrameType, FunctionType, TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -105,7 +106,7 @@ class Asked:
         """Give what computes the function: its rules, or what did so before there were any."""
 
         def compute(*args: Any, **kwargs: Any) -> Any:
-            if self.rules and _core.contains_array(args, kwargs):
+            if self.rules and _core.contains_array(args, kwargs) and not _is_called_inside():
                 found = self.rule()
                 if found is not None:
                     return self._with_given(found)(*args, **kwargs)
@@ -140,6 +141,19 @@ class Asked:
 
         callee = self._callee
         return as_called(callee, call, self._is_bound) if type(callee) is FunctionType else call
+
+
+# Packages of cotan whose code calls no functions of users: `x.dot(y)` is no call of `np.dot`.
+_INSIDE = tuple(f"cotan._src.{name}." for name in ("array", "nn", "random", "special"))
+_HERE = __name__, "cotan._src.interpose.adjoint_rules"
+
+
+def _is_called_inside() -> bool:
+    """Say whether cotan itself calls a function."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") in _HERE:
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__name__")).startswith(_INSIDE)
 
 
 def _name(target: Any) -> str:
