@@ -158,7 +158,7 @@ _ABOVE: Any = vars(Tangent)["_above"]
 
 
 # Containers inside of containers: as far as tangents in them are told where they are.
-_DEPTH = 4
+_MAX_DEPTH = 4
 
 
 def _place(above: "ref[Tangent]", place: _Place, value: Any, depth: int = 0) -> None:
@@ -168,7 +168,7 @@ def _place(above: "ref[Tangent]", place: _Place, value: Any, depth: int = 0) -> 
         return
     for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(entry, _CONTAINERS):
-            if depth < _DEPTH:
+            if depth < _MAX_DEPTH:
                 _place(above, (place, key), entry, depth + 1)
         elif entry is not None:
             return  # numbers or arrays, and nothing else
