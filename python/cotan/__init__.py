@@ -36,7 +36,6 @@ from cotan._core import (
     linearize,
     nestlevel,
     num_threads,
-    profile,
     pullback,
     set_num_threads,
     simd_level,
@@ -67,6 +66,7 @@ from cotan._src.hooks import set_hooks as _set_hooks
 from cotan._src.inspect.methods import attach as _attach_pictures
 from cotan._src.inspect.nonfinite import NonFiniteError, detect
 from cotan._src.inspect.prepared_report import PreparedReport, RerecordingWarning
+from cotan._src.inspect.profile import profile
 from cotan._src.inspect.report import Report, explain
 from cotan._src.interpose import install as _lift
 from cotan._src.interpose.install import lift

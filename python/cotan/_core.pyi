@@ -1,6 +1,6 @@
 # Written by tools/generate.py from tools/_core.pyi.template, the signatures in rust/py
 # and the primitive table.
-# ruff: noqa: N801, N802, PYI034 - names as in Python; what acts as a scalar is bound anew by `+=`
+# ruff: noqa: N802, PYI034 - names as in Python; what acts as a scalar is bound anew by `+=`
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -610,9 +610,8 @@ class _Structure:
     def align(self, other: object, operation: str) -> list[Any]: ...
     def build(self, leaves: Sequence[object]) -> Any: ...
 
-@final
-class profile:
-    """Counts what this thread computes inside a `with` block."""
+class Profile:
+    """What a thread computes while it is entered; `ct.profile` shows it."""
 
     def __new__(cls) -> Self: ...
     @property
@@ -623,6 +622,10 @@ class profile:
     def runs(self) -> int: ...
     @property
     def skipped(self) -> Counter[str]: ...
+    def _phases(self) -> tuple[float, float, float]: ...
+    def _rows(
+        self,
+    ) -> list[tuple[str, tuple[str, int, str] | None, tuple[str, int] | None, float, int]]: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
 

@@ -11,6 +11,18 @@ def short(file: str) -> str:
     return file if file.startswith("<") else os.path.basename(file)
 
 
+def time_text(seconds: float) -> str:
+    """Say a time with three digits and a unit.
+
+    >>> time_text(0.01234), time_text(2.5e-6), time_text(0.0)
+    ('12.3 ms', '2.5 µs', '0 µs')
+    """
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= 0.9995 * scale:
+            return f"{seconds / scale:.3g} {unit}" if seconds < 999 * scale else f"{seconds:.0f} s"
+    return f"{seconds * 1e6:.3g} µs"
+
+
 def size_text(count: float) -> str:
     """Write a number of bytes as a person reads it."""
     if count < 1000:

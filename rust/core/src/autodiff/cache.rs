@@ -10,7 +10,7 @@ use crate::kernels;
 use crate::opt::{self, Passes};
 use crate::prim::{Prim, Var};
 use crate::program::{Builder, Program};
-use crate::sched::{self, Plan};
+use crate::sched::{self, Phase, Plan, timed};
 use crate::tape::close::ClosedProgram;
 use crate::transform::defer::{Deferred, defer};
 use crate::transform::{split, vjp_of_first};
@@ -157,6 +157,7 @@ impl DerivedPrograms {
         (leaves, heads): (usize, usize),
         known: Vec<Var>,
     ) -> Result<Arc<DerivedPrograms>> {
+        let _timed = timed(Phase::Derive);
         let primal = &closed.program;
         let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
         room_for(primal.eqns().len())?;
@@ -188,6 +189,7 @@ impl DerivedPrograms {
         if let Some(found) = cell.get() {
             return Ok(found);
         }
+        let _timed = timed(Phase::Derive);
         room_for(self.joint.eqns().len())?;
         // Nested gradients differentiate this again: what is common now would double with every level.
         let program = self.seed(&self.joint, with_value)?;
@@ -237,6 +239,7 @@ impl DerivedPrograms {
         if let Some(found) = self.pullback.get() {
             return Ok(found);
         }
+        let _timed = timed(Phase::Derive);
         let is_cotangent: Vec<bool> = (0..self.joint.num_inputs())
             .map(|i| self.cotangents.contains(&Some(i)))
             .collect();

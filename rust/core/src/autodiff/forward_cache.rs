@@ -9,7 +9,7 @@ use crate::interrupt::room_for;
 use crate::opt::{self, Passes};
 use crate::prim::Var;
 use crate::program::Program;
-use crate::sched::{self, Plan};
+use crate::sched::{self, Phase, Plan, timed};
 use crate::tape::close::ClosedProgram;
 use crate::transform::{jvp, split};
 use crate::util::Lru;
@@ -94,6 +94,7 @@ impl ForwardPrograms {
         if keep && let Some(found) = table().get_or_insert_default().get(hash, is_it) {
             return Ok(found);
         }
+        let _timed = timed(Phase::Derive);
         room_for(primal.eqns().len())?;
         let pushed = jvp(primal, wrt)?;
         let program = pushed.program;
@@ -132,6 +133,7 @@ impl ForwardPrograms {
         if let Some(found) = self.whole.get() {
             return Ok(found);
         }
+        let _timed = timed(Phase::Derive);
         let program = opt::optimize(&self.joint, Passes::ALL)?;
         Ok(self.whole.get_or_init(|| Planned::new(program)))
     }
@@ -141,6 +143,7 @@ impl ForwardPrograms {
         if let Some(found) = self.halves.get() {
             return Ok(found);
         }
+        let _timed = timed(Phase::Derive);
         let is_tangent: Vec<bool> = (0..self.joint.num_inputs())
             .map(|i| self.tangents.contains(&Some(i)))
             .collect();

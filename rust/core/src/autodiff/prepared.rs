@@ -10,7 +10,7 @@ use crate::kernels::Value;
 use crate::opt::{self, Passes};
 use crate::prim::{Host, Var};
 use crate::program::Program;
-use crate::sched::{self, Frame, Plan, Replay};
+use crate::sched::{self, Frame, Phase, Plan, Replay, timed};
 use crate::tape::Recording;
 use crate::transform::split;
 
@@ -48,6 +48,7 @@ impl Prepared {
                 program.num_inputs()
             )));
         }
+        let _timed = timed(Phase::Derive);
         let mut program = opt::optimize(program, Passes::ALL)?;
         let calls_back = program.has_host_calls();
         if calls_back {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::plan::Plan;
+use super::profile::{Phase, timed};
 use crate::error::Result;
 use crate::kernels;
 use crate::prim::Var;
@@ -50,16 +51,18 @@ fn arrays_of(program: &Program) -> usize {
 
 fn find(program: &Program, make: fn(&Program) -> Result<Plan>) -> Result<Arc<Plan>> {
     if program.has_host_calls() {
+        let _timed = timed(Phase::Plan);
         return Ok(Arc::new(make(program)?));
     }
     let hash = program.structural_hash();
-    let found = plans()
-        .get_or_insert_default()
-        .get(hash, |(p, _)| p.same_structure(program));
+    // Steps name the lines that they come from.
+    let is_it = |(p, _): &(Program, _)| p.same_structure(program) && p.sites() == program.sites();
+    let found = plans().get_or_insert_default().get(hash, is_it);
     if let Some(found) = found {
         return Ok(Arc::clone(&found.1));
     }
     kernels::kept_beside(arrays_of(program));
+    let _timed = timed(Phase::Plan);
     // Planning may take long: not under the lock.
     let plan = Arc::new(make(program)?);
     let entry = Arc::new((program.clone(), Arc::clone(&plan)));

@@ -40,7 +40,8 @@ impl Plan {
             }
             let (part, read) = cutter.cut(&piece.eqns, &outs);
             let alike = known.entry(part.structural_hash()).or_default();
-            let found = alike.iter().find(|(p, _)| p.same_structure(&part));
+            let is_it = |p: &Program| p.same_structure(&part) && p.sites() == part.sites();
+            let found = alike.iter().find(|(p, _)| is_it(p));
             let plan = if let Some((_, plan)) = found {
                 Arc::clone(plan)
             } else {
@@ -58,7 +59,8 @@ impl Plan {
             let outputs: SmallVec<[_; 2]> = outputs.collect();
             let inputs = read.iter().map(|&v| slots[v as usize]).collect();
             let (first, cost) = (program.eqns()[piece.eqns[0]].prim, plan.cost);
-            steps.push(Step::new(Work::Part(plan), first, inputs, outputs, cost));
+            let part = Work::Part(plan);
+            steps.push(Step::new(part, first, Box::default(), inputs, outputs, cost));
         }
         let outs: Vec<Slot> = program.outs().iter().map(|&v| slots[v as usize]).collect();
         note_deaths(&mut steps, num_slots, &outs, &[]);
@@ -165,6 +167,7 @@ impl<'p> Cutter<'p> {
                     new.params.len() as u32 - 1
                 }
             };
+            new.set_site(new.eqns.len(), program.site(k));
             new.eqns.push(Eqn {
                 prim: eqn.prim,
                 params,

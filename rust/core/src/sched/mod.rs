@@ -19,7 +19,7 @@ mod threads;
 pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized};
 pub use fuse::groups;
 pub use plan::Plan;
-pub use profile::{Counts, Profile, note};
+pub use profile::{Counts, Phase, Profile, Work, note, timed};
 pub use replay::{Frame, Replay};
 pub use run::run;
 pub use threads::{copied, num_threads, set_num_threads};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::profile::Origin;
 use crate::aval::Aval;
 use crate::kernels::{Fused, ReduceOp, Value};
 use crate::prim::{Host, Params, Prim};
@@ -49,6 +50,8 @@ pub(super) struct Step {
     /// The equation, for a view or a call.
     pub prim: Prim,
     pub params: Params,
+    /// The equations that it computes, for profiles.
+    pub origins: Box<[Origin]>,
     pub inputs: SmallVec<[Slot; 4]>,
     /// What it produces, with dtypes and shapes.
     pub outputs: SmallVec<[(Slot, Aval); 2]>,
@@ -69,6 +72,7 @@ impl Step {
     pub fn new(
         work: Work,
         prim: Prim,
+        origins: Box<[Origin]>,
         inputs: SmallVec<[Slot; 4]>,
         outputs: SmallVec<[(Slot, Aval); 2]>,
         cost: f64,
@@ -77,6 +81,7 @@ impl Step {
             work,
             prim,
             params: Params::None,
+            origins,
             inputs,
             outputs,
             dying: SmallVec::new(),

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::fuse::{Fusion, Place, fuse};
 use super::matmul_epilogue::{self, Found};
 use super::plan::{Plan, Slot, Step, Work, cost_of, counts, note_deaths};
+use super::profile::Origin;
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::interrupt::{Steps, room_for};
@@ -156,7 +157,7 @@ impl<'p> Planner<'p> {
                     self.single(k);
                 }
                 Item::Group(g) => match epilogues.get_mut(g).and_then(Option::take) {
-                    Some(found) => self.matmul_epilogue(found),
+                    Some(found) => self.matmul_epilogue(found, g),
                     None => self.group(g, &read_outside)?,
                 },
             }
@@ -222,7 +223,7 @@ impl<'p> Planner<'p> {
         let outputs = SmallVec::from_iter([(self.slot(out), aval)]);
         self.steps.push(Step {
             params: self.program.params(eqn).clone(),
-            ..Step::new(work, eqn.prim, inputs, outputs, cost)
+            ..Step::new(work, eqn.prim, self.origins(&[k]), inputs, outputs, cost)
         });
     }
 
@@ -248,8 +249,22 @@ impl<'p> Planner<'p> {
         let outputs = outputs.collect();
         let used = members.iter().map(|&(_, output)| output).collect();
         let work = Work::Host(Arc::clone(call), used);
+        let origins = self.origins(&[k]);
         self.steps
-            .push(Step::new(work, eqn.prim, inputs, outputs, 0.0));
+            .push(Step::new(work, eqn.prim, origins, inputs, outputs, 0.0));
+    }
+
+    /// Equations that one step computes.
+    fn origins(&self, eqns: &[usize]) -> Box<[Origin]> {
+        let program = self.program;
+        Origin::shares(eqns.iter().map(|&k| {
+            let eqn = &program.eqns()[k];
+            let cost = match eqn.prim.lane() {
+                Some(lane) => lane.weight() * program.aval(program.result(k)).size() as f64,
+                None => self.call_cost(k),
+            };
+            (eqn.prim, program.site(k), cost)
+        }))
     }
 
     /// A rough guess: bytes at 10 GB/s, and 2 n^3 operations of a product at 50 GFLOP/s.
@@ -276,15 +291,17 @@ impl<'p> Planner<'p> {
     }
 
     /// A group together with the product that it reads.
-    fn matmul_epilogue(&mut self, found: Found) {
+    fn matmul_epilogue(&mut self, found: Found, g: usize) {
         let program = self.program;
         let inputs = found.inputs.iter().map(|&v| self.slot(v)).collect();
         let outputs = (found.outputs.iter()).map(|&v| (self.slot(v), program.aval(v).clone()));
         let outputs = outputs.collect();
         let cost = found.epilogue.cost();
         let work = Work::MatmulEpilogue(Box::new(found.epilogue));
+        let eqns = [&[found.product][..], &self.fusion.groups[g].eqns].concat();
+        let origins = self.origins(&eqns);
         self.steps
-            .push(Step::new(work, ops::MATMUL, inputs, outputs, cost));
+            .push(Step::new(work, ops::MATMUL, origins, inputs, outputs, cost));
     }
 
     /// One fused kernel for a group.
@@ -302,9 +319,11 @@ impl<'p> Planner<'p> {
             let first = self.program.eqns()[group.eqns[0]].prim;
             let in_place = code.outputs.len() == 1 && code.outputs[0].1.shape == group.shape;
             let work = Work::Fused(Box::new(fused));
+            let computed = group.eqns.iter().filter(|k| !code.refused.contains(k));
+            let origins = self.origins(&computed.copied().collect::<Vec<_>>());
             self.steps.push(Step {
                 in_place,
-                ..Step::new(work, first, code.inputs, code.outputs, cost)
+                ..Step::new(work, first, origins, code.inputs, code.outputs, cost)
             });
         }
         for k in code.refused {

@@ -1,9 +1,35 @@
-//! Counting what is computed, on request.
+//! Counting and timing what a thread computes, on request.
+//!
+//! Each step of a plan knows the equations that it computes and the lines that they come from; its time is divided
+//! among them by what they are estimated to cost. Nothing of this is looked at while no profile is active.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::prim::Prim;
+use super::plan::Step;
+use crate::prim::{Lines, Prim, Site};
+use crate::util::FastMap;
+
+/// What cotan does besides the caller's own code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Derivative programs are written and optimised.
+    Derive,
+    /// Programs are optimised and planned.
+    Plan,
+    /// Plans run.
+    Run,
+}
+
+/// What one primitive computed for one line.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct Work {
+    /// Seconds of the thread that waited for it, by estimate where it shared a pass over memory.
+    pub seconds: f64,
+    /// How often an equation was computed.
+    pub equations: u64,
+}
 
 /// What has been counted.
 #[derive(Debug, Default, Clone)]
@@ -17,6 +43,10 @@ pub struct Counts {
     pub runs: u64,
     /// Bytes that were copied because somebody could have written to them later.
     pub bytes_copied: u64,
+    /// What runs computed, by primitive and line.
+    pub work: FastMap<(Prim, Site), Work>,
+    /// Seconds of each phase, without those that it contains.
+    pub phases: [f64; 3],
 }
 
 impl Counts {
@@ -40,11 +70,21 @@ impl Counts {
             Counts::add(&mut self.skipped, prim, n);
         }
     }
+
+    /// Seconds of a phase, without those of phases inside of it.
+    pub fn seconds(&self, phase: Phase) -> f64 {
+        self.phases[phase as usize]
+    }
 }
 
 thread_local! {
-    static ACTIVE: RefCell<Vec<Arc<Mutex<Counts>>>> = const { RefCell::new(Vec::new()) };
+    static ACTIVE: RefCell<Vec<Active>> = const { RefCell::new(Vec::new()) };
+    /// Time of the phases that ended inside of the innermost one.
+    static INSIDE: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
+
+/// A profile that counts on this thread, for which lines are recorded.
+struct Active(Arc<Mutex<Counts>>, #[allow(dead_code)] Lines);
 
 /// Counts what this thread computes while it is active.
 #[derive(Debug, Default, Clone)]
@@ -55,14 +95,15 @@ pub struct Profile {
 impl Profile {
     /// Starts counting on this thread.
     pub fn enter(&self) {
-        ACTIVE.with_borrow_mut(|active| active.push(Arc::clone(&self.counts)));
+        let active = Active(Arc::clone(&self.counts), Lines::new());
+        ACTIVE.with_borrow_mut(|all| all.push(active));
     }
 
     /// Stops.
     pub fn exit(&self) {
-        ACTIVE.with_borrow_mut(|active| {
-            if let Some(i) = active.iter().rposition(|c| Arc::ptr_eq(c, &self.counts)) {
-                active.remove(i);
+        ACTIVE.with_borrow_mut(|all| {
+            if let Some(i) = all.iter().rposition(|a| Arc::ptr_eq(&a.0, &self.counts)) {
+                all.remove(i);
             }
         });
     }
@@ -79,8 +120,132 @@ impl Profile {
 /// Tells every active profile of this thread something.
 pub fn note(write: impl Fn(&mut Counts)) {
     ACTIVE.with_borrow(|active| {
-        for counts in active {
+        for Active(counts, _) in active {
             write(&mut counts.lock().unwrap_or_else(PoisonError::into_inner));
         }
     });
+}
+
+/// Whether this thread is profiled.
+fn is_active() -> bool {
+    ACTIVE.with_borrow(|active| !active.is_empty())
+}
+
+/// Times a phase until it is dropped, if this thread is profiled.
+#[must_use]
+pub fn timed(phase: Phase) -> Option<Timed> {
+    is_active().then(|| Timed {
+        phase,
+        start: Instant::now(),
+        before: INSIDE.take(),
+    })
+}
+
+/// A phase that goes on.
+#[derive(Debug)]
+pub struct Timed {
+    phase: Phase,
+    start: Instant,
+    /// What had ended beside it when it began.
+    before: Duration,
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        let elapsed = self.start.elapsed();
+        let own = elapsed.saturating_sub(INSIDE.replace(self.before + elapsed));
+        let phase = self.phase as usize;
+        note(|counts| counts.phases[phase] += own.as_secs_f64());
+    }
+}
+
+/// An equation that a step computes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin {
+    pub prim: Prim,
+    pub site: Site,
+    /// Its part of the time of the step.
+    pub share: f32,
+}
+
+impl Origin {
+    /// Equations with estimates of what they cost, of which only ratios count.
+    pub fn shares(equations: impl Iterator<Item = (Prim, Site, f64)> + Clone) -> Box<[Origin]> {
+        let whole: f64 = equations.clone().map(|(_, _, cost)| cost).sum();
+        let count = equations.clone().count() as f64;
+        let share = |cost: f64| {
+            if whole > 0.0 {
+                cost / whole
+            } else {
+                count.recip()
+            }
+        };
+        equations
+            .map(|(prim, site, cost)| Origin {
+                prim,
+                site,
+                share: share(cost) as f32,
+            })
+            .collect()
+    }
+}
+
+/// The times of a run, while it goes on; nothing, where nobody profiles it.
+#[derive(Debug, Default)]
+pub(super) struct Stopwatch(Option<FastMap<(Prim, Site), Work>>);
+
+impl Stopwatch {
+    /// One for a run of this thread.
+    pub fn new() -> Stopwatch {
+        Stopwatch(is_active().then(FastMap::default))
+    }
+
+    /// The time at which a step begins.
+    #[inline]
+    pub fn start(&self) -> Option<Instant> {
+        self.0.is_some().then(Instant::now)
+    }
+
+    /// Notes a step that has ended.
+    #[inline]
+    pub fn stop(&mut self, start: Option<Instant>, step: &Step) {
+        if let Some(start) = start {
+            self.add(start.elapsed(), step);
+        }
+    }
+
+    /// Runs a step that calls back. What is run meanwhile has its own times.
+    pub fn calling<T>(&mut self, step: &Step, call: impl FnOnce() -> T) -> T {
+        let Some(start) = self.start() else {
+            return call();
+        };
+        let before = INSIDE.get();
+        let result = call();
+        let inside = INSIDE.get().saturating_sub(before);
+        self.add(start.elapsed().saturating_sub(inside), step);
+        result
+    }
+
+    #[cold]
+    fn add(&mut self, elapsed: Duration, step: &Step) {
+        let Some(work) = &mut self.0 else { return };
+        let seconds = elapsed.as_secs_f64();
+        for origin in &*step.origins {
+            let work = work.entry((origin.prim, origin.site)).or_default();
+            work.seconds += seconds * f64::from(origin.share);
+            work.equations += 1;
+        }
+    }
+
+    /// Tells the profiles of this thread, when the run is over.
+    pub fn tell(self) {
+        let Some(run) = self.0 else { return };
+        note(|counts| {
+            for (key, work) in &run {
+                let sum = counts.work.entry(*key).or_default();
+                sum.seconds += work.seconds;
+                sum.equations += work.equations;
+            }
+        });
+    }
 }

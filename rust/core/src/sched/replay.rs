@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::plan::{Plan, Work};
-use super::profile::note;
+use super::profile::{Phase, Stopwatch, note, timed};
 use super::run::{WORTH_THREADS, run_to};
 use crate::aval::Aval;
 use crate::error::{Error, Result};
@@ -129,23 +129,29 @@ impl Replay {
             counts.runs += 1;
             counts.add_equations(&plan.counts);
         });
+        let _timed = timed(Phase::Run);
+        let mut stopwatch = Stopwatch::new();
         let cancel = AtomicBool::new(false);
         let ctx = Ctx::new(&cancel, 1);
         for act in &mut frame.acts {
+            let start = stopwatch.start();
+            let (Act::Fused(k, _) | Act::Call(k, ..)) = &*act;
+            let step = &plan.steps[*k];
             match act {
-                Act::Fused(step, bound) => {
-                    if let Work::Fused(fused) = &plan.steps[*step].work {
+                Act::Fused(_, bound) => {
+                    if let Work::Fused(fused) = &step.work {
                         fused.run_again(bound, &ctx)?;
                     }
                 }
-                Act::Call(step, args, out) => {
-                    let step = &plan.steps[*step];
+                Act::Call(_, args, out) => {
                     let mut args: smallvec::SmallVec<[Value; 4]> = args.iter().cloned().collect();
                     let value = super::run::kernel(step, &mut args, out.aval(), &ctx)?;
                     kernels::copy_into(out, &value, &ctx)?;
                 }
             }
+            stopwatch.stop(start, step);
         }
+        stopwatch.tell();
         Ok(())
     }
 }

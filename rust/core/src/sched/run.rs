@@ -7,7 +7,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::plan::{MatmulEpilogue, Plan, Slot, Step, Work};
-use super::profile::note;
+use super::profile::{Phase, Stopwatch, note, timed};
 use super::threads::{num_threads, pool};
 use crate::aval::Aval;
 use crate::error::{Error, Result};
@@ -44,7 +44,8 @@ pub(super) fn run_to(
         counts.runs += 1;
         counts.add_equations(&plan.counts);
     });
-    let mut state = State::new(plan, inputs);
+    let _timed = timed(Phase::Run);
+    let mut state = State::new(plan, inputs, Stopwatch::new());
     for (&slot, target) in plan.outs.iter().zip(targets) {
         if let Some(target) = target {
             state.targets.add(slot, target);
@@ -53,10 +54,12 @@ pub(super) fn run_to(
     loop {
         state = advance(plan, state, interrupted)?;
         let Some(step) = plan.steps.get(state.next) else {
+            state.stopwatch.tell();
             return Ok(results(plan, state.slots));
         };
         // Nothing is held here and no thread of the pool waits: what is called may run programs too.
-        call_back(step, &mut state.slots)?;
+        let slots = &mut state.slots;
+        state.stopwatch.calling(step, || call_back(step, slots))?;
         state.next += 1;
     }
 }
@@ -129,10 +132,11 @@ struct State {
     next: usize,
     /// Where some results are to lie.
     targets: Targets,
+    stopwatch: Stopwatch,
 }
 
 impl State {
-    fn new(plan: &Plan, inputs: Vec<Value>) -> State {
+    fn new(plan: &Plan, inputs: Vec<Value>, stopwatch: Stopwatch) -> State {
         let mut slots: Vec<Option<Value>> = Vec::with_capacity(plan.num_slots);
         slots.extend(inputs.into_iter().map(Some));
         slots.resize_with(plan.num_slots, || None);
@@ -143,6 +147,7 @@ impl State {
             slots: Slots(slots),
             next: 0,
             targets: Targets(Vec::new()),
+            stopwatch,
         }
     }
 }
@@ -198,14 +203,19 @@ fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
     let (slots, targets) = (&mut state.slots, &state.targets);
     for step in &plan.steps[state.next..] {
         ctx.check()?;
+        let start = state.stopwatch.start();
         match &step.work {
             Work::Host(..) => break,
             Work::View => view(step, slots, ctx)?,
             Work::Call => call(step, slots, ctx)?,
             Work::Fused(kernel) => fused(step, kernel, slots, targets, ctx)?,
-            Work::Part(inner) => part(step, inner, slots, targets, ctx)?,
+            Work::Part(inner) => {
+                let stopwatch = &mut state.stopwatch;
+                part(step, inner, slots, targets, stopwatch, ctx)?;
+            }
             Work::MatmulEpilogue(inner) => matmul_epilogue(step, inner, slots, targets, ctx)?,
         }
+        state.stopwatch.stop(start, step);
         state.next += 1;
     }
     Ok(state)
@@ -237,9 +247,10 @@ fn part(
     plan: &Plan,
     slots: &mut Slots,
     targets: &Targets,
+    stopwatch: &mut Stopwatch,
     ctx: &Ctx<'_>,
 ) -> Result<()> {
-    let mut state = State::new(plan, slots.read(step));
+    let mut state = State::new(plan, slots.read(step), std::mem::take(stopwatch));
     // What dies here may be written to inside.
     slots.release(&step.dying);
     for ((slot, _), &inner) in step.outputs.iter().zip(&plan.outs) {
@@ -248,6 +259,7 @@ fn part(
         }
     }
     let state = execute(plan, state, ctx)?;
+    *stopwatch = state.stopwatch;
     slots.put(step, results(plan, state.slots));
     Ok(())
 }
@@ -271,7 +283,7 @@ fn matmul_epilogue(
 
 /// Runs the plan of a strip, with memory for all of its results.
 fn run_strip(plan: &Plan, inputs: Vec<Value>, targets: &[Value], ctx: &Ctx<'_>) -> Result<()> {
-    let mut state = State::new(plan, inputs);
+    let mut state = State::new(plan, inputs, Stopwatch::default());
     for (&slot, target) in plan.outs.iter().zip(targets) {
         state.targets.add(slot, target);
     }

@@ -9,6 +9,7 @@ use std::sync::{Mutex, OnceLock};
 
 use cotan::autodiff::{self, Pullback};
 use cotan::kernels::Value;
+use cotan::prim::records_lines;
 use cotan::{Array, Prepared, Recording};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -111,6 +112,7 @@ pub fn record(
         quick,
         buffers: Mutex::default(),
         nothing: Value::scalar(false).map_err(to_py)?,
+        has_lines: records_lines(),
     })
 }
 

@@ -1,24 +1,22 @@
-//! Counts what is computed inside a `with` block.
+//! Counts and times what is computed inside a `with` block.
 
-use cotan::sched::Profile;
+use cotan::sched::{Phase, Profile};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
-/// Counts what this thread computes inside a `with` block.
-///
-/// `equations`: a Counter of equations that were computed, by primitive. `skipped`: a Counter of
-/// cotangents that nobody asked for, by the primitive that would have computed them. `runs`: how often
-/// the executor was entered. `bytes_copied`: bytes of ndarrays that were copied because somebody could
-/// have written to them later.
-///
-/// >>> import cotan as ct
-/// >>> import numpy as np
-/// >>> with ct.profile() as work:
-/// ...     _ = ct.gradient(lambda x: np.sum(np.exp(x)), np.ones(3))
-/// >>> work.equations["exp"]
-/// 1
-#[pyclass(frozen, name = "profile", module = "cotan")]
+/// What a thread computes while it is entered; `ct.profile` shows it.
+#[pyclass(frozen, subclass, name = "Profile", module = "cotan._core")]
 pub struct PyProfile(Profile);
+
+/// A primitive, the place that it computed for (file, line, function), the rule that wrote it (primitive and argument),
+/// seconds, and how many equations.
+type Row = (
+    &'static str,
+    Option<(String, u32, String)>,
+    Option<(&'static str, usize)>,
+    f64,
+    u64,
+);
 
 fn counter<'py>(
     py: Python<'py>,
@@ -44,7 +42,7 @@ impl PyProfile {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, pyo3::types::PyTuple>) {
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
         self.0.exit();
     }
 
@@ -54,7 +52,7 @@ impl PyProfile {
         counter(py, &self.0.counts().equations)
     }
 
-    /// Cotangents that nobody asked for, by primitive.
+    /// Cotangents that nobody asked for, by the primitive that would have computed them.
     #[getter]
     fn skipped<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         counter(py, &self.0.counts().skipped)
@@ -66,9 +64,30 @@ impl PyProfile {
         self.0.counts().runs
     }
 
-    /// Bytes that were copied.
+    /// Bytes of ndarrays that were copied because somebody could have written to them later.
     #[getter]
     fn bytes_copied(&self) -> u64 {
         self.0.counts().bytes_copied
+    }
+
+    /// What was computed, by primitive and place.
+    fn _rows(&self) -> Vec<Row> {
+        let work = self.0.counts().work;
+        (work.into_iter())
+            .map(|((prim, site), work)| {
+                let place = site.place();
+                let rule = place.as_ref().and_then(|p| p.rule);
+                let place = place.map(|p| (p.file.to_string(), p.line, p.function.to_string()));
+                (prim.name(), place, rule, work.seconds, work.equations)
+            })
+            .collect()
+    }
+
+    /// Seconds spent in writing derivatives, in planning and in running.
+    fn _phases(&self) -> (f64, f64, f64) {
+        let counts = self.0.counts();
+        let [derive, plan, run] =
+            [Phase::Derive, Phase::Plan, Phase::Run].map(|p| counts.seconds(p));
+        (derive, plan, run)
     }
 }
