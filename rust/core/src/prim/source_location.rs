@@ -1,8 +1,8 @@
 //! Where in the user's source an equation comes from, recorded on request.
 //!
 //! A [`Site`] is a number: places are stored once for each distinct one, so that nodes and equations
-//! carry four bytes. Nothing that is computed depends on them: programs that differ in sites only are
-//! equal and share their plan. What a rule of the reverse pass writes has the place of the equation
+//! carry four bytes. Nothing that is computed depends on them, and programs that differ in sites only are
+//! equal. What a rule of the reverse pass writes has the place of the equation
 //! that it is a rule of.
 
 use std::cell::Cell;

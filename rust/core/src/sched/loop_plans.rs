@@ -60,7 +60,14 @@ impl Plan {
             let inputs = read.iter().map(|&v| slots[v as usize]).collect();
             let (first, cost) = (program.eqns()[piece.eqns[0]].prim, plan.cost);
             let part = Work::Part(plan);
-            steps.push(Step::new(part, first, Box::default(), inputs, outputs, cost));
+            steps.push(Step::new(
+                part,
+                first,
+                Box::default(),
+                inputs,
+                outputs,
+                cost,
+            ));
         }
         let outs: Vec<Slot> = program.outs().iter().map(|&v| slots[v as usize]).collect();
         note_deaths(&mut steps, num_slots, &outs, &[]);

@@ -241,6 +241,7 @@ impl Stopwatch {
     pub fn tell(self) {
         let Some(run) = self.0 else { return };
         note(|counts| {
+            #[expect(clippy::iter_over_hash_type, reason = "each key has a sum of its own")]
             for (key, work) in &run {
                 let sum = counts.work.entry(*key).or_default();
                 sum.seconds += work.seconds;
