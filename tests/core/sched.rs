@@ -259,3 +259,29 @@ fn barriers_hold_where_they_save_memory() {
     }";
     assert_eq!(count(text, ops::MATMUL), 14);
 }
+
+#[test]
+fn a_profile_divides_the_time_of_a_run_among_its_equations() {
+    let x = Array::from(0.5);
+    let profile = sched::Profile::default();
+    profile.enter();
+    cotan::value_and_gradient(|v| v[0].sin()?.mul(&v[0])?.exp(), &[Arg::from(&x)]).unwrap();
+    profile.exit();
+    let counts = profile.counts();
+    let computed = |name: &str| {
+        let of = counts
+            .work
+            .iter()
+            .filter(|((prim, _), _)| prim.name() == name);
+        of.map(|(_, work)| work.equations).sum::<u64>()
+    };
+    assert_eq!(
+        (computed("sin"), computed("cos"), computed("exp")),
+        (1, 1, 1)
+    );
+    let steps: f64 = counts.work.values().map(|work| work.seconds).sum();
+    assert!(0.0 < steps && steps <= counts.seconds(sched::Phase::Run));
+    // What is computed later is not counted.
+    cotan::value_and_gradient(|v| v[0].sin()?.sum(..), &[Arg::from(&x)]).unwrap();
+    assert_eq!(profile.counts().runs, counts.runs);
+}

@@ -7,7 +7,6 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::plan::Step;
 use crate::prim::{Lines, Prim, Site};
 use crate::util::FastMap;
 
@@ -208,14 +207,14 @@ impl Stopwatch {
 
     /// Notes a step that has ended.
     #[inline]
-    pub fn stop(&mut self, start: Option<Instant>, step: &Step) {
+    pub fn stop(&mut self, start: Option<Instant>, step: &[Origin]) {
         if let Some(start) = start {
             self.add(start.elapsed(), step);
         }
     }
 
     /// Runs a step that calls back. What is run meanwhile has its own times.
-    pub fn calling<T>(&mut self, step: &Step, call: impl FnOnce() -> T) -> T {
+    pub fn calling<T>(&mut self, step: &[Origin], call: impl FnOnce() -> T) -> T {
         let Some(start) = self.start() else {
             return call();
         };
@@ -227,10 +226,10 @@ impl Stopwatch {
     }
 
     #[cold]
-    fn add(&mut self, elapsed: Duration, step: &Step) {
+    fn add(&mut self, elapsed: Duration, step: &[Origin]) {
         let Some(work) = &mut self.0 else { return };
         let seconds = elapsed.as_secs_f64();
-        for origin in &*step.origins {
+        for origin in step {
             let work = work.entry((origin.prim, origin.site)).or_default();
             work.seconds += seconds * f64::from(origin.share);
             work.equations += 1;

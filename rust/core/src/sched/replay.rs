@@ -149,7 +149,7 @@ impl Replay {
                     kernels::copy_into(out, &value, &ctx)?;
                 }
             }
-            stopwatch.stop(start, step);
+            stopwatch.stop(start, &step.origins);
         }
         stopwatch.tell();
         Ok(())

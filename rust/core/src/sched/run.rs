@@ -59,7 +59,9 @@ pub(super) fn run_to(
         };
         // Nothing is held here and no thread of the pool waits: what is called may run programs too.
         let slots = &mut state.slots;
-        state.stopwatch.calling(step, || call_back(step, slots))?;
+        state
+            .stopwatch
+            .calling(&step.origins, || call_back(step, slots))?;
         state.next += 1;
     }
 }
@@ -215,7 +217,7 @@ fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
             }
             Work::MatmulEpilogue(inner) => matmul_epilogue(step, inner, slots, targets, ctx)?,
         }
-        state.stopwatch.stop(start, step);
+        state.stopwatch.stop(start, &step.origins);
         state.next += 1;
     }
     Ok(state)
