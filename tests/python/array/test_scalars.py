@@ -366,6 +366,15 @@ def test_whole_numbers_that_are_computed_repeat_sequences(count):
     np.testing.assert_array_equal(slope, [n + 1.0, n, n])
 
 
+@pytest.mark.parametrize("sequence", [[1.0], (1.0,), "ab", b"ab"])
+def test_numbers_that_are_differentiated_repeat_nothing(sequence):
+    """An integer argument counts as a float, by which Python repeats nothing either."""
+    for f in (lambda n: sequence * n, lambda n: n * sequence):
+        with pytest.raises(TypeError, match=r"cannot repeat a \w+ by a number .* ct\.const"):
+            ct.gradient(lambda x, n: x * len(f(n)), 2.0, 3)
+        assert ct.gradient(lambda x, n: x * len(f(n)), 2.0, ct.const(3))[0] == 3.0 * len(sequence)
+
+
 def test_a_scalar_of_whole_numbers_times_an_array_is_one():
     n = ct.array([2, 3])[0]
     np.testing.assert_array_equal(np.asarray(n * np.array([1, 2])), [2, 4])

@@ -124,7 +124,8 @@ pub fn binary(
     Ok(wrap(py, array, scalar_kind)?.unbind())
 }
 
-/// Whether a product is a sequence that is repeated: `[x] * n`, where `n` is an integer that was computed.
+/// Whether a product is a sequence that is repeated: `[x] * n`, where `n` is an integer that was computed. Other numbers
+/// of Python are refused, as by Python.
 fn repeats(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
     let is_sequence = other.is_instance_of::<PyList>()
         || other.is_instance_of::<PyTuple>()
@@ -133,13 +134,18 @@ fn repeats(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<bool>
     if !is_sequence {
         return Ok(false);
     }
-    Ok(match slf.get().scalar_kind() {
-        ScalarKind::Array => false,
-        ScalarKind::NumpyScalar => slf.get().read()?.dtype().kind() == Kind::Integer,
-        ScalarKind::PythonNumber => {
-            matches!(slf.get().read()?.dtype().kind(), Kind::Integer | Kind::Bool)
-        }
-    })
+    let dtype = slf.get().read()?.dtype();
+    match (slf.get().scalar_kind(), dtype.kind()) {
+        (ScalarKind::Array, _) => Ok(false),
+        (_, Kind::Integer) | (ScalarKind::PythonNumber, Kind::Bool) => Ok(true),
+        (ScalarKind::NumpyScalar, _) => Ok(false),
+        (ScalarKind::PythonNumber, _) => Err(PyTypeError::new_err(format!(
+            "multiply: cannot repeat a {} by a number of dtype {}: where an integer argument counts, hold it \
+             constant with ct.const; to multiply the elements, make an array of them",
+            other.get_type().name()?,
+            dtype.numpy_name(),
+        ))),
+    }
 }
 
 /// What `==` and `!=` give for something that no number equals: `x == None`, `bandwidth == "scott"`. `None`
