@@ -480,10 +480,6 @@ impl Custom for Rematerialized {
         self.program.host_calls()
     }
 
-    fn single_call(&self) -> Option<String> {
-        self.program.single_call()
-    }
-
     fn key(&self) -> u64 {
         self.program.structural_hash() ^ self.kept.len() as u64
     }

@@ -288,10 +288,6 @@ impl Custom for Call {
         self.0.program.host_calls()
     }
 
-    fn single_call(&self) -> Option<String> {
-        self.0.program.single_call()
-    }
-
     fn key(&self) -> u64 {
         self.0.program.structural_hash()
     }

@@ -88,7 +88,7 @@ primitives! {
             }),
             jvp: None,
             vjp: None,
-            batching: Batching::None("it calls code of this process"),
+            batching: Batching::None("calls are mapped together with their other outputs"),
         },
         cost: Heavy,
         onnx: Onnx::None("it calls code of this process"),

@@ -51,10 +51,6 @@ pub trait Custom: Any + Send + Sync {
     fn host_calls(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The name of something that it calls back and that takes one example at a time.
-    fn single_call(&self) -> Option<String> {
-        self.host_calls().into_iter().next()
-    }
     /// Whether it is done element by element, its arguments being broadcast: so it takes many examples at once.
     fn is_elementwise(&self) -> bool {
         false

@@ -102,13 +102,4 @@ impl Program {
         }
         names
     }
-
-    /// The name of something that it calls back and that takes one example at a time.
-    pub(crate) fn single_call(&self) -> Option<String> {
-        self.params.iter().find_map(|params| match params {
-            Params::Custom { rule, .. } => rule.single_call(),
-            Params::Host { call, .. } => Some(call.name().to_string()),
-            _ => None,
-        })
-    }
 }

@@ -6,6 +6,7 @@ mod custom_calls;
 pub(crate) mod defer;
 mod influence;
 mod jvp;
+mod mapped_calls;
 mod min_cut;
 mod partial_eval;
 mod residuals;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::mapped_calls::EachExample;
 use crate::aval::{Aval, Shape};
 use crate::error::{Error, Result};
 use crate::ops;
-use crate::prim::{Batch, Batching, Class, Custom, Params, V, Var};
+use crate::prim::{Batch, Batching, Class, Custom, Host, Params, V, Var};
 use crate::program::{Builder, Program, Splice};
 
 /// A program over a batch: the marked inputs, and all outputs, have a new first axis of this length, along
@@ -71,8 +72,8 @@ impl<'e> Pass<'_, 'e> {
                 (args.iter()).map(|&a| self.varies[a as usize]).collect();
             match program.params(eqn) {
                 _ if !batched.contains(&true) => self.shared(k, &x),
-                Params::Custom { rule, .. } => self.custom(rule, calls.members(k), &x, &batched)?,
-                Params::Host { call, .. } => return Err(called_back(call.name())),
+                Params::Custom { rule, .. } => self.custom(rule, calls.members(k), &x, &batched),
+                Params::Host { call, .. } => self.host(call, calls.members(k), &x, &batched),
                 params => {
                     let mapped = self.mapped(k, params, &x, &batched)?;
                     self.set(k, mapped);
@@ -109,7 +110,7 @@ impl<'e> Pass<'_, 'e> {
         members: &[(usize, usize)],
         x: &[V<'e>],
         batched: &[bool],
-    ) -> Result<()> {
+    ) {
         if rule.is_elementwise() {
             let rule = rule.again();
             for &(k, output) in members {
@@ -119,10 +120,7 @@ impl<'e> Pass<'_, 'e> {
                     .aligned();
                 self.set(k, batch);
             }
-            return Ok(());
-        }
-        if let Some(name) = rule.single_call() {
-            return Err(called_back(&name));
+            return;
         }
         let rule: Arc<dyn Custom> = Arc::new(Many {
             rule: Arc::clone(rule),
@@ -134,7 +132,23 @@ impl<'e> Pass<'_, 'e> {
             let params = Params::Custom { rule, output };
             self.set(k, x[0].apply(ops::CUSTOM, params, &x[1..]));
         }
-        Ok(())
+    }
+
+    /// All outputs of a function that is called back: the equations of these numbers.
+    fn host(
+        &mut self,
+        call: &Arc<dyn Host>,
+        members: &[(usize, usize)],
+        x: &[V<'e>],
+        batched: &[bool],
+    ) {
+        let args: SmallVec<[Var; 4]> = x.iter().map(|v| v.var()).collect();
+        let call: Arc<dyn Host> = Arc::new(EachExample::new(call, batched, self.size));
+        for &(k, output) in members {
+            let call = Arc::clone(&call);
+            let params = Params::Host { call, output };
+            self.set(k, x[0].with(x[0].to.emit(ops::HOST, params, &args)));
+        }
     }
 
     /// An equation of a primitive for all examples, as the primitive says.
@@ -186,13 +200,8 @@ impl<'e> Pass<'_, 'e> {
     }
 }
 
-fn called_back(name: &str) -> Error {
-    Error::Program(format!(
-        "vmap: {name} is called back with values, of one example at a time; map it with a loop"
-    ))
-}
-
-fn with_batch(aval: &Aval, size: usize) -> Aval {
+/// Dtype and shape of as many examples.
+pub(super) fn with_batch(aval: &Aval, size: usize) -> Aval {
     let mut shape = Shape::new();
     shape.push(size);
     shape.extend_from_slice(&aval.shape);
@@ -203,7 +212,7 @@ fn with_batch(aval: &Aval, size: usize) -> Aval {
 }
 
 /// Dtype and shape of one example's argument.
-fn one(aval: &Aval, batched: bool) -> Aval {
+pub(super) fn one(aval: &Aval, batched: bool) -> Aval {
     let mut aval = aval.clone();
     if batched {
         aval.shape.remove(0);
@@ -349,10 +358,6 @@ impl Custom for Many {
 
     fn host_calls(&self) -> Vec<String> {
         self.rule.host_calls()
-    }
-
-    fn single_call(&self) -> Option<String> {
-        self.rule.single_call()
     }
 
     fn key(&self) -> u64 {

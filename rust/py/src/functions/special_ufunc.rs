@@ -214,10 +214,6 @@ impl Custom for Special {
         vec![self.0.name.clone()]
     }
 
-    fn single_call(&self) -> Option<String> {
-        None
-    }
-
     fn is_elementwise(&self) -> bool {
         true
     }
