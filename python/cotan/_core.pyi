@@ -1149,6 +1149,8 @@ def jvp(
     tangents: Sequence[object],
     /,
     *,
+    wrt: _Wrt = None,
+    argnums: _Argnums = None,
     has_aux: bool = False,
     **kwargs: object,
 ) -> Any:
@@ -1199,6 +1201,9 @@ def record(
 # transforms/vmap.rs
 def call_vmap(f: Function, args: Args, batched: list[bool], names: list[str]) -> Any:
     """Calls a function of one example with arguments of which those marked hold many along their first axes; its results have a first axis of examples. `names` are what errors call the arguments."""
+
+def varying_results(f: Function, args: Args, batched: list[bool], names: list[str]) -> list[bool]:
+    """For each array in the results of a function of one example whether it differs between examples."""
 
 # tree/class_layout.rs
 def forget_layouts() -> None:

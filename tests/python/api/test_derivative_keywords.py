@@ -165,6 +165,15 @@ def test_keyword_arguments_are_constants():
         ct.gradient(product, X, Y, no_such=1)
 
 
+def test_tangents_belong_to_what_wrt_asks_for():
+    for asked in ({"wrt": 0}, {"wrt": "x"}, {"argnums": 0}, {"argnums": (0,)}):
+        assert ct.jvp(product, (X, Y), (X, None), **asked) == (13.0, 13.0)
+        with pytest.raises(TypeError, match="jvp: y is held constant and has no tangent"):
+            ct.jvp(product, (X, Y), (X, Y), **asked)
+    with pytest.raises(TypeError, match="give wrt or argnums, not both"):
+        ct.jvp(product, (X, Y), (X, None), wrt=0, argnums=0)
+
+
 # --------------------------------------------------------------------------------------------------
 # Auxiliary results
 

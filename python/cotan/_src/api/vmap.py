@@ -357,13 +357,15 @@ def _joined(pieces: Sequence[_Result]) -> _Result:
     return _Result(first.parts, leaves, first.axes)
 
 
-def _mapped(one: Function, batch: list[_Column], which: slice) -> Any:
+def _mapped(
+    one: Function, batch: list[_Column], which: slice, call: Function = _core.call_vmap
+) -> Any:
     """Call a function of one example for some of them, which come first in its results."""
     paths = [column.path for column in batch]
     arrays = [column.array for column in batch]
     if which != slice(None):
         arrays = [array[which] for array in arrays]
-    return _core.call_vmap(one, tuple(arrays), [True] * len(batch), paths)
+    return call(one, tuple(arrays), [True] * len(batch), paths)
 
 
 def _call(one: Function, batch: list[_Column], which: slice, out_axes: object) -> _Result:
@@ -404,41 +406,19 @@ def _expect_equal(
 ) -> None:
     """Refuse leaves of a result that differ between examples.
 
-    Only the transform knows which arrays do. It refuses hooks on these, and on no others; so the
-    function is called once more, for hooks on its results alone. Nothing else depends on them.
+    Only a program tells which arrays do, so the function is recorded once more.
     """
 
-    def watched(*examples: Any) -> list[Any]:
+    def asked(*examples: Any) -> list[Any]:
         leaves = _core.structure(without_constants(one(*examples)), root="result").leaves
-        return [_watched(leaves[i], _watch(result.parts.paths[i])) for i in unclear]
+        return [leaves[i] for i in unclear]
 
-    try:
-        _mapped(watched, batch, which)
-    except ValueError as error:
-        for i in unclear:
-            path = result.parts.paths[i]
-            if str(error).startswith(f"vmap: {_watch(path)} is called back"):
-                raise ValueError(
-                    f"vmap: out_axes has None for {path}, which differs between examples; give the "
-                    "axis along which they are to lie"
-                ) from None
-        raise
-
-
-def _watched(leaf: Any, name: str) -> Any:
-    """Give an array without elements, behind a hook on another one."""
-    value = leaf.astype(float) if leaf.dtype.kind in "biu" else leaf
-    # Hooks are for what is differentiated, so something is.
-    hooked, _ = _core.pullback(lambda zero: _core.hooked(_unseen, value + zero, name), 0.0)
-    return hooked.reshape(-1)[:0]
-
-
-def _unseen(ct: Any) -> tuple[Any]:
-    return (ct,)
-
-
-def _watch(path: str) -> str:
-    return f"out_axes of {path}"
+    for i, varies in zip(unclear, _mapped(asked, batch, which, _core.varying_results), strict=True):
+        if varies:
+            raise ValueError(
+                f"vmap: out_axes has None for {result.parts.paths[i]}, which differs between "
+                "examples; give the axis along which they are to lie"
+            )
 
 
 def _given_once(leaf: Any, lazy: bool) -> Any:

@@ -1,17 +1,12 @@
 """Writes the times of a profile as a flame graph: SVG, speedscope's format, or collapsed stacks."""
 
 import json
-import linecache
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from cotan._src.inspect.report_facts import time_text
 from cotan._src.inspect.svg import escaped
-
-if TYPE_CHECKING:
-    from cotan._src.inspect.profile import Work, profile
 
 _WIDTH = 1200.0
 _ROW = 20.0
@@ -22,36 +17,9 @@ _STYLE = (
     ".cotan-flames text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#1c2024;"
     "pointer-events:none}.cotan-flames rect{stroke:#fff;stroke-width:.7}"
 )
-_PHASES = {
-    "run": "programs run",
-    "plan": "programs planned",
-    "derive": "derivatives written",
-    "python": "Python and recording",
-}
 
 #: Names of frames from the outermost to the innermost, and seconds.
 Stack = tuple[tuple[str, ...], float]
-
-
-def stacks(profile: "profile") -> list[Stack]:
-    """Give each row of a profile as a stack: phase, function, line, primitive."""
-    phases = profile.phases
-    rows = profile.rows
-    found = [((_PHASES["run"], *_frames(row)), row.seconds) for row in rows]
-    # What a run takes besides its steps.
-    found.append(((_PHASES["run"],), phases["run"] - sum(row.seconds for row in rows)))
-    found += [((_PHASES[name],), phases[name]) for name in ("plan", "derive", "python")]
-    return [(names, seconds) for names, seconds in found if seconds > 0.0]
-
-
-def _frames(row: "Work") -> Iterator[str]:
-    if row.file and row.line:
-        yield f"{row.function} ({row.place.rpartition(':')[0]})"
-        source = linecache.getline(row.file, row.line).strip()
-        yield f"line {row.line}: {source}" if source else f"line {row.line}"
-    else:
-        yield "lines not recorded"
-    yield f"{row.primitive} (backward, rule of {row.rule})" if row.rule else row.primitive
 
 
 @dataclass
@@ -89,12 +57,12 @@ def svg(found: list[Stack]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height:.0f}" '
         'width="100%" role="img" aria-label="Flame graph of a profile" class="cotan-flames">'
-        f"<style>{_STYLE}</style>{''.join(_drawn(root, 0.0, 4.0, scale, root.seconds))}</svg>"
+        f"<style>{_STYLE}</style>{''.join(_drawn(root, 0.0, 0, scale, root.seconds))}</svg>"
     )
 
 
-def _drawn(frame: _Frame, x: float, y: float, scale: float, whole: float) -> Iterator[str]:
-    width = frame.seconds * scale
+def _drawn(frame: _Frame, x: float, depth: int, scale: float, whole: float) -> Iterator[str]:
+    width, y = frame.seconds * scale, 4.0 + _ROW * depth
     if width < _NARROW:
         return
     label = f"{frame.name}: {time_text(frame.seconds)}, {frame.seconds / whole:.1%}"
@@ -103,16 +71,16 @@ def _drawn(frame: _Frame, x: float, y: float, scale: float, whole: float) -> Ite
     text = f'<text x="{x + 4:.1f}" y="{y + 14:.1f}">{escaped(shown)}</text>' if letters > 1 else ""
     yield (
         f'<g><title>{escaped(label)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
-        f'height="{_ROW:.0f}" rx="2" fill="{_colour(frame.name)}"/>{text}</g>'
+        f'height="{_ROW:.0f}" rx="2" fill="{_colour(frame.name, depth)}"/>{text}</g>'
     )
     for inner in sorted(frame.inner.values(), key=lambda f: -f.seconds):
-        yield from _drawn(inner, x, y + _ROW, scale, whole)
+        yield from _drawn(inner, x, depth + 1, scale, whole)
         x += inner.seconds * scale
 
 
-def _colour(name: str) -> str:
-    """Choose a colour that a name keeps from one picture to the next."""
-    if name in _PHASES.values() or name == "all":
+def _colour(name: str, depth: int) -> str:
+    """Choose a colour that a name keeps from one picture to the next; the outermost are grey."""
+    if depth <= 1:
         return "#c9d6e8"
     bits = crc32(name.partition(" (backward")[0].encode("utf-8", "replace"))
     hue = 200 + bits % 60 if "(backward" in name else 20 + bits % 40

@@ -1,7 +1,8 @@
 """`profile`: where the time of a block goes, by primitive and by line of the caller's code."""
 
+import linecache
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,6 +16,12 @@ from cotan._src.inspect.svg import escaped
 
 #: So many rows of a table are printed.
 _ROWS = 12
+_PHASES = {
+    "run": "programs run",
+    "plan": "programs planned",
+    "derive": "derivatives written",
+    "python": "Python and recording",
+}
 
 
 @dataclass(frozen=True)
@@ -64,9 +71,8 @@ class profile(_core.Profile):  # noqa: N801 - a context manager, named as a func
         recording it).
 
     While it is active, recording notes the line of each operation, which costs a few
-    microseconds per operation. Prepared functions that were recorded without lines are recorded
-    again by their first call inside; an older pullback has the line of its call. Other threads
-    are not counted.
+    microseconds per operation. Prepared functions know their lines; an older pullback has the
+    line of its call. Other threads are not counted.
 
     >>> import cotan as ct
     >>> import numpy as np
@@ -183,10 +189,30 @@ class profile(_core.Profile):  # noqa: N801 - a context manager, named as a func
                 f"profile.save: {path.name!r} ends in none of .svg (a picture), .json "
                 "(speedscope) and .txt (collapsed stacks)"
             )
-        path.write_text(writers[path.suffix](flame_graph.stacks(self)), encoding="utf-8")
+        path.write_text(writers[path.suffix](_stacks(self)), encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        return f"{flame_graph.svg(flame_graph.stacks(self))}<pre>{escaped(str(self))}</pre>"
+        return f"{flame_graph.svg(_stacks(self))}<pre>{escaped(str(self))}</pre>"
+
+
+def _stacks(work: profile) -> list[flame_graph.Stack]:
+    """Give each row as a stack: phase, function, line, primitive."""
+    phases, rows = work.phases, work.rows
+    found = [((_PHASES["run"], *_frames(row)), row.seconds) for row in rows]
+    # What a run takes besides its steps.
+    found.append(((_PHASES["run"],), phases["run"] - sum(row.seconds for row in rows)))
+    found += [((_PHASES[name],), phases[name]) for name in ("plan", "derive", "python")]
+    return [(names, seconds) for names, seconds in found if seconds > 0.0]
+
+
+def _frames(row: Work) -> Iterator[str]:
+    if row.file and row.line:
+        yield f"{row.function} ({row.place.rpartition(':')[0]})"
+        source = linecache.getline(row.file, row.line).strip()
+        yield f"line {row.line}: {source}" if source else f"line {row.line}"
+    else:
+        yield "lines not recorded"
+    yield f"{row.primitive} (backward, rule of {row.rule})" if row.rule else row.primitive
 
 
 def _seconds(works: Iterable[Work]) -> float:

@@ -20,7 +20,7 @@ pub use influence::passes;
 pub use jvp::{Jvp, jvp};
 pub use partial_eval::{Split, split};
 pub use vjp::{Vjp, vjp, vjp_of_first};
-pub use vmap::vmap;
+pub use vmap::{varying, vmap};
 
 // What the reference reverse pass of `testing` shares with the real one.
 pub(crate) use accumulate::project;

@@ -31,6 +31,20 @@ pub fn vmap(program: &Program, batched: &[bool], size: usize) -> Result<Program>
     Ok(mapped)
 }
 
+/// Which outputs of a program differ between examples, if the marked inputs do.
+pub fn varying(program: &Program, batched: &[bool]) -> Vec<bool> {
+    let mut varies = batched.to_vec();
+    varies.resize(program.num_vars(), false);
+    for (k, eqn) in program.eqns.iter().enumerate() {
+        varies[program.result(k) as usize] = program.args(eqn).iter().any(|&a| varies[a as usize]);
+    }
+    program
+        .outs
+        .iter()
+        .map(|&out| varies[out as usize])
+        .collect()
+}
+
 /// A program that is being mapped.
 struct Pass<'p, 'e> {
     program: &'p Program,

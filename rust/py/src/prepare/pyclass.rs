@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use cotan::Array;
-use cotan::prim::records_lines;
 use cotan::tape::keeps_history;
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -87,9 +86,6 @@ impl PyPrepared {
         if cotan::inspect::is_detecting() {
             let args = &self.with_constants(py, args)?;
             return self.unprepared(py, args, out);
-        }
-        if records_lines() {
-            self.forget_without_lines();
         }
         if !crate::array::escapes::is_on() {
             let first = self.lock().first().map(Arc::clone);

@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock};
 
 use cotan::autodiff::{self, Pullback};
 use cotan::kernels::Value;
-use cotan::prim::records_lines;
+use cotan::prim::Lines;
 use cotan::{Array, Prepared, Recording};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -67,7 +67,10 @@ pub fn record(
     let _scope = Scope::enter();
     let mut flat = flatten(f, transform, wrt, args)?;
     let mut results = Results::default();
+    // Profiles name the lines of what is replayed. Pullbacks leave the process, and lines stay in it.
+    let lines = (transform != Transform::Pullback).then(Lines::new);
     let (outputs, escapes) = run(py, f, transform, &mut flat, &mut results)?;
+    drop(lines);
     let mut guards = state.unchanged(py, &escapes, taken)?;
     guard_captured(&mut guards, &escapes, py);
     let specs = specs(py, &flat);
@@ -112,7 +115,6 @@ pub fn record(
         quick,
         buffers: Mutex::default(),
         nothing: Value::scalar(false).map_err(to_py)?,
-        has_lines: records_lines(),
     })
 }
 

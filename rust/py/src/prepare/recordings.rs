@@ -95,15 +95,6 @@ impl PyPrepared {
         drop(dropped);
     }
 
-    /// Drops what was recorded without lines: a profile names them.
-    pub(super) fn forget_without_lines(&self) {
-        let all = std::mem::take(&mut *self.lock());
-        let (mut known, unknown): (Vec<_>, Vec<_>) = all.into_iter().partition(|s| s.has_lines);
-        self.lock().append(&mut known);
-        // What it refers to may run code when it goes.
-        drop(unknown);
-    }
-
     /// The arguments, with what is held constant in every call marked so.
     pub(super) fn with_constants<'py>(
         &self,

@@ -73,8 +73,6 @@ pub struct Specialization {
     pub owners: Vec<usize>,
     pub buffers: Mutex<Option<Arc<Buffers>>>,
     pub nothing: Value,
-    /// Whether its equations know their lines.
-    pub has_lines: bool,
 }
 
 /// Why a replay gave nothing.

@@ -138,7 +138,8 @@ fn described(inputs: &Inputs) -> Vec<(Aval, bool)> {
 /// `primals` are the arguments, a tuple; `tangents` has for each of them a tangent of its structure, shapes and
 /// dtypes, or None for zero. Returns `(y, dy)`: what the function returns, and its tangent, of the same structure
 /// (a `Tangent` for an object, None for integers). With `has_aux=True` the function returns a pair and the result is
-/// `(y, dy, aux)`. Keyword arguments are the function's, and constant.
+/// `(y, dy, aux)`. Keyword arguments are the function's, and constant. `wrt` or `argnums` says which arguments have
+/// tangents; all others are constant, and have None.
 ///
 /// Raises `ValueError` when a tangent does not fit, `TypeError` when something on the way has no forward
 /// derivative.
@@ -154,23 +155,32 @@ fn described(inputs: &Inputs) -> Vec<(Aval, bool)> {
     tangents: "Sequence[object]",
     /,
     *,
+    wrt: "_Wrt" = None,
+    argnums: "_Argnums" = None,
     has_aux: "bool" = false,
     **kwargs: "object"
 ) -> "Any")]
+#[allow(clippy::too_many_arguments)]
 pub fn jvp<'py>(
     py: Python<'py>,
     f: &Bound<'py, PyAny>,
     primals: &Bound<'py, PyAny>,
     tangents: &Bound<'py, PyAny>,
+    wrt: Option<&Bound<'py, PyAny>>,
+    argnums: Option<&Bound<'py, PyAny>>,
     has_aux: bool,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let _scope = Scope::enter();
     let primals = arguments("jvp", "primals", primals)?;
     let given = arguments("jvp", "tangents", tangents)?;
-    let (f, _) = asked("jvp", f, &primals, None, None, kwargs)?;
+    let (f, wrt) = asked("jvp", f, &primals, wrt, argnums, kwargs)?;
     let recording = Recording::new();
-    let mut inputs = Inputs::new(&recording, &f, &primals, Request::along("jvp"))?;
+    let request = Request {
+        wrt: wrt.as_ref(),
+        ..Request::along("jvp")
+    };
+    let mut inputs = Inputs::new(&recording, &f, &primals, request)?;
     // Nothing is computed again: there is no reverse pass.
     inputs.is_derived = false;
     inputs.remember_names(&f)?;

@@ -1,8 +1,8 @@
 //! Maps a function of one example over many.
 
 use cotan::autodiff;
-use cotan::transform::vmap;
-use cotan::{Array, Aval, Error, Recording};
+use cotan::transform::{varying, vmap};
+use cotan::{Array, Aval, Error, Program, Recording};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -18,7 +18,7 @@ use crate::transforms::run::Nested;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, Leaf, Tree, present};
 
-exports!(call_vmap);
+exports!(call_vmap, varying_results);
 
 /// An argument, taken apart if it is a batch.
 enum Given<'py> {
@@ -42,38 +42,88 @@ pub fn call_vmap<'py>(
     batched: Vec<bool>,
     names: Vec<String>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let mut flattener = Flattener::new(Borrow::Copy, true, false);
-    let mut given = Vec::with_capacity(args.len());
-    for ((arg, &batched), name) in args.iter().zip(&batched).zip(&names) {
-        given.push(if batched {
-            Given::Batch(flattener.flatten(&arg, Position::Nested, true, name)?)
-        } else {
-            Given::Shared(arg)
-        });
-    }
-    let leaves = flattener.leaves;
-    let size = num_examples(&leaves)?;
-    let recording = Recording::new();
-    let examples: Vec<Array> = (leaves.iter())
-        .map(|leaf| {
-            let aval = leaf.array.aval();
-            recording.placeholder(&Aval::new(aval.dtype, &aval.shape[1..]))
+    let traced = Traced::new(py, f, args, &batched, &names)?;
+    let mapped = vmap(&traced.program, &traced.marks, traced.size).or_raise()?;
+    let outs = Array::call(&mapped.into(), &traced.inputs);
+    let objects = handed_out(py, &outs, traced.lazy)?;
+    traced.tree.build(py, &objects)
+}
+
+/// For each array in the results of a function of one example whether it differs between examples.
+#[pyfunction]
+#[pyo3(signature = (
+    f: "Function",
+    args: "Args",
+    batched: "list[bool]",
+    names: "list[str]"
+) -> "list[bool]")]
+pub fn varying_results(
+    py: Python<'_>,
+    f: &Bound<'_, PyAny>,
+    args: &Bound<'_, PyTuple>,
+    batched: Vec<bool>,
+    names: Vec<String>,
+) -> PyResult<Vec<bool>> {
+    let traced = Traced::new(py, f, args, &batched, &names)?;
+    Ok(varying(&traced.program, &traced.marks))
+}
+
+/// A function of one example, recorded.
+struct Traced {
+    program: Program,
+    /// Which inputs of the program differ between examples.
+    marks: Vec<bool>,
+    size: usize,
+    /// The arguments that are batches, then what the program reads besides.
+    inputs: Vec<Array>,
+    /// Its results.
+    tree: Tree,
+    /// Whether an argument holds an `Array`.
+    lazy: bool,
+}
+
+impl Traced {
+    fn new<'py>(
+        py: Python<'py>,
+        f: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+        batched: &[bool],
+        names: &[String],
+    ) -> PyResult<Traced> {
+        let mut flattener = Flattener::new(Borrow::Copy, true, false);
+        let mut given = Vec::with_capacity(args.len());
+        for ((arg, &batched), name) in args.iter().zip(batched).zip(names) {
+            given.push(if batched {
+                Given::Batch(flattener.flatten(&arg, Position::Nested, true, name)?)
+            } else {
+                Given::Shared(arg)
+            });
+        }
+        let leaves = flattener.leaves;
+        let size = num_examples(&leaves)?;
+        let recording = Recording::new();
+        let examples: Vec<Array> = (leaves.iter())
+            .map(|leaf| {
+                let aval = leaf.array.aval();
+                recording.placeholder(&Aval::new(aval.dtype, &aval.shape[1..]))
+            })
+            .collect();
+        let (tree, results) = call_on_example(py, f, given, &examples)?;
+        let results: Vec<&Array> = results.iter().collect();
+        let (program, shared) = autodiff::trace(&recording, &results, &examples).or_raise()?;
+        let mut marks = vec![true; examples.len()];
+        marks.resize(program.num_inputs(), false);
+        Ok(Traced {
+            program,
+            marks,
+            size,
+            lazy: (leaves.iter()).any(|leaf| matches!(leaf.kind, Kind::Array(_))),
+            inputs: (leaves.into_iter().map(|leaf| leaf.array))
+                .chain(shared)
+                .collect(),
+            tree,
         })
-        .collect();
-    let (tree, results) = call_on_example(py, f, given, &examples)?;
-    let results: Vec<&Array> = results.iter().collect();
-    let (program, shared) = autodiff::trace(&recording, &results, &examples).or_raise()?;
-    drop(recording);
-    let mut marks = vec![true; examples.len()];
-    marks.resize(program.num_inputs(), false);
-    let mapped = vmap(&program, &marks, size).or_raise()?;
-    let lazy = (leaves.iter()).any(|leaf| matches!(leaf.kind, Kind::Array(_)));
-    let inputs: Vec<Array> = (leaves.into_iter().map(|leaf| leaf.array))
-        .chain(shared)
-        .collect();
-    let outs = Array::call(&mapped.into(), &inputs);
-    let objects = handed_out(py, &outs, lazy)?;
-    tree.build(py, &objects)
+    }
 }
 
 /// How many examples there are: as many along the first axis of each leaf.
