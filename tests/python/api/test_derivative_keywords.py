@@ -124,6 +124,8 @@ def test_wrong_selections(call):
 def test_functions_without_their_arguments():
     with pytest.raises(TypeError, match=r"did you mean ct.grad\(f\)"):
         ct.gradient(lambda x: x)
+    with pytest.raises(TypeError, match=r"did you mean ct.jacfwd\(ct.grad\(f\)\)"):
+        ct.hessian(product)
     with pytest.raises(TypeError, match=r"did you mean ct.value_and_grad\(f\)"):
         ct.value_and_gradient(lambda x: x)
     with pytest.raises(TypeError, match=r"ct.jacrev\(f\)"):

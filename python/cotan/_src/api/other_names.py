@@ -12,6 +12,7 @@ _INSTEAD = {
     "jit": "ct.prepare(f, x) records a function once and replays it",
     "compile": "ct.prepare(f, x) records a function once and replays it",
     "make_jaxpr": "ct.trace(f, x) gives the program of a function",
+    "eval_shape": "ct.trace(f, x).outputs have the dtypes and shapes of the results",
     "stop_gradient": "ct.dropgrad(x) holds a value constant",
     "detach": "ct.dropgrad(x) holds a value constant",
     "no_grad": "ct.nograd(f) makes a function whose results are constants, ct.dropgrad(x) a value",

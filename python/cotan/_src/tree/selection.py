@@ -62,6 +62,7 @@ _MAKERS = {
     "gradient": "ct.grad(f)",
     "value_and_gradient": "ct.value_and_grad(f)",
     "jacobian": "ct.jacrev(f) or ct.jacfwd(f)",
+    "hessian": "ct.jacfwd(ct.grad(f))",
 }
 
 
