@@ -610,6 +610,7 @@ class _Structure:
     def align(self, other: object, operation: str) -> list[Any]: ...
     def build(self, leaves: Sequence[object]) -> Any: ...
 
+@disjoint_base
 class Profile:
     """What a thread computes while it is entered; `ct.profile` shows it."""
 
