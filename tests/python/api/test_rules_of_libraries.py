@@ -167,6 +167,70 @@ def test_lists_of_arrays():
         assert ct.gradient(lambda x, y: np.sum(ufunc([x, y])), 1.0, 2.0) == (7.0, 7.0)
 
 
+class Holder:
+    def __init__(self, w):
+        self.w = w
+
+    def energy(self, x):
+        return self.w**2 * x
+
+
+def energy(m, scale=1.0):
+    w = m.w if isinstance(m, Holder) else m["w"] if isinstance(m, dict) else m
+    return (w[0] if isinstance(w, list) else w) ** 2 * scale
+
+
+def test_arrays_in_structures():
+    """A rule is asked wherever an argument holds what is differentiated, as a decorated one is."""
+    of_holder = lambda m, scale=1.0: (energy(m, scale), lambda dy: ({"w": 7 * dy}, None))
+    of_dict = lambda m, scale=1.0: (energy(m, scale), lambda dy: ({"w": 7 * dy}, None))
+    of_list = lambda m, scale=1.0: (energy(m, scale), lambda dy: ({"w": [7 * dy]}, None))
+    for rule, given in (
+        (of_holder, lambda w: Holder(w)),
+        (of_dict, lambda w: {"w": w}),
+        (of_list, lambda w: {"w": [w]}),
+    ):
+        f = lambda w, given=given: energy(given(w))
+        assert ct.gradient(f, 3.0) == (6.0,)
+        with ct.adjoint(energy, rule):
+            assert ct.gradient(f, 3.0) == (7.0,)
+        assert ct.gradient(f, 3.0) == (6.0,)
+    of_self = lambda self, x: (self.w**2 * x, lambda dy: ({"w": 7 * dy}, None))
+    f = lambda w: Holder(w).energy(1.0)
+    with ct.adjoint(Holder.energy, of_self):
+        assert ct.gradient(f, 3.0) == (7.0,)
+    assert ct.gradient(f, 3.0) == (6.0,)
+
+
+@pytest.mark.parametrize("module", [np, scipy.special], ids=["numpy", "scipy.special"])
+def test_what_takes_a_rule_asks_it(module):
+    ufuncs = {f for f in vars(module).values() if isinstance(f, np.ufunc)}
+    accepted = 0
+    for f in ufuncs:
+        asked = []
+
+        def rule(*args, asked=asked):
+            asked.append(args)
+            return args[0] * 1.0, lambda dy: (dy,) * len(args)
+
+        try:
+            given = ct.adjoint(f, rule)
+        except TypeError as error:
+            assert str(error).startswith("adjoint: "), f
+            continue
+        with given:
+            accepted += 1
+            x = np.full((2, 2), 0.5)
+            ct.gradient(lambda x, f=f: np.sum(f(*[x] * f.nin)), x)
+        assert len(asked) == 1, f
+    assert accepted > 0
+
+
+def test_where_nothing_is_overridden_no_rule_is_given():
+    with ct.lifting(False), pytest.raises(TypeError, match="while nothing is overridden"):
+        ct.adjoint(energy, lambda m: (energy(m), lambda dy: (dy,)))
+
+
 def test_one_object_or_all_of_a_class():
     f = lambda x: np.sum(model(x) + other(x) + model.apply(x) + other.apply(x))
     assert ct.gradient(f, 1.0) == (8.0,)

@@ -209,6 +209,21 @@ def test_what_all_examples_share_gets_the_sum_of_their_cotangents(rng):
     np.testing.assert_allclose(seen, [np.sum(x, axis=0)])
 
 
+def test_opaque_rules_take_what_examples_share(rng):
+    w, x = rng.normal(size=3), rng.normal(size=(4, 3))
+
+    @ct.adjoint(opaque=True)
+    def cube(w):
+        return np.asarray(w) ** 3, lambda dy: 3 * dy * w**2
+
+    with pytest.raises(ValueError, match=r"vmap: cube is an opaque rule.*map it with a loop"):
+        ct.vmap(lambda a: np.sum(cube(a)))(x)
+    slope = lambda a: ct.gradient(lambda w: np.sum(cube(w) * a), w)[0]
+    np.testing.assert_allclose(ct.vmap(slope)(x), [slope(a) for a in x], rtol=1e-12)
+    total = ct.grad(lambda w: np.sum(ct.vmap(lambda a: cube(w) @ a)(x)))
+    np.testing.assert_allclose(total(w), 3 * w**2 * np.sum(x, axis=0), rtol=1e-12)
+
+
 def test_errors_of_hooks_for_an_example_arrive():
     def failing(g):
         if g[0] > 0.5:

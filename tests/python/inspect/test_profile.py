@@ -216,3 +216,28 @@ def test_flame_graphs_are_written(tmp_path):
     assert "<svg" in work._repr_html_()
     with pytest.raises(ValueError, match=r"'work.png' ends in none of .svg"):
         work.save(tmp_path / "work.png")
+
+
+def test_inside_of_itself_it_counts_once():
+    work = ct.profile()
+    with work, work:
+        ct.gradient(loss, X)
+    assert work.equations["sin"] == 1
+    assert work.runs == 1
+    assert sum(work.phases.values()) == pytest.approx(work.seconds)
+    with pytest.raises(RuntimeError, match="not entered"):
+        work.__exit__(None, None, None)
+
+
+def test_there_is_one_row_for_a_primitive_a_line_and_a_rule():
+    with ct.profile() as work:
+        ct.value_and_gradient(lambda a, b: np.sum((a @ b) ** 2), np.ones((3, 4)), np.ones((4, 3)))
+    keys = [(row.primitive, row.file, row.line, row.rule) for row in work.rows]
+    assert len(keys) == len(set(keys))
+    assert sum(row.equations for row in work.rows if row.primitive == "matmul") == 3
+
+
+def test_it_can_be_read_before_it_ends():
+    with ct.profile() as work:
+        ct.gradient(loss, X)
+        assert 0 < work.phases["run"] < work.seconds

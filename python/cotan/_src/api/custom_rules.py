@@ -118,6 +118,11 @@ def adjoint(target: Any = None, rule: Function | None = None, /, *, opaque: bool
 
     @functools.wraps(rule)
     def function(*args: object, **kwargs: object) -> Any:
+        if opaque and any(isinstance(arg, Array) and _core.is_mapped(arg) for arg in args):
+            raise ValueError(
+                f"vmap: {name} is an opaque rule, which is called with the values of one example; "
+                "map it with a loop, or leave out opaque=True if cotan can record it"
+            )
         return _core.call_adjoint(rule, name, names(len(args)), args, kwargs, opaque)
 
     return function

@@ -42,7 +42,7 @@ class Selected(NamedTuple):
     def with_integers(self, operation: str) -> "Selected":
         """Hold arguments of integers and booleans constant that are asked for: they get None.
 
-        Which ones can have no gradient, the gradient of a constant says.
+        The gradient of a constant function says which leaves can have none.
         """
 
         @functools.wraps(self.function, (), ())

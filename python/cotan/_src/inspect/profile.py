@@ -3,7 +3,7 @@
 import linecache
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
@@ -83,8 +83,13 @@ class profile(_core.Profile):  # noqa: N801 - a context manager, named as a func
     """
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self._ended = 0.0
         self._started: list[float] = []
+
+    @property
+    def seconds(self) -> float:
+        now = perf_counter() - self._started[0] if self._started else 0.0
+        return self._ended + now
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -92,11 +97,13 @@ class profile(_core.Profile):  # noqa: N801 - a context manager, named as a func
         return self
 
     def __exit__(self, *exception: object) -> None:
+        if not self._started:
+            raise RuntimeError("profile: it is not entered")
         super().__exit__(*exception)
         started = self._started.pop()
         # Inside of itself it is counted once.
         if not self._started:
-            self.seconds += perf_counter() - started
+            self._ended += perf_counter() - started
 
     @property
     def phases(self) -> dict[str, float]:
@@ -107,20 +114,23 @@ class profile(_core.Profile):  # noqa: N801 - a context manager, named as a func
     @property
     def rows(self) -> list[Work]:
         """What was computed, by primitive, line and rule, the longest first."""
-        rows = [
-            Work(name, seconds, equations, file, line, function, rule[0] if rule else None)
-            for name, place, rule, seconds, equations in self._rows()
-            for file, line, function in [place or (None, None, None)]
-        ]
-        return _sorted(rows)
+        sums: dict[Work, Work] = {}
+        for name, place, rule, seconds, equations in self._rows():
+            file, line, function = place or (None, None, None)
+            key = Work(name, 0.0, 0, file, line, function, rule)
+            old = sums.get(key, key)
+            sums[key] = replace(
+                old, seconds=old.seconds + seconds, equations=old.equations + equations
+            )
+        return _sorted(sums.values())
 
     def by_primitive(self) -> dict[str, Work]:
         """Give the sums for each primitive, the longest first."""
         sums: dict[str, Work] = {}
         for row in self.rows:
             old = sums.get(row.primitive, Work(row.primitive, 0.0, 0))
-            sums[row.primitive] = Work(
-                row.primitive, old.seconds + row.seconds, old.equations + row.equations
+            sums[row.primitive] = replace(
+                old, seconds=old.seconds + row.seconds, equations=old.equations + row.equations
             )
         return {work.primitive: work for work in _sorted(sums.values())}
 

@@ -51,6 +51,11 @@ def add_adjoint(target: Any, rule: Function, opaque: bool) -> AdjointRule:
             f"adjoint: {target!r} makes numbers, which a gradient passes through as they are, and "
             "takes no rule; give the rule to a function"
         )
+    if not _core.may_install():
+        raise TypeError(
+            f"adjoint: no rule can be given to {target!r} while nothing is overridden "
+            "(COTAN_LIFTING=0, ct.lifting(False)); decorate a function of yours instead"
+        )
     with install.lock():
         install.install()
         callee, receiver = install.entry_of(target)
@@ -72,7 +77,7 @@ def add_adjoint(target: Any, rule: Function, opaque: bool) -> AdjointRule:
 def _expect_no_primitive(ufunc: np.ufunc) -> None:
     for module, owner in (("np", "numpy"), ("scipy.special", "scipy.special")):
         found = vars(sys.modules[owner]).get(ufunc.__name__) if owner in sys.modules else None
-        if found is ufunc and ufunc.__name__ in _core.ufuncs(module):
+        if found is ufunc and ufunc.__name__ in {*_core.ufuncs(module), "matmul"}:
             raise TypeError(
                 f"adjoint: {owner}.{ufunc.__name__} is a primitive of cotan, which operators and "
                 "derivatives use, too, and takes no other rule; give the rule to a function of "
@@ -94,25 +99,36 @@ def _give_entry(target: Any, callee: Any, receiver: Any) -> None:
     if isinstance(target, type):
         init = inspect.getattr_static(target, "__init__", None)
         if sys.version_info >= (3, 12) and isinstance(init, FunctionType):
-            _core.bypass(init)  # with an entry there, the interpreter knows no way past the class's
+            # An entry of its own would be called whatever the rule of the class says.
+            _core.bypass(init)
     if receiver is None and not isinstance(target, _HAVE_ENTRIES):
         _ask_objects(type(target))
         return
     is_object = receiver is not None and not isinstance(target, MethodType)
     row = _row_of_calls(type(target)) if is_object else None
-    when, otherwise = "contained", _declined
+    otherwise: Any = _declined
     if row is not None and row.rule is not None:
-        when = "always" if row.when is When.ALWAYS else "contained"
-        otherwise = as_called(callee, row.rule)
+        rule = as_called(callee, row.rule)
+        otherwise = rule if row.when is When.ALWAYS else _where_arrays_are(rule)
     if isinstance(receiver, type) or (receiver is None and isinstance(callee, FunctionType)):
         # The entry tells objects from each other, not the classes of class methods.
         if receiver is not None and install.install_again(callee):
             raise TypeError(f"{target!r} has an override that depends on the class")
-        _core.add_rule(callee, _for_classes(callee), "contained")
+        _core.add_rule(callee, _for_classes(callee), "always")
         return
     if receiver is not None:
         otherwise = _for_all(callee, receiver, otherwise)
-    _core.add_rule(callee, over(callee, receiver, otherwise), when, receiver)
+    # An `Array` may be anywhere in a structure: the rules look for it.
+    _core.add_rule(callee, over(callee, receiver, otherwise), "always", receiver)
+
+
+def _where_arrays_are(rule: Function) -> Function:
+    """Let a rule compute the calls with an `Array` among the arguments, or in a list there."""
+
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        return rule(*args, **kwargs) if _core.contains_array(args, kwargs) else NotImplemented
+
+    return compute
 
 
 def _for_all(callee: Any, receiver: Any, otherwise: Function) -> Function:

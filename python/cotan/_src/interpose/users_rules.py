@@ -19,6 +19,7 @@ from cotan import _core
 from cotan._src.interpose.prologue import as_called
 from cotan._src.runtime.ufunc_dtypes import name_of_ufunc
 from cotan._src.tree.selection import argument_names
+from cotan._src.tree.structure import tree_leaves
 from cotan._src.typing import Args, Function, Kwargs
 
 # The rules that run in this context: the functions that they call are what they were before.
@@ -106,7 +107,7 @@ class Asked:
         """Give what computes the function: its rules, or what did so before there were any."""
 
         def compute(*args: Any, **kwargs: Any) -> Any:
-            if self.rules and _core.contains_array(args, kwargs) and not _is_called_inside():
+            if self.rules and _holds_array(args, kwargs) and not _is_called_inside():
                 found = self.rule()
                 if found is not None:
                     return self._with_given(found)(*args, **kwargs)
@@ -141,6 +142,14 @@ class Asked:
 
         callee = self._callee
         return as_called(callee, call, self._is_bound) if type(callee) is FunctionType else call
+
+
+def _holds_array(args: Args, kwargs: Kwargs) -> bool:
+    """Say whether an `Array` is among arguments, or in a structure there."""
+    if _core.contains_array(args, kwargs):
+        return True
+    leaves = tree_leaves([*args, *kwargs.values()])
+    return any(isinstance(leaf, _core.Array) for leaf in leaves)
 
 
 # Packages of cotan whose code calls no functions of users: `x.dot(y)` is no call of `np.dot`.

@@ -17,7 +17,7 @@ from cotan._src.runtime.values import attach_derivative
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
-# A step that is longer than this part of a solution says that it is none.
+# A Newton step longer than this part of a point says that it is no solution.
 FAR = 0.01
 
 

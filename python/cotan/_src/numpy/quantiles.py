@@ -67,7 +67,7 @@ def _of_mapped(
         return None
     rows, axes, kept = _rows(a, axis)
     count: Any = rows.shape[-1]
-    # Of the first integers the quantile is the place where it lies; NumPy refuses what is no order.
+    # The quantile of 0, 1, 2, ... is the position at which it lies; NumPy checks `q` here.
     place: Any = function(np.arange(count), to_numpy(q), method=method)
     order = np.asarray(to_numpy(q))
     weak = type(q) in {int, float} or (is_array(q) and q._rank == "number")

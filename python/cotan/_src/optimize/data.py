@@ -108,11 +108,15 @@ class Data:
                     f"{_described(entry, given)} there; sigma is a number, or standard deviations "
                     f"like ydata, or the covariances of all numbers, of shape {(n, n)}"
                 )
-            _expect_positive(self._operation, path.replace("ydata", "sigma", 1), entry)
+            if self._kept is None:
+                _expect_positive(self._operation, path.replace("ydata", "sigma", 1), entry)
             spread = np.ones(shape) * _as_array(all_floats(entry))
             found.append(self._as_kind(spread, 1))
         numbers, _ = result_vector(self._operation, found)
-        return self._without_nan(numbers)
+        numbers = self._without_nan(numbers)
+        if self._kept is not None:
+            _expect_positive(self._operation, "sigma without what is left out", numbers)
+        return numbers
 
     def expect_finite(self) -> None:
         """Raise `ValueError` where a number of the data is NaN or infinite."""

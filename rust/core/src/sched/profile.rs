@@ -119,7 +119,11 @@ impl Profile {
 /// Tells every active profile of this thread something.
 pub fn note(write: impl Fn(&mut Counts)) {
     ACTIVE.with_borrow(|active| {
-        for Active(counts, _) in active {
+        for (i, Active(counts, _)) in active.iter().enumerate() {
+            // One that was entered inside of itself counts once.
+            if active[..i].iter().any(|a| Arc::ptr_eq(&a.0, counts)) {
+                continue;
+            }
             write(&mut counts.lock().unwrap_or_else(PoisonError::into_inner));
         }
     });
@@ -145,7 +149,7 @@ pub fn timed(phase: Phase) -> Option<Timed> {
 pub struct Timed {
     phase: Phase,
     start: Instant,
-    /// What had ended beside it when it began.
+    /// The value of `INSIDE` when it began: time of earlier phases of the same block.
     before: Duration,
 }
 

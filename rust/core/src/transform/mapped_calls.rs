@@ -32,7 +32,7 @@ impl EachExample {
         summed: Vec<bool>,
         size: usize,
     ) -> EachExample {
-        // One that remembers its last call would be asked about another example each time.
+        // Not the wrapper that caches the last call: each example has other arguments.
         let call = call.bare().unwrap_or_else(|| Arc::clone(call));
         let outputs = (call.outputs().iter().zip(&summed))
             .map(|(aval, &summed)| {

@@ -67,7 +67,7 @@ pub fn record(
     let _scope = Scope::enter();
     let mut flat = flatten(f, transform, wrt, args)?;
     let mut results = Results::default();
-    // Profiles name the lines of what is replayed. Pullbacks leave the process, and lines stay in it.
+    // Profiles name the lines of what is replayed. Pullbacks can be pickled, and file names do not belong there.
     let lines = (transform != Transform::Pullback).then(Lines::new);
     let (outputs, escapes) = run(py, f, transform, &mut flat, &mut results)?;
     drop(lines);

@@ -8,12 +8,12 @@ use pyo3::types::{PyDict, PyTuple};
 #[pyclass(frozen, subclass, name = "Profile", module = "cotan._core")]
 pub struct PyProfile(Profile);
 
-/// A primitive, the place that it computed for (file, line, function), the rule that wrote it (primitive and argument),
-/// seconds, and how many equations.
+/// A primitive, the place that it computed for (file, line, function), the primitive whose rule wrote it, seconds, and how
+/// many equations.
 type Row = (
     &'static str,
     Option<(String, u32, String)>,
-    Option<(&'static str, usize)>,
+    Option<&'static str>,
     f64,
     u64,
 );
@@ -76,7 +76,7 @@ impl PyProfile {
         (work.into_iter())
             .map(|((prim, site), work)| {
                 let place = site.place();
-                let rule = place.as_ref().and_then(|p| p.rule);
+                let rule = place.as_ref().and_then(|p| p.rule).map(|(prim, _)| prim);
                 let place = place.map(|p| (p.file.to_string(), p.line, p.function.to_string()));
                 (prim.name(), place, rule, work.seconds, work.equations)
             })

@@ -16,6 +16,7 @@ exports!(
     is_strict,
     is_tracing,
     isderiving,
+    may_install,
     nestlevel
 );
 
@@ -229,6 +230,8 @@ pub fn disable() {
 }
 
 /// Whether overrides may be installed for the running context.
+#[pyfunction]
+#[pyo3(signature = () -> "bool")]
 pub fn may_install() -> bool {
     state_here().may_lift()
 }

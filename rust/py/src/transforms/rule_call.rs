@@ -192,7 +192,7 @@ impl Pull {
         };
         if entries.len() != count {
             return Err(PyValueError::new_err(format!(
-                "adjoint {}: its pullback gave {} cotangents for {count} positional arguments ({}); give one \
+                "adjoint {}: its pullback gave {} cotangents for the {count} positional arguments {}; give one \
                  for each, None for those without one",
                 self.name,
                 entries.len(),
