@@ -103,6 +103,67 @@ def test_a_wrong_second_derivative_is_found():
         ct.check_grads(cube, (2.0,), modes="rev")
 
 
+def linear_map(matrix, claimed):
+    """Make `v -> matrix @ v` with the derivative of another matrix."""
+
+    @ct.adjoint
+    def apply(v):
+        return matrix @ v, lambda dy: (claimed.T @ dy,)
+
+    return apply
+
+
+@pytest.mark.parametrize("modes", [("rev",), ("fwd",), ("rev", "fwd")], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128], ids=lambda d: d.__name__)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (3, 2)], ids=str)
+@pytest.mark.parametrize("curved", [False, True], ids=["linear", "curved"])
+def test_derivatives_in_tangents_and_cotangents(modes, dtype, shape, curved):
+    # The map is right, what it does to cotangents and tangents is right, and what that does to
+    # theirs is wrong.
+    rng = np.random.default_rng(0)
+    matrix = rng.uniform(0.5, 1.5, shape).astype(dtype)
+    x = rng.uniform(0.5, 1.5, shape[1]).astype(dtype)
+    power = 2 if curved else 1
+
+    def function(claimed):
+        back = linear_map(matrix.T, claimed.T)
+        forth = linear_map(matrix, claimed)
+
+        @ct.adjoint
+        def reverse(x):
+            return matrix @ x**power, lambda dy: (back(dy) * np.conj(power * x ** (power - 1)),)
+
+        @ct.custom_jvp
+        def forward(x):
+            return matrix @ x**power
+
+        @forward.defjvp
+        def _(primals, tangents):
+            (x,), (t,) = primals, tangents
+            return matrix @ x**power, forth(t * (power * x ** (power - 1)))
+
+        return {"rev": reverse, "fwd": forward}[modes[0]]
+
+    ct.check_grads(function(matrix), (x,), modes=modes)
+    wrong = function(1.5 * matrix)
+    ct.check_grads(wrong, (x,), order=1, modes=modes[:1])
+    with pytest.raises(AssertionError, match="check_grads: the"):
+        ct.check_grads(wrong, (x,), modes=modes)
+
+
+def test_a_wrong_derivative_in_the_cotangent_is_named():
+    bar = rule(lambda d: d, lambda d: 1.5)
+
+    @ct.adjoint
+    def twice(x):
+        return {"a": 2.0 * x}, lambda dy: (2.0 * bar(dy["a"]),)
+
+    with pytest.raises(
+        AssertionError, match=r"the pullback of the pullback is wrong for the cotangent of .*a"
+    ):
+        ct.check_grads(twice, (1.0,), modes="rev")
+
+
 def test_a_wrong_imaginary_part_is_found():
     @ct.adjoint
     def square(z):

@@ -60,7 +60,8 @@ def check_grads(
         Its arguments, in a list or tuple; each may be any structure. What is no float or complex
         array or number in them, and what `ct.const` holds constant, stays as it is.
     order
-        Up to which order: 2 checks the derivatives of the first derivatives as well.
+        Up to which order: 2 checks the derivatives of the first derivatives as well, both in the
+        arguments and in the tangents or cotangents.
     modes
         `"rev"` checks pullbacks, `"fwd"` pushforwards; of a higher order, each of those of the
         other, too.
@@ -168,6 +169,49 @@ def _check(f: _Map, start: _Leaves, order: int, check: _Check) -> None:
             lambda leaves: _pulled(f, leaves, weights), f"{f.of} of the pullback", rounding
         )
         _check(pulled, start, order - 1, check)
+    if order > 1:
+        _check_linear(f, start, weights, directions, rounding, check)
+
+
+def _check_linear(
+    f: _Map,
+    start: _Leaves,
+    weights: _Leaves,
+    directions: _Leaves,
+    rounding: float,
+    check: _Check,
+) -> None:
+    """Check the derivatives of pullbacks and pushforwards in what they are applied to.
+
+    They are linear, so their derivative in a direction is what they give for that direction, and no
+    differences are needed. The derivative of a composition takes this way: what the pullback of `f`
+    is applied to depends on the argument where something nonlinear follows `f`.
+    """
+    # Not from the stream of the other directions, which are the same for any order.
+    (rng,) = check.rng.spawn(1)
+    inner = check._replace(rng=rng)
+
+    def check_map(call: Callable[[_Leaves], _Leaves], of: str, word: str, at: _Leaves) -> None:
+        names = {f"the {word} of {path}": path for path in at}
+        linear = _Map(
+            lambda leaves: call({path: leaves[name] for name, path in names.items()}),
+            f"{f.of} of the {of}",
+            rounding,
+        )
+        point = {name: at[path] for name, path in names.items()}
+        along = {name: _direction(rng, x) for name, x in point.items()}
+        zeros = {name: np.zeros_like(x) for name, x in point.items()}
+        slopes = {name: linear.call({**zeros, name: d}) for name, d in along.items()}
+        if "rev" in inner.modes:
+            ends = {path: _direction(rng, y) for path, y in linear.call(point).items()}
+            _check_pullback(linear, point, (ends, along), slopes, rounding, inner)
+        if "fwd" in inner.modes:
+            _check_pushforward(linear, point, along, slopes, rounding, inner)
+
+    if "rev" in inner.modes:
+        check_map(lambda w: _pulled(f, start, w), "pullback", "cotangent", weights)
+    if "fwd" in inner.modes:
+        check_map(lambda t: _pushed(f, start, t), "pushforward", "tangent", directions)
 
 
 def _direction(rng: "np.random.Generator", leaf: Any) -> NDArray:
