@@ -201,7 +201,10 @@ def _check_linear(
         point = {name: at[path] for name, path in names.items()}
         along = {name: _direction(rng, x) for name, x in point.items()}
         zeros = {name: np.zeros_like(x) for name, x in point.items()}
-        slopes = {name: linear.call({**zeros, name: d}) for name, d in along.items()}
+        slopes = {
+            name: {k: _double(y) for k, y in linear.call({**zeros, name: d}).items()}
+            for name, d in along.items()
+        }
         if "rev" in inner.modes:
             ends = {path: _direction(rng, y) for path, y in linear.call(point).items()}
             _check_pullback(linear, point, (ends, along), slopes, rounding, inner)
