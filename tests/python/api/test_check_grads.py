@@ -38,6 +38,10 @@ RIGHT = {
     "constant": (lambda x, c: x * c[0], (2.0, [ct.const(3.0)])),
     "integer": (lambda x: x**3, (2,)),
     "gradient": (ct.grad(lambda x, y: np.sin(x) * np.exp(y), (0, 1)), (0.5, 1.5)),
+    "gradient of a constant": (
+        lambda x: ct.grad(lambda y: np.sin(x * y))(0.7),
+        (0.5,),
+    ),
     "tangent": (lambda x, t: ct.jvp(lambda x: np.tanh(x) * x, (x,), (t,)), (0.5, 1.5)),
     "float32": (lambda x: np.tanh(x) * x, (np.linspace(-1, 1, 7, dtype=np.float32),)),
     "float32 inside": (lambda x: x.astype(np.float32) ** 3, (np.linspace(0.5, 1, 4),)),
