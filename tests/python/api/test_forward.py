@@ -1,5 +1,6 @@
 """Forward mode: `jvp`, `linearize`, next to reverse mode and differences."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -301,6 +302,50 @@ def test_values_that_were_looked_at():
     np.testing.assert_allclose(dy, 6 * X * V)
     np.testing.assert_allclose(ct.grad(lambda x: np.sum(ct.jvp(f, (x,), (V,))[1]))(X), 6 * V)
     np.testing.assert_allclose(ct.linearize(f, X)[1](V), 6 * X * V)
+
+
+INNER = {
+    "gradient": lambda f, u, w: ct.gradient(lambda u, w: np.sum(f(u, w)), u, w),
+    "pullback": lambda f, u, w: ct.pullback(f, u, w)[1](np.ones(3)),
+    "jvp": lambda f, u, w: [ct.jvp(f, (u, w), (u, w))[1]] * 2,
+    "pushforward": lambda f, u, w: [ct.linearize(f, u, w)[1](u, w)] * 2,
+    "checkpoint": lambda f, u, w: ct.checkpoint(lambda u, w: (f(u, w), u * w), u, w),
+}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("looks", list(itertools.product([False, True], repeat=3)), ids=str)
+def test_values_that_were_looked_at_before_an_inner_transform(looks, inner, which):
+    # Of what the inner transform computes and is given, the result may need a part.
+    def f(x):
+        u, w, s = x**3, np.exp(2 * x), np.sin(x)
+        for values, is_looked_at in zip((u, w, s), looks, strict=True):
+            assert not is_looked_at or values[0] < 10
+        return s * INNER[inner](lambda u, w: 3 * u + w**2, u, w)[which]
+
+    y, dy = ct.jvp(f, (X,), (V,))
+    np.testing.assert_allclose(y, f(X), rtol=1e-12)
+    np.testing.assert_allclose(dy, differences(f, X, V), rtol=1e-6)
+    y, linear = ct.linearize(f, X)
+    np.testing.assert_allclose(y, f(X), rtol=1e-12)
+    np.testing.assert_allclose(linear(V), differences(f, X, V), rtol=1e-6)
+
+
+@pytest.mark.parametrize("looks", list(itertools.product([False, True], repeat=3)), ids=str)
+def test_a_pushforward_is_its_own_derivative(looks):
+    def f(x):
+        u, w, s = x**3, np.exp(2 * x), np.linalg.eigvalsh(np.outer(x, x) + M + M.T)
+        for values, is_looked_at in zip((u, w, s), looks, strict=True):
+            assert not is_looked_at or values[0] < 100
+        return u + w + s
+
+    def push(t):
+        return ct.jvp(f, (X,), (t,))[1]
+
+    y, dy = ct.jvp(push, (np.ones(3),), (V,))
+    np.testing.assert_allclose(y, push(np.ones(3)), rtol=1e-12)
+    np.testing.assert_allclose(dy, push(V), rtol=1e-12)
 
 
 def test_linearize_runs_the_function_once_and_does_not_notice_writes():

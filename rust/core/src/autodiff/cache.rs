@@ -162,7 +162,8 @@ impl DerivedPrograms {
         let wrt: Vec<bool> = (0..primal.num_inputs()).map(|i| i < leaves).collect();
         room_for(primal.eqns().len())?;
         let derived = vjp_of_first(primal, &wrt, heads)?;
-        let joint = cut(&derived.program, primal.num_inputs(), &known);
+        let program = &derived.program;
+        let joint = cut(program, program.outs(), primal.num_inputs(), &known);
         Ok(Arc::new(DerivedPrograms {
             primal: primal.clone(),
             leaves,

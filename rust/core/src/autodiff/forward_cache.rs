@@ -106,10 +106,13 @@ impl ForwardPrograms {
             .flatten()
             .max()
             .map_or(values, |&last| last + 1);
-        let all: Vec<Var> = (0..program.num_inputs() as Var).collect();
-        let program = program.extract(&all, &program.outs()[..last]);
         let forward = Arc::new(ForwardPrograms {
-            joint: cut(&program, primal.num_inputs(), &known),
+            joint: cut(
+                &program,
+                &program.outs()[..last],
+                primal.num_inputs(),
+                &known,
+            ),
             primal: primal.clone(),
             wrt: wrt.to_vec(),
             heads,
