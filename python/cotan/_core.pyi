@@ -626,7 +626,7 @@ class Profile:
     def _phases(self) -> tuple[float, float, float]: ...
     def _rows(
         self,
-    ) -> list[tuple[str, tuple[str, int, str] | None, tuple[str, int] | None, float, int]]: ...
+    ) -> list[tuple[str, tuple[str, int, str] | None, str | None, float, int]]: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
 
@@ -962,6 +962,9 @@ def before_exit() -> None:
     """Called by `atexit`."""
 
 # runtime/recording_state.rs
+def may_install() -> bool:
+    """Whether overrides may be installed for the running context."""
+
 def is_anything_recorded() -> bool:
     """Whether anything is recorded or switched anywhere in the process: entries ask this first."""
 
