@@ -44,7 +44,7 @@ def vmap(
     out_axes
         The axis of the results along which the examples lie: one for all, or a structure that
         begins like the result. None for a result that does not differ between examples, which is
-        given once.
+        given once; to find out whether it does, the function is called a second time.
     axis_size
         The number of examples. Needed where no argument is mapped; else it has to agree.
     chunk_size
