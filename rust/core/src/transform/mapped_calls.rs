@@ -3,11 +3,30 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::vmap::{one, with_batch};
-use crate::aval::{Aval, SliceDim};
+use crate::aval::{Aval, Shape, SliceDim};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, ReduceOp, Value};
 use crate::prim::Host;
+
+/// Dtype and shape of as many examples.
+pub(super) fn with_batch(aval: &Aval, size: usize) -> Aval {
+    let mut shape = Shape::new();
+    shape.push(size);
+    shape.extend_from_slice(&aval.shape);
+    Aval {
+        dtype: aval.dtype,
+        shape,
+    }
+}
+
+/// Dtype and shape of one example's argument.
+pub(super) fn one(aval: &Aval, batched: bool) -> Aval {
+    let mut aval = aval.clone();
+    if batched {
+        aval.shape.remove(0);
+    }
+    aval
+}
 
 /// A function that is called back, for many examples: its results have a first axis of these.
 pub(super) struct EachExample {

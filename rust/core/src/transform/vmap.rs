@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::mapped_calls::EachExample;
-use crate::aval::{Aval, Shape};
+use super::mapped_calls::{EachExample, one, with_batch};
+use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Batch, Batching, Class, Custom, Host, Params, V, Var};
@@ -212,26 +212,6 @@ impl<'e> Pass<'_, 'e> {
             })
             .collect()
     }
-}
-
-/// Dtype and shape of as many examples.
-pub(super) fn with_batch(aval: &Aval, size: usize) -> Aval {
-    let mut shape = Shape::new();
-    shape.push(size);
-    shape.extend_from_slice(&aval.shape);
-    Aval {
-        dtype: aval.dtype,
-        shape,
-    }
-}
-
-/// Dtype and shape of one example's argument.
-pub(super) fn one(aval: &Aval, batched: bool) -> Aval {
-    let mut aval = aval.clone();
-    if batched {
-        aval.shape.remove(0);
-    }
-    aval
 }
 
 /// A function with a rule of its own, for many examples: its value and its rule are those of the function,
