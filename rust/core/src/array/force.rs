@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::scalar_fast_path;
+use super::{application_fast_path, scalar_fast_path};
 use crate::error::{Error, Result};
 use crate::inspect::nonfinite::{self, Reached};
 use crate::kernels::Value;
@@ -39,6 +39,9 @@ impl Array {
             && !is_watched
             && scalar_fast_path::evaluate(number)?
         {
+            return Ok(());
+        }
+        if !is_watched && application_fast_path::evaluate(&pending, interrupted)? {
             return Ok(());
         }
         let mut closed = close::close(&pending, None)?;

@@ -4,6 +4,7 @@
 //! dtype and a shape, and, once it has been forced, a value. The tape exists so that ordinary control
 //! flow works on values; transforms only see the programs that `close` cuts out of it.
 
+mod application_fast_path;
 mod elementwise;
 pub(crate) mod force;
 #[cfg(feature = "linalg")]
@@ -27,7 +28,7 @@ use crate::kernels::{self, Ctx, Value};
 use crate::ops;
 use crate::prim::{Params, Prim, Site, here};
 use crate::program::Program;
-use crate::tape::node::{Inputs, Marks, Node, Op, Shared};
+use crate::tape::node::{Applied, Inputs, Node, Op, Shared};
 pub use crate::tape::{Array, Number};
 use crate::tape::{call_once, is_live, keeps_history, recording};
 use crate::transform::passes;
@@ -162,23 +163,23 @@ impl Array {
     ///
     /// A function that the program calls back is called once for all of them, however many runs read them.
     pub fn call(program: &Arc<Program>, inputs: &[Array]) -> Vec<Array> {
-        Array::call_marked(program, inputs, None)
+        Array::call_applied(program, inputs, None)
     }
 
-    /// The same, and the marks say which outputs have been computed.
-    pub(crate) fn call_marked(
+    /// The same for a program that is applied more often; `applied` says which outputs have been computed.
+    pub(crate) fn call_applied(
         program: &Arc<Program>,
         inputs: &[Array],
-        marks: Option<&Arc<Marks>>,
+        applied: Option<&Arc<Applied>>,
     ) -> Vec<Array> {
         if program.has_calls() {
             let program = Arc::new(call_once::application(program));
-            return Node::call(&program, inputs, marks)
+            return Node::call(&program, inputs, applied)
                 .into_iter()
                 .map(Array)
                 .collect();
         }
-        Node::call(program, inputs, marks)
+        Node::call(program, inputs, applied)
             .into_iter()
             .map(Array)
             .collect()

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::opt::{self, Passes};
 use crate::tape::Recording;
 use crate::tape::close::close;
-use crate::tape::node::Marks;
+use crate::tape::node::Applied;
 
 impl Pullback {
     /// The transpose of what was recorded between leaves and outputs. Nothing is computed.
@@ -43,7 +43,7 @@ impl Pullback {
             return Err(not_linear("its derivative depends on them"));
         }
         let program = Arc::new(opt::optimize(&transposed, Passes::ALL)?);
-        let marks = Marks::new(program.outs().len());
+        let applied = Applied::new(program.outs().len());
         Ok(Pullback {
             program,
             forward: None,
@@ -52,7 +52,7 @@ impl Pullback {
             cotangents: (0..outputs.len()).map(Some).collect(),
             gradients,
             skipped: Vec::new(),
-            marks,
+            applied,
         })
     }
 }

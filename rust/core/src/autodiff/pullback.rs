@@ -17,7 +17,7 @@ use crate::program::Program;
 use crate::sched::{self, Plan, note};
 use crate::tape::Recording;
 use crate::tape::close::{ClosedProgram, close, close_with};
-use crate::tape::node::{Marks, Node};
+use crate::tape::node::{Applied, Node};
 use crate::transform::defer::{Deferred, Source};
 use crate::util::FastMap;
 
@@ -38,7 +38,7 @@ pub struct Pullback {
     pub(super) gradients: Vec<Option<usize>>,
     pub(super) skipped: Vec<(Prim, u64)>,
     /// Which outputs of the program have been computed.
-    pub(super) marks: Arc<Marks>,
+    pub(super) applied: Arc<Applied>,
 }
 
 /// What was recorded, closed and differentiated.
@@ -323,7 +323,7 @@ impl Pullback {
             .map(|g| g.map(|g| g - outputs.len()))
             .collect();
         let program = Arc::clone(&programs.backward);
-        let marks = Marks::new(program.outs().len());
+        let applied = Applied::new(program.outs().len());
         let skipped = derived.skipped.clone();
         Ok((
             outs,
@@ -335,7 +335,7 @@ impl Pullback {
                 cotangents: slots,
                 gradients,
                 skipped,
-                marks,
+                applied,
             },
         ))
     }
@@ -359,7 +359,7 @@ impl Pullback {
             });
         }
         inputs.extend_from_slice(&self.residuals);
-        let outs = Array::call_marked(&self.program, &inputs, Some(&self.marks));
+        let outs = Array::call_applied(&self.program, &inputs, Some(&self.applied));
         Ok(self
             .gradients
             .iter()
@@ -418,7 +418,7 @@ impl Pullback {
             cotangents: self.cotangents.clone(),
             gradients,
             skipped: self.skipped.clone(),
-            marks: Marks::new(count_outs),
+            applied: Applied::new(count_outs),
         }
     }
 
@@ -494,7 +494,7 @@ impl Pullback {
             residuals: &self.residuals,
             outputs: self.cotangents.len(),
             gradients: &self.gradients,
-            marks: &self.marks,
+            applied: &self.applied,
             skipped: &self.skipped,
         };
         subject.report()

@@ -12,7 +12,7 @@ use crate::ops;
 use crate::opt;
 use crate::prim::Params;
 use crate::program::Program;
-use crate::tape::node::Marks;
+use crate::tape::node::Applied;
 
 /// The section that says which inputs are cotangents, and which outputs belong to which leaf.
 pub(crate) const LINK: [u8; 4] = *b"LINK";
@@ -137,7 +137,7 @@ impl Pullback {
             cotangents,
             gradients,
             skipped,
-            marks: Marks::new(outs),
+            applied: Applied::new(outs),
         })
     }
 

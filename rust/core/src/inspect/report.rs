@@ -5,7 +5,7 @@ use crate::aval::Aval;
 use crate::prim::{Prim, Site, Var};
 use crate::program::Program;
 use crate::tape::Array;
-use crate::tape::node::Marks;
+use crate::tape::node::Applied;
 use crate::util::FastMap;
 
 /// Where a residual comes from.
@@ -68,7 +68,7 @@ pub(crate) struct Subject<'a> {
     pub outputs: usize,
     /// For each leaf, which output of the program is its cotangent.
     pub gradients: &'a [Option<usize>],
-    pub marks: &'a Marks,
+    pub applied: &'a Applied,
     pub skipped: &'a [(Prim, u64)],
 }
 
@@ -77,10 +77,10 @@ impl Subject<'_> {
     pub fn report(&self) -> Report {
         let program = self.program;
         let computed: Vec<Option<bool>> = (self.gradients.iter())
-            .map(|slot| slot.map(|out| self.marks.get(out)))
+            .map(|slot| slot.map(|out| self.applied.get(out)))
             .collect();
         let wanted: Vec<bool> = (0..program.outs().len())
-            .map(|out| self.marks.get(out))
+            .map(|out| self.applied.get(out))
             .collect();
         let needed = program.needed(&wanted);
         let first = program.num_inputs();

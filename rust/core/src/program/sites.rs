@@ -69,6 +69,15 @@ impl Program {
         self.sites.set(k, site);
     }
 
+    /// Gives equations without a site that of the call which applies the program.
+    pub(crate) fn complete_sites(&mut self, call: Site) {
+        if !call.is_none() {
+            for k in 0..self.eqns.len() {
+                self.sites.set(k, self.site(k).or(call));
+            }
+        }
+    }
+
     /// The program without sites.
     #[must_use]
     pub fn without_sites(mut self) -> Program {

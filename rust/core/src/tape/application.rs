@@ -9,39 +9,73 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use smallvec::SmallVec;
+
 use crate::kernels::Value;
 use crate::ops;
-use crate::prim::{Cost, Var};
+use crate::prim::{Cost, Site, Var};
 use crate::program::Program;
 
-/// For each output of a pullback's program, whether it has been computed.
+/// What the applications of one program have in common.
 #[derive(Debug, Default)]
-pub(crate) struct Marks(Box<[AtomicBool]>);
+pub(crate) struct Applied {
+    /// For each output, whether it has been computed.
+    computed: Box<[AtomicBool]>,
+    parts: Mutex<Vec<Arc<Part>>>,
+}
 
-impl Marks {
-    pub fn new(count: usize) -> Arc<Marks> {
-        Arc::new(Marks((0..count).map(|_| AtomicBool::new(false)).collect()))
+impl Applied {
+    pub fn new(count: usize) -> Arc<Applied> {
+        Arc::new(Applied {
+            computed: (0..count).map(|_| AtomicBool::new(false)).collect(),
+            parts: Mutex::default(),
+        })
     }
 
     pub fn set(&self, output: usize) {
-        if let Some(mark) = self.0.get(output) {
-            mark.store(true, Ordering::Relaxed);
+        if let Some(computed) = self.computed.get(output) {
+            computed.store(true, Ordering::Relaxed);
         }
     }
 
     pub fn get(&self, output: usize) -> bool {
-        self.0
-            .get(output)
-            .is_some_and(|m| m.load(Ordering::Relaxed))
+        (self.computed.get(output)).is_some_and(|computed| computed.load(Ordering::Relaxed))
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Vec<Arc<Part>>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// What becomes of an output in a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Turn {
+    Asked,
+    Waiting,
+    Gone,
+}
+
+/// The part of a program that a run of some outputs needs, cut out once for all applications.
+#[derive(Debug)]
+pub(crate) struct Part {
+    turns: SmallVec<[Turn; 8]>,
+    /// The line that applied the program.
+    call: Site,
+    /// Gives what is asked for, then what is kept for the outputs that wait.
+    pub program: Program,
+    /// Which inputs of the whole program it has.
+    pub inputs: Vec<usize>,
+    pub kept: Vec<Var>,
+}
+
+/// How many parts of a program are kept: reading its outputs in one order takes at most one for each.
+const MANY_PARTS: usize = 8;
 
 /// A program that was applied to arrays.
 pub(crate) struct Application {
     pub program: Arc<Program>,
     pub id: u64,
-    /// Where to note which outputs were computed.
-    pub marks: Option<Arc<Marks>>,
+    pub applied: Option<Arc<Applied>>,
     /// Which outputs have no value yet, and somebody who may ask for it.
     waiting: Box<[AtomicBool]>,
     left: AtomicUsize,
@@ -56,12 +90,12 @@ impl fmt::Debug for Application {
 }
 
 impl Application {
-    pub fn new(program: Arc<Program>, id: u64, marks: Option<Arc<Marks>>) -> Arc<Application> {
+    pub fn new(program: Arc<Program>, id: u64, applied: Option<Arc<Applied>>) -> Arc<Application> {
         let count = program.outs().len();
         Arc::new(Application {
             program,
             id,
-            marks,
+            applied,
             waiting: (0..count).map(|_| AtomicBool::new(true)).collect(),
             left: AtomicUsize::new(count),
             kept: Mutex::default(),
@@ -86,6 +120,66 @@ impl Application {
 
     fn kept(&self) -> MutexGuard<'_, Vec<(Var, Value)>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The part of the program that these outputs need. None where values were kept of an earlier run, and where the
+    /// program is applied once only, or calls back: those are closed into a program of their own.
+    pub fn part(&self, asked: &[u32], call: Site) -> Option<Arc<Part>> {
+        let applied = self.applied.as_ref()?;
+        if self.program.has_calls() || !self.kept().is_empty() {
+            return None;
+        }
+        let mut turns: SmallVec<[Turn; 8]> = (0..self.waiting.len())
+            .map(|i| {
+                if self.is_waiting(i) {
+                    Turn::Waiting
+                } else {
+                    Turn::Gone
+                }
+            })
+            .collect();
+        for &output in asked {
+            turns[output as usize] = Turn::Asked;
+        }
+        let found = applied
+            .parts()
+            .iter()
+            .find(|part| part.turns == turns && part.call == call)
+            .cloned();
+        found.or_else(|| {
+            let part = Arc::new(self.cut(asked, turns, call));
+            let mut parts = applied.parts();
+            if parts.len() == MANY_PARTS {
+                parts.remove(0);
+            }
+            parts.push(Arc::clone(&part));
+            Some(part)
+        })
+    }
+
+    fn cut(&self, asked: &[u32], turns: SmallVec<[Turn; 8]>, call: Site) -> Part {
+        let (program, count) = (&*self.program, self.program.num_inputs());
+        let mut outs: Vec<Var> = asked.iter().map(|&i| program.outs()[i as usize]).collect();
+        let needed = program.needed_for(outs.iter().copied(), |_| false);
+        let inputs: Vec<usize> = (0..count).filter(|&i| needed[i]).collect();
+        let made: Vec<bool> = (needed.iter().enumerate())
+            .map(|(var, needed)| *needed && var >= count)
+            .collect();
+        let becomes_known: Vec<bool> = (turns.iter().zip(program.outs()))
+            .map(|(&turn, &out)| turn == Turn::Asked && made[out as usize])
+            .collect();
+        let kept = self.worth_keeping(&becomes_known, &made);
+        outs.extend(&kept);
+        let vars: Vec<Var> = inputs.iter().map(|&i| i as Var).collect();
+        let mut program = program.extract(&vars, &outs);
+        program.complete_sites(call);
+        Part {
+            turns,
+            call,
+            program,
+            inputs,
+            kept,
+        }
     }
 
     /// The values that are kept and that these outputs need.

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::Array;
 use super::application::Application;
-use super::node::{Marks, Node, Op, Shared};
+use super::node::{Applied, Node, Op, Shared};
 use super::seen::Seen;
 use crate::error::{Error, Result};
 use crate::interrupt::{Steps, room_for};
@@ -31,7 +31,7 @@ pub struct ClosedProgram {
     /// For a run: what applications of programs keep for their other outputs. These variables are the last outputs.
     pub(crate) shared: Vec<(Arc<Application>, Var)>,
     /// What is to be noted when it has been run: outputs of pullbacks.
-    pub(crate) computed: Vec<(Arc<Marks>, usize)>,
+    pub(crate) computed: Vec<(Arc<Applied>, usize)>,
 }
 
 /// Room for what there is of most things, so that the common case is one allocation.
@@ -46,8 +46,8 @@ const LONG: u32 = 16;
 impl ClosedProgram {
     /// Notes which outputs of pullbacks have been computed.
     pub(crate) fn note_computed(&self) {
-        for (marks, output) in &self.computed {
-            marks.set(*output);
+        for (applied, output) in &self.computed {
+            applied.set(*output);
         }
     }
 }
@@ -222,7 +222,7 @@ struct Closing<'v, 'a> {
     vars: Vars,
     inputs: Vec<Array>,
     known: Vec<(Var, Array)>,
-    computed: Vec<(Arc<Marks>, usize)>,
+    computed: Vec<(Arc<Applied>, usize)>,
     calls: Vec<CallInRun>,
     /// Where a call is, by its id.
     call_at: FastMap<u64, usize>,
@@ -363,8 +363,8 @@ impl<'v, 'a> Closing<'v, 'a> {
                 }
                 Op::Output(output) => {
                     let (of, index) = (&output.of, output.index as usize);
-                    if let Some(marks) = &of.marks {
-                        self.computed.push((Arc::clone(marks), index));
+                    if let Some(applied) = &of.applied {
+                        self.computed.push((Arc::clone(applied), index));
                     }
                     let at = self.write_call(of.id, &args);
                     self.calls[at].vars[of.program.outs()[index] as usize]

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use triomphe::UniqueArc;
 
 use super::application::Application;
-pub(crate) use super::application::{Marks, Output};
+pub(crate) use super::application::{Applied, Output};
 use crate::aval::{Aval, DType, Shape};
 use crate::kernels::Value;
 use crate::ops;
@@ -387,13 +387,13 @@ impl Node {
     pub fn call(
         program: &Arc<Program>,
         inputs: &[Array],
-        marks: Option<&Arc<Marks>>,
+        applied: Option<&Arc<Applied>>,
     ) -> Vec<Shared> {
         let tag = inputs.iter().map(|a| a.0.tag).max().unwrap_or(0);
         let cut = inputs.iter().all(|a| a.0.cut);
         let pending = inputs.iter().filter(|a| a.value().is_none());
         let depth = pending.map(|a| a.0.depth).max().unwrap_or(0) + 1;
-        let application = Application::new(Arc::clone(program), next_id(), marks.cloned());
+        let application = Application::new(Arc::clone(program), next_id(), applied.cloned());
         let mut shared: Inputs = inputs.iter().cloned().collect();
         let site = here();
         if program.outs().len() > 1 {

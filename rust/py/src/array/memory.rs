@@ -9,7 +9,7 @@
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::ffi::Py_buffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMemoryView};
+use pyo3::types::{PyDict, PyMemoryView, PyString, PyTuple};
 
 use crate::array::cell::PyArray;
 use crate::array::lend::{is_showable, lend_memory};
@@ -58,20 +58,19 @@ const FORMAT: i32 = 0x4;
 ///
 /// `view` is a buffer to fill, as the interpreter hands it over.
 pub unsafe fn fill(slf: &Bound<'_, PyArray>, view: *mut Py_buffer, flags: i32) -> PyResult<()> {
-    let array = slf.get().read()?;
-    if array.is_active() {
+    let pin = flags & KEEPS_NO_BUFFER != 0 && flags & FORMAT == 0;
+    let writes = flags & WRITABLE != 0;
+    let shares = writes || pin || is_viewed(slf.py())?;
+    if !shares && !slf.get().is_recorded() {
+        return Err(no_memory());
+    }
+    if slf.get().read()?.is_active() {
         return Err(NotDifferentiableError::new_err(
             "an Array has no memory to share, and the values of an active one would drop the gradient; compute with \
              x itself, or use ct.dropgrad(x) to drop it on purpose",
         ));
     }
-    let pin = flags & KEEPS_NO_BUFFER != 0 && flags & FORMAT == 0;
-    let writes = flags & WRITABLE != 0;
-    let memory = if writes || pin || is_viewed(slf.py())? {
-        lend_memory(slf, pin)?
-    } else {
-        None
-    };
+    let memory = if shares { lend_memory(slf, pin)? } else { None };
     let memory = match memory {
         Some(memory) => memory,
         None if writes || pin => {
@@ -79,12 +78,14 @@ pub unsafe fn fill(slf: &Bound<'_, PyArray>, view: *mut Py_buffer, flags: i32) -
                 "this Array has no memory that could be written to; use numpy.array(x)",
             ));
         }
-        None => host(slf)?.ok_or_else(|| {
-            PyTypeError::new_err("this Array has no memory to share; use numpy.asarray(x)")
-        })?,
+        None => host(slf)?.ok_or_else(no_memory)?,
     };
     // SAFETY: says the caller.
     unsafe { fill_buffer(&memory, view, flags) }
+}
+
+fn no_memory() -> PyErr {
+    PyTypeError::new_err("this Array has no memory to share; use numpy.asarray(x)")
 }
 
 /// Whether the running code makes a `memoryview`, or something of `ctypes`, which asks as if it only read. Only code that
@@ -94,11 +95,15 @@ fn is_viewed(py: Python<'_>) -> PyResult<bool> {
         return Ok(false);
     };
     let code = frame.getattr(intern!(py, "f_code"))?;
-    let names = code.getattr(intern!(py, "co_names"))?;
-    if names.contains(intern!(py, "from_buffer"))? {
+    let names = code
+        .getattr(intern!(py, "co_names"))?
+        .cast_into::<PyTuple>()?;
+    // Names of code are interned.
+    let has = |name: &Bound<'_, PyString>| names.iter_borrowed().any(|n| n.is(name));
+    if has(intern!(py, "from_buffer")) {
         return Ok(true);
     }
-    if !names.contains(intern!(py, "memoryview"))? {
+    if !has(intern!(py, "memoryview")) {
         return Ok(false);
     }
     let class = py.get_type::<PyMemoryView>();
