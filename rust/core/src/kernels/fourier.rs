@@ -14,7 +14,8 @@ use num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftNum, FftPlanner};
 
-use super::strided::{Loop, Shared, turn};
+use super::shared_pointer::Shared;
+use super::strided::{Loop, turn};
 use super::{Ctx, Element, Storage, Value};
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};

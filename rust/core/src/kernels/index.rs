@@ -6,8 +6,9 @@
 // Elements are read and written unaligned wherever they may be foreign.
 #![allow(clippy::cast_ptr_alignment)]
 
-use super::reduce::{Number, with_number};
-use super::strided::{Nest, Shared, by_size, contiguous, copy};
+use super::arithmetic::{Number, with_number};
+use super::shared_pointer::Shared;
+use super::strided::{Nest, by_size, contiguous, copy};
 use super::{Ctx, Value};
 use crate::aval::{Aval, DType, Shape, checked_size, row_major, tuple};
 use crate::error::{Error, Result};

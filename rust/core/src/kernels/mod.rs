@@ -5,6 +5,7 @@
 //! each of them.
 #![allow(unsafe_code)]
 
+mod arithmetic;
 mod buffer;
 mod buffer_pool;
 mod cache;
@@ -22,6 +23,7 @@ pub mod linalg;
 pub mod math;
 mod memory_reserve;
 mod reduce;
+mod shared_pointer;
 mod simd_level;
 mod strided;
 mod value_bytes;

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::super::Ctx;
-use super::super::strided::Shared;
+use super::super::shared_pointer::Shared;
 #[cfg(target_arch = "x86_64")]
 use super::crates::x86;
 use super::crates::{Dense, native};

@@ -3,7 +3,7 @@
 
 use num_complex::Complex;
 
-use super::super::reduce::Number;
+use super::super::arithmetic::Number;
 use super::matrix::{Dims, Mat};
 
 /// A type that the crates have kernels for.

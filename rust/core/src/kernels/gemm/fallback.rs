@@ -1,8 +1,8 @@
 //! Products of integers and bool, and those of complex numbers with a vector.
 
 use super::super::Ctx;
-use super::super::reduce::Number;
-use super::super::strided::Shared;
+use super::super::arithmetic::Number;
+use super::super::shared_pointer::Shared;
 use super::matrix::{Dims, Mat, spread};
 use crate::error::Result;
 

@@ -1,7 +1,7 @@
 //! What the loops and crates behind a product take: matrices in memory, lengths, and work in pieces.
 
 use super::super::Ctx;
-use super::super::strided::Shared;
+use super::super::shared_pointer::Shared;
 use crate::error::Result;
 
 /// A matrix somewhere in memory; steps in elements.

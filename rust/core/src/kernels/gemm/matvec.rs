@@ -1,8 +1,8 @@
 //! Products with a vector: every element of the matrix is used once, so memory sets the pace.
 
 use super::super::Ctx;
-use super::super::reduce::Number;
-use super::super::strided::Shared;
+use super::super::arithmetic::Number;
+use super::super::shared_pointer::Shared;
 use super::matrix::{Mat, spread};
 use crate::error::Result;
 

@@ -24,8 +24,9 @@ mod packing_memory;
 use num_complex::Complex;
 
 use self::matrix::{Dims, Mat};
-use super::reduce::{BLOCK, Number};
-use super::strided::{Shared, copy, zeros};
+use super::arithmetic::{BLOCK, Number};
+use super::shared_pointer::Shared;
+use super::strided::{copy, zeros};
 use super::{Ctx, Value};
 use crate::aval::{Aval, DType, Shape, Strides, broadcast, broadcast_strides, tuple};
 use crate::error::{Error, Result};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::super::buffer_pool::{can_be_mapped, spare};
-use super::super::strided::Shared;
+use super::super::shared_pointer::Shared;
 use super::crates::x86;
 use super::matrix::{Dims, Mat};
 use crate::error::Result;

@@ -7,17 +7,16 @@
 // Elements are read and written unaligned wherever they may be foreign.
 #![allow(clippy::cast_ptr_alignment)]
 
-mod number;
 mod order;
 mod scan;
 
 use smallvec::SmallVec;
 
-use super::strided::Shared;
+use super::arithmetic::{BLOCK, Number, with_number};
+use super::shared_pointer::Shared;
 use super::{Ctx, ReduceOp, Value, spare};
 use crate::aval::{Aval, DType, Shape, row_major, tuple};
 use crate::error::{Error, Result};
-pub(crate) use number::{BLOCK, Number, with_number};
 pub use order::{argreduce, argsort};
 pub use scan::*;
 

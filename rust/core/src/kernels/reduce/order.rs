@@ -5,9 +5,11 @@
 use rayon::prelude::*;
 use smallvec::SmallVec;
 
-use super::super::strided::{Shared, contiguous};
+use super::super::arithmetic::{BLOCK, Number, with_number};
+use super::super::shared_pointer::Shared;
+use super::super::strided::contiguous;
 use super::super::{Ctx, Value, spare};
-use super::{Axis, BLOCK, CHUNK, Number, TASK, fold_block, locate, with_number};
+use super::{Axis, CHUNK, TASK, fold_block, locate};
 use crate::aval::{Aval, DType, Shape, row_major, tuple};
 use crate::error::{Error, Result};
 

@@ -2,9 +2,11 @@
 // Elements are read and written unaligned wherever they may be foreign.
 #![allow(clippy::cast_ptr_alignment)]
 
-use super::super::strided::{Shared, contiguous};
+use super::super::arithmetic::{BLOCK, Number, with_number};
+use super::super::shared_pointer::Shared;
+use super::super::strided::contiguous;
 use super::super::{Ctx, Value};
-use super::{BLOCK, Number, TASK, with_number};
+use super::TASK;
 use crate::error::Result;
 
 macro_rules! scans {

@@ -11,7 +11,8 @@
 
 use smallvec::SmallVec;
 
-use super::reduce::{Number, with_number};
+use super::arithmetic::{Number, with_number};
+use super::shared_pointer::Shared;
 use super::{Ctx, Value};
 use crate::aval::{Aval, Shape, Strides, row_major, tuple};
 use crate::error::{Error, Result};
@@ -27,27 +28,6 @@ pub(super) use transpose::turn;
 const PARALLEL: usize = 1 << 20;
 /// A copy looks for a cancellation after this many bytes.
 const PIECE: usize = 64 << 20;
-
-/// A pointer that several threads write disjoint elements through.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shared<T>(*mut T);
-
-// SAFETY: whoever sends one promises, where it is used, that the threads touch disjoint elements.
-unsafe impl<T> Send for Shared<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Shared<T> {}
-
-impl<T> Shared<T> {
-    /// Wraps a pointer.
-    pub(crate) fn new(p: *mut T) -> Shared<T> {
-        Shared(p)
-    }
-
-    /// The address `by` elements on.
-    pub(crate) fn at(self, by: isize) -> *mut T {
-        self.0.wrapping_offset(by)
-    }
-}
 
 /// Runs `$body` with `$t` standing for the unsigned integer of `$size` bytes.
 macro_rules! by_size {

@@ -10,7 +10,8 @@ mod planes;
 use num_complex::Complex;
 use planes::{Planes, find, seen};
 
-use super::strided::{Shared, contiguous, zeros};
+use super::shared_pointer::Shared;
+use super::strided::{contiguous, zeros};
 use super::{Ctx, Value};
 use crate::aval::{Aval, DType, WindowDim};
 use crate::error::{Error, Result};

@@ -4,7 +4,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use num_complex::Complex;
 
-use super::super::Element;
+use super::Element;
 
 /// How many elements the loops handle at a time when they have to convert or gather.
 pub(crate) const BLOCK: usize = 256;
