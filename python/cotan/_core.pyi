@@ -583,6 +583,7 @@ class Prepared(Generic[_P, _R]):
         wrt: _Wrt,
         held: Sequence[bool],
         out: object,
+        allow_int: bool,
     ) -> Self: ...
     @property
     def __wrapped__(self) -> Function: ...
@@ -879,6 +880,9 @@ def contains_array(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 # interpose/install.rs
 def add_ufuncs(ufuncs: list[np.ufunc]) -> None:
     """Lets ufuncs take lists that hold an `Array`."""
+
+def set_ufunc_ruled(ufunc: np.ufunc, is_ruled: bool) -> None:
+    """Notes whether a rule of user code computes a ufunc, whose calls are not recorded as those of a primitive then."""
 
 def after_fork_in_child() -> None:
     """Called in the child just after a fork: only this thread goes on."""

@@ -53,6 +53,7 @@ def set_hooks() -> None:
         repeated_call=_lazy("cotan._src.kit.repeated_call", "repeat"),
         check_of_text=_lazy("cotan._src.interpose.text_uses", "check_of_text"),
         global_random_states=random_states.global_random_states,
+        by_keyword=prepare.by_keyword,
         prepared_report=_lazy("cotan._src.inspect.prepared_report", "made"),
         described=guard_texts.described,
         warn_recording=_lazy("cotan._src.inspect.prepared_report", "warn_recording"),

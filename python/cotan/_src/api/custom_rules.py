@@ -84,7 +84,7 @@ def adjoint(target: Any = None, rule: Function | None = None, /, *, opaque: bool
 
     Raises `TypeError` or `ValueError` that names the rule and the argument when a cotangent does
     not fit; `TypeError` when an opaque rule is differentiated twice; and `TypeError` for what takes
-    no rule: a ufunc that is a primitive of cotan, a method of a compiled class, a class of numbers.
+    no rule: a ufunc behind an operator, a method of a compiled class, a class of numbers.
 
     >>> import cotan as ct
     >>> import numpy as np

@@ -25,6 +25,8 @@ def prepare(
     *example: object,
     transform: Literal["value"],
     wrt: "_core._Wrt" = None,
+    argnums: "_core._Argnums" = None,
+    allow_int: bool = False,
     out: object = None,
 ) -> "_core.Prepared[P, R]": ...
 
@@ -36,6 +38,8 @@ def prepare(
     *example: object,
     transform: Literal["value_and_gradient"],
     wrt: "_core._Wrt" = None,
+    argnums: "_core._Argnums" = None,
+    allow_int: bool = False,
     out: object = None,
 ) -> "_core.Prepared[P, tuple[R, Any]]": ...
 
@@ -47,6 +51,8 @@ def prepare(
     *example: object,
     transform: Literal["pullback"],
     wrt: "_core._Wrt" = None,
+    argnums: "_core._Argnums" = None,
+    allow_int: bool = False,
     out: object = None,
 ) -> "_core.Prepared[P, tuple[R, _core.Pullback]]": ...
 
@@ -58,6 +64,8 @@ def prepare(
     *example: object,
     transform: str = "gradient",
     wrt: "_core._Wrt" = None,
+    argnums: "_core._Argnums" = None,
+    allow_int: bool = False,
     out: object = None,
 ) -> "_core.Prepared[P, Any]": ...
 
@@ -68,6 +76,8 @@ def prepare(
     *example: object,
     transform: str = "gradient",
     wrt: "_core._Wrt" = None,
+    argnums: "_core._Argnums" = None,
+    allow_int: bool = False,
     out: object = None,
 ) -> "_core.Prepared[..., Any]":
     """Record a function once, and replay it without touching Python.
@@ -84,7 +94,7 @@ def prepare(
         What the prepared function gives: `"gradient"`, `"value_and_gradient"`, `"pullback"` (as
         the functions of these names), `"value"` (what `f` returns), or `"hvp"` (as
         `ct.hvp(f, x, v)`, called with `x, v`).
-    wrt
+    wrt, argnums, allow_int
         As for `gradient`.
     out
         Buffers that every call writes its results to: a structure like that of the result, with
@@ -93,7 +103,8 @@ def prepare(
     Returns a function of the same arguments, with the same results: numbers among the arguments
     count as floats, also for `"value"`, divisions by zero give infinities, and the caller does not
     see what the function writes to its arguments. Another shape, dtype, structure or way that the
-    code takes is recorded anew.
+    code takes is recorded anew. What is given by keyword is constant; each of its numbers and
+    strings has a recording of its own.
 
     Raises `TypeError` where the function does what a replay could not repeat: it takes a value out
     of what is recorded (`float(ct.dropgrad(x))`, `print(x)`), writes to what it closes over, draws
@@ -112,12 +123,20 @@ def prepare(
         )
     if not callable(f):
         raise TypeError(f"prepare: the first argument must be callable, not {type(f)}")
-    if transform == "hvp":
+    if argnums is not None:
         if wrt is not None:
-            raise TypeError("prepare: wrt cannot be combined with transform='hvp'")
+            raise TypeError("prepare: give wrt or argnums, not both")
+        wrt = argnums
+    if transform == "hvp":
+        if wrt is not None or allow_int:
+            raise TypeError(
+                "prepare: wrt, argnums and allow_int cannot be combined with transform='hvp'"
+            )
         f, transform = functools.partial(hvp, f), "value"
     constants = [isinstance(x, _core.Const) for x in example]
-    prepared: _core.Prepared[..., Any] = _core.Prepared(f, transform, wrt, constants, out)
+    prepared: _core.Prepared[..., Any] = _core.Prepared(
+        f, transform, wrt, constants, out, allow_int
+    )
     if example:
         prepared.record(*example)
     return prepared
@@ -176,6 +195,17 @@ def place() -> str:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}: "
         frame = frame.f_back
     return ""
+
+
+def by_keyword(function: Function) -> Function:
+    """Give a function that takes a dictionary of what is given by keyword as its last argument."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        *positional, keywords = args
+        return function(*positional, **keywords)
+
+    return call
 
 
 # --------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def add_adjoint(target: Any, rule: Function, opaque: bool) -> AdjointRule:
     Raises `TypeError` for what cannot be given a rule.
     """
     if isinstance(target, np.ufunc):
-        _expect_no_primitive(target)
+        _expect_no_operator(target)
         _core.add_ufuncs([target])
         return AdjointRule(asked_of_ufunc(target), rule, opaque)
     if isinstance(target, _OF_COMPILED_CLASSES):
@@ -74,15 +74,19 @@ def add_adjoint(target: Any, rule: Function, opaque: bool) -> AdjointRule:
     return AdjointRule(rules, rule, opaque)
 
 
-def _expect_no_primitive(ufunc: np.ufunc) -> None:
-    for module, owner in (("np", "numpy"), ("scipy.special", "scipy.special")):
-        found = vars(sys.modules[owner]).get(ufunc.__name__) if owner in sys.modules else None
-        if found is ufunc and ufunc.__name__ in {*_core.ufuncs(module), "matmul"}:
-            raise TypeError(
-                f"adjoint: {owner}.{ufunc.__name__} is a primitive of cotan, which operators and "
-                "derivatives use, too, and takes no other rule; give the rule to a function of "
-                "yours that calls it"
-            )
+# What Python's operators compute with arrays. They are computed here, and ask no ufunc.
+_OF_OPERATORS = """
+    absolute add bitwise_and bitwise_or bitwise_xor divide divmod equal floor_divide greater greater_equal invert
+    left_shift less less_equal matmul multiply negative not_equal positive power remainder right_shift subtract
+""".split()
+
+
+def _expect_no_operator(ufunc: np.ufunc) -> None:
+    if any(ufunc is getattr(np, name) for name in _OF_OPERATORS):
+        raise TypeError(
+            f"adjoint: numpy.{ufunc.__name__} is what an operator computes, which asks no rule; give "
+            "the rule to a function of yours that calls it"
+        )
 
 
 def _method_refusal(target: object) -> TypeError:

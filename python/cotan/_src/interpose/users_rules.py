@@ -33,12 +33,11 @@ class AdjointRule:
         self._asked, self._rule, self._opaque = asked, rule, opaque
         self._signature = _signature(rule)
         self._names = functools.cache(functools.partial(argument_names, rule))
-        asked.rules.append(self)
+        asked.add(self)
 
     def remove(self) -> None:
         """Take the rule back: what computed the function before computes it. May be repeated."""
-        with contextlib.suppress(ValueError):
-            self._asked.rules.remove(self)
+        self._asked.discard(self)
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +101,21 @@ class Asked:
         # Other threads read it: it is appended to and removed from, and copied before a walk.
         self.rules: list[AdjointRule] = []
         self._callee, self._is_bound = callee, is_bound
+
+    def add(self, rule: AdjointRule) -> None:
+        """Put a rule in force, before those that there are."""
+        self.rules.append(rule)
+        self._note_ufunc()
+
+    def discard(self, rule: AdjointRule) -> None:
+        """Take a rule back, if it is in force."""
+        with contextlib.suppress(ValueError):
+            self.rules.remove(rule)
+        self._note_ufunc()
+
+    def _note_ufunc(self) -> None:
+        if isinstance(self.target, np.ufunc):
+            _core.set_ufunc_ruled(self.target, bool(self.rules))
 
     def over(self, otherwise: Function) -> Function:
         """Give what computes the function: its rules, or what did so before there were any."""
@@ -215,5 +229,5 @@ def asked_of_ufunc(ufunc: np.ufunc) -> Asked:
 def rule_of_ufunc(ufunc: np.ufunc) -> Function | None:
     """Give the rule of user code that computes a ufunc, if there is one."""
     found = _UFUNCS.get(id(ufunc))
-    rule = None if found is None else found.rule()
+    rule = None if found is None or _is_called_inside() else found.rule()
     return None if rule is None else lambda *args, **kwargs: rule._called(args, kwargs)

@@ -21,8 +21,8 @@ _AS_NDARRAY: dict[str, str] = {
 
 # Functions that take `allow_int=True`.
 _WITH_ALLOW_INT = {
-    *("grad", "gradient", "hessian", "jacfwd", "jacobian", "jacrev", "pullback", "value_and_grad"),
-    "value_and_gradient",
+    *("grad", "gradient", "hessian", "jacfwd", "jacobian", "jacrev", "prepare", "pullback"),
+    *("value_and_grad", "value_and_gradient"),
 }
 
 

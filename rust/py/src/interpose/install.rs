@@ -13,7 +13,12 @@ use crate::runtime::interpreter_exit;
 use crate::runtime::once_cell::Once;
 use crate::runtime::recording_state::{self, may_install};
 
-exports!(add_ufuncs, after_fork_in_child, disable_overrides);
+exports!(
+    add_ufuncs,
+    after_fork_in_child,
+    disable_overrides,
+    set_ufunc_ruled
+);
 
 /// How many modules there were when the overrides of all of them had been installed.
 static SEEN: AtomicUsize = AtomicUsize::new(0);
@@ -45,6 +50,13 @@ pub fn add_ufuncs(py: Python<'_>, ufuncs: Vec<Py<PyAny>>) -> PyResult<()> {
     ufuncs
         .into_iter()
         .try_for_each(|ufunc| slot_ufunc::add(py, ufunc))
+}
+
+/// Notes whether a rule of user code computes a ufunc, whose calls are not recorded as those of a primitive then.
+#[pyfunction]
+#[pyo3(signature = (ufunc: "np.ufunc", is_ruled: "bool") -> "None")]
+pub fn set_ufunc_ruled(ufunc: &Bound<'_, PyAny>, is_ruled: bool) {
+    slot_ufunc::set_ruled(ufunc, is_ruled);
 }
 
 /// Called in the child just after a fork: only this thread goes on.

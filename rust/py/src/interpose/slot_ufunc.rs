@@ -10,8 +10,8 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use cotan::prim::{Class, Prim};
 use cotan::program::FastMap;
@@ -185,6 +185,28 @@ fn ufuncs(py: Python<'_>) -> PyResult<&Table> {
     })
 }
 
+/// The ufuncs, by address, that a rule of user code computes: they are no primitives as long as that is so. Who gave the
+/// rule keeps them alive.
+static RULED: RwLock<Vec<usize>> = RwLock::new(Vec::new());
+/// Whether there are any.
+static IS_ANY_RULED: AtomicBool = AtomicBool::new(false);
+
+/// Notes whether a rule of user code computes a ufunc.
+pub fn set_ruled(ufunc: &Bound<'_, PyAny>, is_ruled: bool) {
+    let mut ruled = RULED.write().unwrap_or_else(PoisonError::into_inner);
+    let address = ufunc.as_ptr() as usize;
+    ruled.retain(|&other| other != address);
+    if is_ruled {
+        ruled.push(address);
+    }
+    IS_ANY_RULED.store(!ruled.is_empty(), Ordering::Release);
+}
+
+fn is_ruled(ufunc: *mut PyObject) -> bool {
+    let ruled = || RULED.read().unwrap_or_else(PoisonError::into_inner);
+    IS_ANY_RULED.load(Ordering::Acquire) && ruled().contains(&(ufunc as usize))
+}
+
 /// `ufunc(*inputs)` where that is a primitive or the matrix product, and its operands are arrays of ours and what has
 /// a common dtype with them: what NumPy would come back with.
 pub fn direct<'py>(
@@ -192,6 +214,9 @@ pub fn direct<'py>(
     ufunc: *mut PyObject,
     inputs: &[Bound<'py, PyAny>],
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if is_ruled(ufunc) {
+        return Ok(None);
+    }
     let table = ufuncs(py)?;
     let Some(&prim) = table.prims.get(&(ufunc as usize)) else {
         return match inputs {

@@ -8,12 +8,12 @@ use cotan::tape::keeps_history;
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::prepare::reasons;
 use crate::prepare::record::Transform;
 pub use crate::prepare::recordings::PyPrepared;
-use crate::prepare::recordings::Replayed;
+use crate::prepare::recordings::{Replayed, with_keywords};
 use crate::runtime::hooks;
 
 /// Why calls are made without preparation, for the report.
@@ -24,13 +24,14 @@ const OTHERWISE: &str = "a recording that does not hold for the arguments it was
 #[pymethods]
 impl PyPrepared {
     #[new]
-    #[pyo3(signature = (function, transform, wrt, held, out))]
+    #[pyo3(signature = (function, transform, wrt, held, out, allow_int))]
     fn new(
         function: Py<PyAny>,
         transform: &str,
         wrt: Option<Py<PyAny>>,
         held: Vec<bool>,
         out: Option<Py<PyAny>>,
+        allow_int: bool,
     ) -> PyResult<PyPrepared> {
         let all = [
             Transform::Gradient,
@@ -47,6 +48,7 @@ impl PyPrepared {
             wrt,
             held,
             out,
+            allow_int,
             log: Mutex::default(),
             specializations: Mutex::default(),
         })
@@ -73,21 +75,28 @@ impl PyPrepared {
     ///
     /// `out`: buffers for the results, a structure like theirs with None for what is to be a fresh array.
     /// Raises `ValueError` or `TypeError` when one does not fit its result.
-    #[pyo3(signature = (*args, out=None))]
+    #[pyo3(signature = (*args, out=None, **kwargs))]
     fn __call__<'py>(
         &self,
         py: Python<'py>,
         args: &Bound<'py, PyTuple>,
         out: Option<&Bound<'py, PyAny>>,
+        kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let kwargs = kwargs.filter(|k| !k.is_empty());
+        if kwargs.is_some() && self.transform == Transform::Pullback {
+            return Err(PyTypeError::new_err(
+                "prepare: a prepared pullback takes no arguments by keyword; pass them by position, as ct.const(x)",
+            ));
+        }
         let out = out.filter(|o| !o.is_none());
         let out = out.or_else(|| self.out.as_ref().map(|o| o.bind(py)));
         // A replay has no lines, and what it computes between its results nobody looks at.
         if cotan::inspect::is_detecting() {
             let args = &self.with_constants(py, args)?;
-            return self.unprepared(py, args, out);
+            return self.unprepared(py, args, kwargs, out);
         }
-        if !crate::array::escapes::is_on() {
+        if !crate::array::escapes::is_on() && kwargs.is_none() {
             let first = self.lock().first().map(Arc::clone);
             if let Some(specialization) = first
                 && let Some(result) = self.replay_first(py, &specialization, args, out)?
@@ -99,19 +108,20 @@ impl PyPrepared {
         // What looks at the function and its surroundings is Python code below these frames.
         let _inside = crate::runtime::interpreter_exit::Inside::new();
         let args = &self.with_constants(py, args)?;
-        let taken = self.take(py, args)?;
+        let all = &with_keywords(args, kwargs)?;
+        let taken = self.take(py, all, kwargs.is_some())?;
         // What is recorded around it goes on through the function itself.
         let goes_on = |a: &Array| a.is_active() || keeps_history(a);
         if crate::array::escapes::is_on() || taken.leaves.iter().any(|l| goes_on(&l.array)) {
             self.log().add_unprepared(INSIDE);
-            return self.unprepared(py, args, out);
+            return self.unprepared(py, args, kwargs, out);
         }
         match self.replay(py, &taken, out)? {
             Replayed::Result(result) => return Ok(result),
             // Whether this is an error, and which, only the function itself can tell.
             Replayed::Failed => {
                 self.log().add_unprepared(ERROR);
-                return self.unprepared(py, args, out);
+                return self.unprepared(py, args, kwargs, out);
             }
             Replayed::No => {}
         }
@@ -120,7 +130,7 @@ impl PyPrepared {
             // It was recorded or replayed last.
             last.num_replays.load(Ordering::Relaxed) > 0
         });
-        let specialization = Arc::new(self.recorded(py, args, &taken)?);
+        let specialization = Arc::new(self.recorded(py, all, &taken)?);
         self.keep(&specialization);
         let repeated = self.log().add_recording(reason, has_replayed);
         if let Some(repeated) = repeated {
@@ -130,11 +140,11 @@ impl PyPrepared {
             Replayed::Result(result) => Ok(result),
             Replayed::Failed => {
                 self.log().add_unprepared(ERROR);
-                self.unprepared(py, args, out)
+                self.unprepared(py, args, kwargs, out)
             }
             Replayed::No => {
                 self.log().add_unprepared(OTHERWISE);
-                self.unprepared(py, args, out)
+                self.unprepared(py, args, kwargs, out)
             }
         }
     }
@@ -151,7 +161,7 @@ impl PyPrepared {
     #[pyo3(signature = (*args))]
     fn record(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
         let args = &self.with_constants(py, args)?;
-        let taken = self.take(py, args)?;
+        let taken = self.take(py, args, false)?;
         let specialization = Arc::new(self.recorded(py, args, &taken)?);
         self.keep(&specialization);
         self.log().add_recording(None, false);
@@ -171,7 +181,7 @@ impl PyPrepared {
         let specializations = self.lock().clone();
         let mut kept = Vec::with_capacity(specializations.len());
         for specialization in &specializations {
-            let names = self.names(py, specialization.trees.len());
+            let names = self.names(py, specialization.trees.len(), specialization.by_keyword);
             let (arguments, guards) = reasons::outline(py, specialization, &names);
             let num_replays = specialization.num_replays.load(Ordering::Relaxed);
             kept.push((arguments, guards, num_replays));
@@ -251,6 +261,7 @@ impl PyPrepared {
             this.wrt.as_ref().map(|w| w.bind(py)),
             this.held.clone(),
             this.out.as_ref().map(|o| o.bind(py)),
+            this.allow_int,
         );
         Ok((py.get_type::<PyPrepared>(), state)
             .into_pyobject(py)?

@@ -58,14 +58,14 @@ impl Transform {
 pub fn record(
     py: Python<'_>,
     f: &Bound<'_, PyAny>,
-    transform: Transform,
+    (transform, allow_int): (Transform, bool),
     wrt: Option<&Bound<'_, PyAny>>,
     args: &Bound<'_, PyTuple>,
     taken: &Taken,
 ) -> PyResult<Specialization> {
     let state = CapturedState::of(py, f, args)?;
     let _scope = Scope::enter();
-    let mut flat = flatten(f, transform, wrt, args)?;
+    let mut flat = flatten(f, (transform, allow_int), wrt, args)?;
     let mut results = Results::default();
     // Profiles name the lines of what is replayed. Pullbacks can be pickled, and file names do not belong there.
     let lines = (transform != Transform::Pullback).then(Lines::new);
@@ -85,6 +85,7 @@ pub fn record(
     let count = results.arrays.len();
     let (program, others) = plan(py, flat, results.arrays, escapes, &held)?;
     let is_plain = taken.arrays.is_none()
+        && !taken.by_keyword
         && written.is_empty()
         && !program.calls_back()
         && !matches!(outputs, Outputs::Pullback(..));
@@ -95,6 +96,7 @@ pub fn record(
     };
     Ok(Specialization {
         trees: taken.trees.iter().map(|t| t.clone_ref(py)).collect(),
+        by_keyword: taken.by_keyword,
         owners: owners(&taken.trees, specs.len()),
         specs,
         slots,
@@ -238,7 +240,7 @@ struct Flat {
 
 fn flatten(
     f: &Bound<'_, PyAny>,
-    transform: Transform,
+    (transform, allow_int): (Transform, bool),
     wrt: Option<&Bound<'_, PyAny>>,
     args: &Bound<'_, PyTuple>,
 ) -> PyResult<Flat> {
@@ -247,6 +249,7 @@ fn flatten(
     let request = Request {
         differentiates: transform != Transform::Value,
         refuses: transform != Transform::Value,
+        allow_int,
         ..Request::gradient("prepare", wrt)
     };
     let mut inputs = Inputs::new(inner.as_ref().unwrap_or(&outer), f, args, request)?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cotan::kernels::Value;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
@@ -43,6 +43,8 @@ pub struct PyPrepared {
     /// Which arguments are held constant in every call.
     pub(super) held: Vec<bool>,
     pub(super) out: Option<Py<PyAny>>,
+    /// Whether integers and booleans may be asked for, and have no gradient.
+    pub(super) allow_int: bool,
     /// What was recorded why.
     pub(super) log: Mutex<Log>,
     /// The last used is the first.
@@ -61,8 +63,14 @@ impl PyPrepared {
     }
 
     /// The names of the arguments, as far as the function tells them.
-    pub(super) fn names(&self, py: Python<'_>, count: usize) -> Vec<String> {
-        argument_names(self.function.bind(py), count).unwrap_or_default()
+    /// The names of so many arguments, the last of which may stand for those by keyword.
+    pub(super) fn names(&self, py: Python<'_>, count: usize, by_keyword: bool) -> Vec<String> {
+        let positional = count - usize::from(by_keyword);
+        let mut names = argument_names(self.function.bind(py), positional).unwrap_or_default();
+        if by_keyword && names.len() == positional {
+            names.push("keywords".into());
+        }
+        names
     }
 
     /// Why none of the recordings is replayed; nothing if there are none.
@@ -71,7 +79,12 @@ impl PyPrepared {
         if tried.is_empty() {
             return Ok(None);
         }
-        reasons::reason(py, &tried, taken, &self.names(py, taken.trees.len()))
+        reasons::reason(
+            py,
+            &tried,
+            taken,
+            &self.names(py, taken.trees.len(), taken.by_keyword),
+        )
     }
 
     /// Puts a recording first.
@@ -128,10 +141,26 @@ impl PyPrepared {
         taken: &Taken,
     ) -> PyResult<Specialization> {
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
-        record(py, self.function.bind(py), self.transform, wrt, args, taken)
+        let f = &self.callee(py, taken.by_keyword)?;
+        let transform = (self.transform, self.allow_int);
+        record(py, f, transform, wrt, args, taken)
     }
 
-    pub(super) fn take(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<Taken> {
+    /// The function, or one that takes a dictionary of what is given by keyword as its last argument.
+    fn callee<'py>(&self, py: Python<'py>, by_keyword: bool) -> PyResult<Bound<'py, PyAny>> {
+        let f = self.function.bind(py);
+        if by_keyword {
+            return hooks::BY_KEYWORD.get(py)?.call1((f,));
+        }
+        Ok(f.clone())
+    }
+
+    pub(super) fn take(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        by_keyword: bool,
+    ) -> PyResult<Taken> {
         if let Some(wrt) = &self.wrt
             && args.is_empty()
         {
@@ -156,6 +185,7 @@ impl PyPrepared {
                 trees,
                 leaves,
                 arrays,
+                by_keyword,
             });
         }
         let mut flattener = Flattener::new(Borrow::Call, false, self.wrt.is_none());
@@ -170,6 +200,7 @@ impl PyPrepared {
             trees,
             leaves: flattener.leaves,
             arrays: None,
+            by_keyword,
         })
     }
 
@@ -178,31 +209,49 @@ impl PyPrepared {
         &self,
         py: Python<'py>,
         args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let f = self.function.bind(py);
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         let result = match self.transform {
             Transform::Gradient => crate::transforms::gradient::gradient(
-                py, f, args, wrt, None, false, false, false, None,
+                py,
+                f,
+                args,
+                wrt,
+                None,
+                false,
+                self.allow_int,
+                false,
+                kwargs,
             ),
             Transform::ValueAndGradient => {
                 let transform = crate::transforms::gradient::value_and_gradient;
-                let pair = transform(py, f, args, wrt, None, false, false, false, None)?;
+                let pair = transform(py, f, args, wrt, None, false, self.allow_int, false, kwargs)?;
                 Ok(pair.into_pyobject(py)?.into_any())
             }
             Transform::Pullback => crate::transforms::gradient::pullback(
-                py, f, args, wrt, None, false, false, false, None,
+                py,
+                f,
+                args,
+                wrt,
+                None,
+                false,
+                self.allow_int,
+                false,
+                None,
             ),
             Transform::Value if cotan::inspect::is_detecting() => {
-                crate::transforms::gradient::watched(py, f, args)
+                let f = self.callee(py, kwargs.is_some())?;
+                crate::transforms::gradient::watched(py, &f, &with_keywords(args, kwargs)?)
             }
             Transform::Value => {
                 let plain = args.iter().map(|arg| match arg.cast_exact::<Const>() {
                     Ok(constant) => constant.get().value.bind(py).clone(),
                     Err(_) => arg,
                 });
-                f.call1(PyTuple::new(py, plain)?)
+                f.call(PyTuple::new(py, plain)?, kwargs)
             }
         }?;
         match out {
@@ -389,4 +438,19 @@ pub(super) enum Replayed<'py> {
     Failed,
     /// No recording fits.
     No,
+}
+
+/// The arguments, with those by keyword as a constant dictionary behind them.
+pub(super) fn with_keywords<'py>(
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let Some(kwargs) = kwargs else {
+        return Ok(args.clone());
+    };
+    let value = kwargs.clone().into_any().unbind();
+    let keywords = Bound::new(args.py(), Const { value })?.into_any();
+    args.add(PyTuple::new(args.py(), [keywords])?)?
+        .cast_into()
+        .map_err(Into::into)
 }

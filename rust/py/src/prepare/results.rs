@@ -82,6 +82,9 @@ pub fn structure<'py>(
                 }
                 let natural = specialization.natural.as_ref().map(|n| n.clone_ref(py));
                 let _natural = HandOut::new(natural);
+                // What is given by keyword is constant, and has no place in the result.
+                let positional = trees.len() - usize::from(specialization.by_keyword);
+                let trees = &trees[..positional];
                 handed_out(py, assembled(py, trees, &leaves, &asked)?, arrays)?
             };
             match first {

@@ -42,6 +42,8 @@ pub struct Current {
 /// One recording.
 pub struct Specialization {
     pub trees: Vec<Tree>,
+    /// Whether the last argument is a dictionary of what was given by keyword.
+    pub by_keyword: bool,
     pub specs: Vec<Spec>,
     /// The active leaves.
     pub slots: Vec<usize>,
@@ -89,6 +91,8 @@ pub struct Taken {
     pub leaves: Vec<Leaf>,
     /// The arrays of `wrt`, where there are no arguments.
     pub arrays: Option<Vec<Py<PyArray>>>,
+    /// Whether the last one is a dictionary of what was given by keyword.
+    pub by_keyword: bool,
 }
 
 /// Why a run gave nothing.
@@ -128,7 +132,10 @@ impl From<PyErr> for Failure {
 impl Specialization {
     /// Whether arguments are like those of the recording, and everything around it is as it was.
     pub fn fits(&self, py: Python<'_>, taken: &Taken) -> PyResult<bool> {
-        if taken.leaves.len() != self.specs.len() || taken.trees.len() != self.trees.len() {
+        if taken.leaves.len() != self.specs.len()
+            || taken.trees.len() != self.trees.len()
+            || taken.by_keyword != self.by_keyword
+        {
             return Ok(false);
         }
         for (leaf, spec) in taken.leaves.iter().zip(&self.specs) {

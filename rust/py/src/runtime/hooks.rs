@@ -86,6 +86,8 @@ hooks! {
     CHECK_OF_TEXT = "check_of_text";
     /// The states of the generators of random numbers that modules share.
     GLOBAL_RANDOM_STATES = "global_random_states";
+    /// A function that takes a dictionary of what is given by keyword as its last argument.
+    BY_KEYWORD = "by_keyword";
     /// Makes the report of a prepared function.
     PREPARED_REPORT = "prepared_report";
     /// A short text for a value that is guarded.
