@@ -320,7 +320,6 @@ def test_refusals_do_not_recommend_keywords_that_do_not_exist():
         return np.sum(x**2) * n
 
     x, n = np.array([1.0, 2.0]), np.array(3)
-    for call in (lambda: ct.prepare(f)(x, n), lambda: ct.hvp(f, (x, n), (x, None))):
-        with pytest.raises(TypeError, match=r": n is an array of dtype int64") as error:
-            call()
-        assert "allow_int" not in str(error.value)
+    with pytest.raises(TypeError, match=r": n is an array of dtype int64") as error:
+        ct.hvp(f, (x, n), (x, None))
+    assert "allow_int" not in str(error.value)

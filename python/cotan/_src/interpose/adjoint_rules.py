@@ -75,17 +75,39 @@ def add_adjoint(target: Any, rule: Function, opaque: bool) -> AdjointRule:
 
 
 # What Python's operators compute with arrays. They are computed here, and ask no ufunc.
-_OF_OPERATORS = """
-    absolute add bitwise_and bitwise_or bitwise_xor divide divmod equal floor_divide greater greater_equal invert
-    left_shift less less_equal matmul multiply negative not_equal positive power remainder right_shift subtract
-""".split()
+_OF_OPERATORS = [
+    "absolute",
+    "add",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "divide",
+    "divmod",
+    "equal",
+    "floor_divide",
+    "greater",
+    "greater_equal",
+    "invert",
+    "left_shift",
+    "less",
+    "less_equal",
+    "matmul",
+    "multiply",
+    "negative",
+    "not_equal",
+    "positive",
+    "power",
+    "remainder",
+    "right_shift",
+    "subtract",
+]
 
 
 def _expect_no_operator(ufunc: np.ufunc) -> None:
     if any(ufunc is getattr(np, name) for name in _OF_OPERATORS):
         raise TypeError(
-            f"adjoint: numpy.{ufunc.__name__} is what an operator computes, which asks no rule; give "
-            "the rule to a function of yours that calls it"
+            f"adjoint: numpy.{ufunc.__name__} is what an operator computes, which asks no rule; "
+            "give the rule to a function of yours that calls it"
         )
 
 

@@ -60,15 +60,15 @@ const FORMAT: i32 = 0x4;
 pub unsafe fn fill(slf: &Bound<'_, PyArray>, view: *mut Py_buffer, flags: i32) -> PyResult<()> {
     let pin = flags & KEEPS_NO_BUFFER != 0 && flags & FORMAT == 0;
     let writes = flags & WRITABLE != 0;
-    let shares = writes || pin || is_viewed(slf.py())?;
-    if !shares && !slf.get().is_recorded() {
-        return Err(no_memory());
-    }
     if slf.get().read()?.is_active() {
         return Err(NotDifferentiableError::new_err(
             "an Array has no memory to share, and the values of an active one would drop the gradient; compute with \
              x itself, or use ct.dropgrad(x) to drop it on purpose",
         ));
+    }
+    let shares = writes || pin || is_viewed(slf.py())?;
+    if !shares && !slf.get().is_recorded() {
+        return Err(no_memory());
     }
     let memory = if shares { lend_memory(slf, pin)? } else { None };
     let memory = match memory {
