@@ -1,27 +1,14 @@
 """`python -m cotan`: prints saved pullbacks and programs, and reports on this installation."""
 
 import argparse
-import importlib.metadata
 import os
 import pickle
-import platform
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import cotan
-
-_OPTIONAL = (
-    "scipy",
-    "scikit-learn",
-    "matplotlib",
-    "ml_dtypes",
-    "onnx",
-    "onnxruntime",
-    "optree",
-    "jax",
-    "torch",
-)
+from cotan._src.inspect import doctor, installation
 
 
 class _Error(Exception):
@@ -61,7 +48,7 @@ def _call(saved: cotan.Program | cotan.Pullback, what: str, *names: str) -> str:
     raise _Error(f"--{what}: a saved {kind} has none in this version of cotan")
 
 
-def _show(options: argparse.Namespace) -> None:
+def _show(options: argparse.Namespace) -> int:
     try:
         saved = cotan.load(options.file, mmap=options.mmap)
     except ValueError as error:
@@ -89,30 +76,19 @@ def _show(options: argparse.Namespace) -> None:
         print(_summary(options.file, saved))
         # With the lines that it comes from, where they were recorded.
         print(program.text(lines=True).rstrip("\n"))
+    return 0
 
 
-def _info(_options: argparse.Namespace) -> None:
-    def version(package: str) -> str:
-        try:
-            return importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            return "not installed"
-
-    cores = os.cpu_count()
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
-    lines = [
-        ("cotan", cotan.__version__),
-        ("python", f"{platform.python_version()} ({platform.python_implementation()})"),
-        ("numpy", version("numpy")),
-        ("system", platform.platform()),
-        ("machine", f"{platform.machine()}, {cores} cores, {usable} usable"),
-        ("simd", cotan.simd_level()),
-        ("threads", str(cotan.num_threads())),
-        ("devices", "cpu"),
-        *((package, version(package)) for package in _OPTIONAL),
-    ]
-    for name, value in lines:
+def _info(_options: argparse.Namespace) -> int:
+    for name, value in installation.facts().items():
         print(f"{name + ':':14}{value}")
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    found = doctor.diagnose()
+    print(found.json() if options.json else found.text())
+    return 1 if found.status == "error" else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -142,6 +118,14 @@ def _parser() -> argparse.ArgumentParser:
         description="Print versions, the machine, and the optional packages that are there.",
     )
     info.set_defaults(run=_info)
+    doctor_ = commands.add_parser(
+        "doctor",
+        help="check that cotan works here, and what could disturb it",
+        description="Check versions, results, overrides, settings, threads and memory. The exit "
+        "status is 1 if something does not work.",
+    )
+    doctor_.add_argument("--json", action="store_true", help="print JSON")
+    doctor_.set_defaults(run=_doctor)
     return parser
 
 
@@ -151,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # closed
         return 0
     try:
-        options.run(options)
+        status = int(options.run(options))
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read has seen enough. What is left goes nowhere, also when Python ends.
@@ -161,6 +145,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    else:
+        return status
     return 0
 
 

@@ -193,6 +193,18 @@ def _install_restored(name: str, module: Any) -> None:
         del _replaced[name]
 
 
+def installed_libraries() -> list[str]:
+    """Name the libraries of which functions have been overridden."""
+    with lock():
+        return sorted({name.partition(".")[0] for name in _installed} - {"builtins"})
+
+
+def replaced() -> list[str]:
+    """Name the functions of libraries that a program had replaced: they are not overridden."""
+    with lock():
+        return sorted(f"{module}.{name}" for module, names in _replaced.items() for name in names)
+
+
 # --------------------------------------------------------------------------------------------------
 # One function
 
