@@ -67,7 +67,8 @@ def script(library: str, folder: Path) -> str:
     imports, functions, call = SCRIPTS[library]
     load = f"a = [np.load(f'{folder}/{{k}}.npy') for k in range({len(list(folder.iterdir()))})]"
     text = "\n".join(inspect.getsource(function) for function in functions)
-    return f"import numpy as np\n{imports}\n{text}\n{load}\n{call}\n"
+    head = "from importlib import import_module\nfrom typing import Any\nimport numpy as np"
+    return f"{head}\n{imports}\n{text}\n{load}\n{call}\n"
 
 
 def run(text: str, cache: str) -> float | None:

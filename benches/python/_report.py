@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from _harness import Timing, table, unit_of
-from _libraries import TITLES
+from _harness import Timing, table
 from _limits import Bandwidth
+from cotan._src.bench.libraries import TITLES
+from cotan._src.bench.timing import cell, short
 from workloads import WORKLOADS, Workload
 
 OWN = ("prepared", "cotan")
@@ -22,17 +23,6 @@ COLOURS = {
     "numpy": "#999999",
 }
 Times = dict[str, Timing]
-
-
-def short(seconds: float) -> str:
-    scale, unit = unit_of(seconds)
-    return f"{seconds * scale:.3g} {unit}"
-
-
-def cell(timing: Timing) -> str:
-    """Write the median, and half the distance of the quartiles in percent of it."""
-    spread = (timing.high - timing.low) / 2 / timing.median
-    return f"{short(timing.median)} ±{spread:.0%}"
 
 
 def best_peer(times: Times) -> tuple[str, float] | None:

@@ -10,105 +10,31 @@ float64, and each call has been made a few times. Peers that are not installed a
 """
 
 import argparse
-import gc
 import json
 import os
-import select
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import _report
 from _cold import cold_starts
-from _harness import Peer, Timing, machine, serve, summary, write_section
-from _libraries import BUILD, PACKAGES, check
+from _harness import write_section
 from _limits import Bandwidth, Peak
+from cotan._src.bench.contest import (
+    FIRST_CALL_LIMIT,
+    TURN,
+    Contestant,
+    Measured,
+    measure,
+    versions,
+    work,
+)
+from cotan._src.bench.libraries import BUILD
+from cotan._src.bench.timing import machine
 from workloads import WORKLOADS, Workload
 
 BY_NAME = {w.name: w for w in WORKLOADS}
 MEMORY = ("deep", "deep-ckpt")
-FIRST_CALL_LIMIT = 300.0  # seconds until a library has made (compiled) its first gradient
-TURN = 0.12  # seconds of one turn
-
-
-class Contestant(Peer):
-    """A worker process that may take too long, or die: then it is started again."""
-
-    def __init__(self, library: str) -> None:
-        super().__init__(__file__, library)
-
-    def ask_within(self, limit: float, **request: object) -> dict:
-        """Ask as `ask` does; an answer later than after `limit` seconds is an error."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            return self.again("the process ended")
-        ready, _, _ = select.select([self.process.stdout], [], [], limit)
-        if not ready:
-            return self.again(f"not ready after {limit:.0f} s")
-        line = self.process.stdout.readline()
-        return json.loads(line) if line else self.again("the process ended")
-
-    def again(self, why: str) -> dict:
-        """Start the process anew, and report why."""
-        self.process.kill()
-        self.process.wait()
-        super().__init__(__file__, self.name)
-        return {"error": why}
-
-
-def worker(library: str) -> None:
-    """Answer `prepare` and `time`, for one workload at a time."""
-    now: dict[str, Callable[[], object]] = {}
-
-    def prepare(w: Workload) -> dict:
-        now.clear()
-        gc.collect()
-        arguments = w.data()
-        start = time.perf_counter()
-        call, arrays = BUILD[library](w, arguments)
-        result = call()
-        first = time.perf_counter() - start
-        check(w, arrays(result), arguments)
-        del result
-        now["call"] = call
-        return {"first": first}
-
-    def turn(seconds: float) -> dict:
-        call = now["call"]
-        start = time.perf_counter()
-        call()  # what the others did to the caches is not counted
-        once = time.perf_counter() - start
-        if once < 0.005:
-            start = time.perf_counter()
-            call()
-            once = time.perf_counter() - start
-        repeats = max(1, min(10_000, int(0.02 / max(once, 1e-7))))
-        samples = []
-        end = time.perf_counter() + seconds
-        while not samples or time.perf_counter() < end:
-            start = time.perf_counter()
-            for _ in range(repeats):
-                call()
-            samples.append((time.perf_counter() - start) / repeats)
-        return {"samples": samples}
-
-    def answer(what: str, workload: str, seconds: float = TURN) -> dict:
-        try:
-            if what == "memory":
-                return memory(library, BY_NAME[workload])
-            return prepare(BY_NAME[workload]) if what == "prepare" else turn(seconds)
-        except ImportError as error:
-            return {"error": "not installed", "why": str(error)}
-        except BaseException as error:  # noqa: BLE001 - a peer that fails is a cell that says so
-            return {"error": f"{type(error).__name__}: {str(error).splitlines()[:1]}"}
-
-    serve(answer)
 
 
 def status(name: str) -> int:
@@ -137,48 +63,12 @@ def memory(library: str, w: Workload) -> dict:
     return {"rise": status("VmHWM") - before, "data": arguments[0].nbytes}
 
 
-@dataclass
-class Measured:
-    """What one workload took: samples, the first call and the reasons of those that have none."""
-
-    samples: dict[str, list[float]] = field(default_factory=dict)
-    first: dict[str, float] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-
-    def timings(self) -> dict[str, Timing]:
-        """Median and quartiles of each library."""
-        return {library: summary(found) for library, found in self.samples.items()}
-
-
-def measure(peers: Sequence[Contestant], w: Workload, rounds: int, turn: float) -> Measured:
-    found = Measured()
-    running = []
-    for peer in peers:
-        reply = peer.ask_within(FIRST_CALL_LIMIT, what="prepare", workload=w.name)
-        if "error" in reply:
-            found.missing[peer.name] = reply["error"]
-        else:
-            found.first[peer.name] = reply["first"]
-            running.append(peer)
-    for _ in range(rounds):
-        for peer in list(running):
-            time.sleep(0.02)  # threads of the one before stop waiting for work
-            reply = peer.ask_within(60, what="time", workload=w.name, seconds=turn)
-            if "error" in reply:
-                running.remove(peer)
-                found.missing[peer.name] = reply["error"]
-                found.samples.pop(peer.name, None)
-            else:
-                found.samples.setdefault(peer.name, []).extend(reply["samples"])
-    return found
-
-
 def peak_memory(libraries: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, float]]:
     """For each workload and library: the rise of the memory, in multiples of one array of it."""
     rises: dict[str, dict[str, float]] = {}
     for name in names:
         for library in libraries:
-            peer = Contestant(library)
+            peer = contestant(library)
             reply = peer.ask_within(FIRST_CALL_LIMIT, what="memory", workload=name)
             if "rise" in reply:
                 rises.setdefault(name, {})[library] = reply["rise"]
@@ -186,15 +76,8 @@ def peak_memory(libraries: Sequence[str], names: Sequence[str]) -> dict[str, dic
     return rises
 
 
-def versions(libraries: Sequence[str]) -> str:
-    found = []
-    for package in ("numpy", "jax", "torch", "autograd"):
-        if any(PACKAGES.get(library, "torch") == package for library in libraries):
-            try:
-                found.append(f"{package} {version(package)}")
-            except PackageNotFoundError:
-                continue
-    return ", ".join(found)
+def contestant(library: str) -> Contestant:
+    return Contestant(library, [sys.executable, __file__, "--worker", library])
 
 
 def wanted(name: str, only: Sequence[str] | None) -> bool:
@@ -213,12 +96,13 @@ def main() -> None:
     parser.add_argument("--worker", choices=list(BUILD), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        worker(args.worker)
+        others = {"memory": lambda w: memory(args.worker, w)}
+        work(args.worker, BY_NAME, others)
         return
     rounds = args.rounds or (3 if args.quick else 9)
     turn = 0.05 if args.quick else TURN
     peak, bandwidth = Peak(), Bandwidth()
-    peers = [Contestant(library) for library in args.peers]
+    peers = [contestant(library) for library in args.peers]
     about = f"{machine()}; {versions(args.peers)}; load {os.getloadavg()[0]:.1f} at the start"
     print(about, flush=True)
     results: dict[str, Measured] = {}

@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import cotan
+from cotan._src.bench import contest, run
+from cotan._src.bench.libraries import BUILD
+from cotan._src.bench.workloads import WORKLOADS
 from cotan._src.inspect import doctor, installation
 
 
@@ -91,6 +94,30 @@ def _doctor(options: argparse.Namespace) -> int:
     return 1 if found.status == "error" else 0
 
 
+def _bench(options: argparse.Namespace) -> int:
+    if options.worker:
+        contest.work(options.worker, WORKLOADS)
+        return 0
+    if options.list:
+        for name, about in run.SHOWN.items():
+            print(f"{name + ':':24}{about}")
+        return 0
+    there = run.installed()
+    missing = [name for name in options.libraries or () if name not in there]
+    if missing:
+        raise _Error(f"not installed: {', '.join(missing)}; pip install 'cotan[peers]'")
+    shown = list(run.SHOWN)
+    for word in options.only or ():
+        if not any(word in (name, name.partition(" ")[0]) for name in shown):
+            raise _Error(f"no workload {word!r}; there are {', '.join(shown)}")
+    names = [
+        name
+        for name in shown
+        if not options.only or {name, name.partition(" ")[0]} & set(options.only)
+    ]
+    return run.report(names, options.libraries or there, options.seconds, options.json)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m cotan", description="Look at saved pullbacks and programs."
@@ -126,6 +153,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor_.add_argument("--json", action="store_true", help="print JSON")
     doctor_.set_defaults(run=_doctor)
+    bench = commands.add_parser(
+        "bench",
+        help="compare cotan with the libraries that are installed",
+        description="Time value and gradient of a few workloads in cotan, JAX, PyTorch, HIPS "
+        "autograd (those that are installed) and NumPy by hand, each in a process of its own with "
+        "two threads. Results are compared with formulas first.",
+    )
+    bench.add_argument("--only", nargs="+", metavar="NAME", help="workloads, or their first word")
+    bench.add_argument("--libraries", nargs="+", choices=run.LIBRARIES, help="who takes part")
+    bench.add_argument(
+        "--seconds", type=float, default=75.0, help="about how long it takes (default 75)"
+    )
+    bench.add_argument("--list", action="store_true", help="name the workloads")
+    bench.add_argument("--json", action="store_true", help="print JSON")
+    bench.add_argument("--worker", choices=list(BUILD), help=argparse.SUPPRESS)
+    bench.set_defaults(run=_bench)
     return parser
 
 

@@ -17,7 +17,7 @@ SRC = TOP / "_src"
 
 # A package may import itself and those that stand behind it.
 ORDER = [
-    *("hooks", "optimize", "optim", "nn", "random", "api", "onnx", "inspect", "program"),
+    *("hooks", "bench", "optimize", "optim", "nn", "random", "api", "onnx", "inspect", "program"),
     *("scipy", "thirdparty", "stdlib", "array"),
     *("numpy", "special", "interpose", "kit", "state", "rebind", "runtime", "tree"),
     "typing",

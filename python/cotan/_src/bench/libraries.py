@@ -2,19 +2,21 @@
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from _harness import THREADS
-from workloads import Workload
+from cotan._src.bench.timing import THREADS
+from cotan._src.bench.workloads import Function, Workload
 
 # A call without arguments, and what turns its result into (value, gradients) of plain arrays.
 Built = tuple[Callable[[], Any], Callable[[Any], tuple[Any, tuple[Any, ...]]]]
 
 
 def as_is(result: Any) -> tuple[Any, tuple[Any, ...]]:
-    return result
+    value, gradients = result
+    return value, tuple(gradients)
 
 
 def by_hand(w: Workload, arguments: tuple[Any, ...]) -> Built:
@@ -24,20 +26,20 @@ def by_hand(w: Workload, arguments: tuple[Any, ...]) -> Built:
     return lambda: w.by_hand(*arguments), as_is
 
 
-def cotan_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Callable, list[Any]]:
-    import cotan as ct
+def cotan_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Function, list[Any]]:
+    ct = import_module("cotan")
 
     ct.set_num_threads(THREADS)
     text = w.cotan or w.function
 
-    def f(*xs):
+    def f(*xs: Any) -> Any:
         return text(np, *xs)
 
     return f, [x if k in w.wrt else held(ct, x) for k, x in enumerate(arguments)]
 
 
 def held(ct: Any, x: Any) -> Any:
-    return ct.const(x) if isinstance(x, np.ndarray | np.floating) and x.dtype.kind == "f" else x
+    return ct.const(x) if isinstance(x, np.ndarray | np.floating) else x
 
 
 def pick(w: Workload) -> Callable[[Any], tuple[Any, tuple[Any, ...]]]:
@@ -45,14 +47,14 @@ def pick(w: Workload) -> Callable[[Any], tuple[Any, tuple[Any, ...]]]:
 
 
 def cotan(w: Workload, arguments: tuple[Any, ...]) -> Built:
-    import cotan as ct
+    ct = import_module("cotan")
 
     f, xs = cotan_parts(w, arguments)
     return lambda: ct.value_and_gradient(f, *xs), pick(w)
 
 
 def prepared(w: Workload, arguments: tuple[Any, ...]) -> Built:
-    import cotan as ct
+    ct = import_module("cotan")
 
     if not hasattr(ct, "prepare"):
         raise ImportError("this cotan has no prepared gradients")
@@ -63,14 +65,13 @@ def prepared(w: Workload, arguments: tuple[Any, ...]) -> Built:
 
 
 def jax(w: Workload, arguments: tuple[Any, ...]) -> Built:
-    import jax
-    import jax.numpy as jnp
+    jax, jnp = import_module("jax"), import_module("jax.numpy")
 
     text = w.jax or w.function
     xs = [jnp.asarray(x) for x in arguments]
     given = [k for k in range(len(xs)) if k not in w.constants]
 
-    def f(*some):
+    def f(*some: Any) -> Any:
         everything = list(xs)
         for k, x in zip(given, some, strict=True):
             everything[k] = x
@@ -81,8 +82,8 @@ def jax(w: Workload, arguments: tuple[Any, ...]) -> Built:
     return lambda: jax.block_until_ready(gradient(*some)), as_is
 
 
-def torch_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Callable, list[Any]]:
-    import torch
+def torch_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Function, list[Any]]:
+    torch = import_module("torch")
 
     torch.set_num_threads(THREADS)
     text = w.torch or w.function
@@ -105,12 +106,12 @@ def torch_arrays(result: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def torch(w: Workload, arguments: tuple[Any, ...]) -> Built:
-    import torch
+    torch = import_module("torch")
 
     f, xs = torch_parts(w, arguments)
     wrt = [xs[k].requires_grad_() for k in w.wrt]
 
-    def call():
+    def call() -> Any:
         value = f(*xs)
         return value, torch.autograd.grad(value, wrt)
 
@@ -118,14 +119,14 @@ def torch(w: Workload, arguments: tuple[Any, ...]) -> Built:
 
 
 def compiled(w: Workload, arguments: tuple[Any, ...]) -> Built:
-    import torch
+    torch = import_module("torch")
 
     # It counts how often the same code is compiled, and gives up.
     torch.compiler.reset()
     f, xs = torch_parts(w, arguments)
     gradient = torch.compile(torch.func.grad_and_value(f, argnums=w.wrt), fullgraph=True)
 
-    def call():
+    def call() -> Any:
         gradients, value = gradient(*xs)
         return value, gradients
 
@@ -133,8 +134,7 @@ def compiled(w: Workload, arguments: tuple[Any, ...]) -> Built:
 
 
 def autograd(w: Workload, arguments: tuple[Any, ...]) -> Built:
-    import autograd
-    import autograd.numpy as anp
+    autograd, anp = import_module("autograd"), import_module("autograd.numpy")
 
     if w.autograd is None and w.cotan is not None:
         raise NotImplementedError("it has no function for it")
@@ -171,19 +171,31 @@ PACKAGES = {
 
 
 def check(w: Workload, result: tuple[Any, tuple[Any, ...]], arguments: tuple[Any, ...]) -> None:
-    """Compare value and gradients with those of the formula in float64."""
+    """Compare value and gradients with those of the formula in float64.
+
+    Raises `WrongResult` where they differ by more than the workload allows.
+    """
     wide = [
         np.float64(x) if getattr(x, "dtype", np.dtype(int)).kind == "f" else x for x in arguments
     ]
     value, gradients = w.by_hand(*wide)
     eps = float(np.finfo(w.dtype).eps)
-    assert len(gradients) == len(result[1]), f"{len(result[1])} gradients"
+    _require(len(gradients) == len(result[1]), f"{len(result[1])} gradients")
     for k, (exact, gradient) in enumerate(zip(gradients, result[1], strict=True)):
         found = np.asarray(gradient, dtype=np.float64)
-        assert found.shape == np.shape(exact), f"gradient {k} has shape {found.shape}"
+        _require(found.shape == np.shape(exact), f"gradient {k} has shape {found.shape}")
         error = float(np.max(np.abs(found - exact)) / np.max(np.abs(exact)))
-        assert error <= 16 * eps * w.loose, f"gradient {k} is {error / eps:.3g} eps off"
+        _require(error <= 16 * eps * w.loose, f"gradient {k} is {error / eps:.3g} eps off")
     # A sum may cancel: it is as good as its terms.
     size = max(1.0, abs(float(value)), math.sqrt(sum(np.size(x) for x in wide)))
     error = abs(float(np.asarray(result[0])) - float(value)) / size
-    assert error <= 256 * eps * w.loose, f"value is {error / eps:.3g} eps off"
+    _require(error <= 256 * eps * w.loose, f"value is {error / eps:.3g} eps off")
+
+
+class WrongResult(Exception):  # noqa: N818 - a cell of a table says it
+    """A library's value or gradient is not that of the formula."""
+
+
+def _require(is_so: bool, message: str) -> None:
+    if not is_so:
+        raise WrongResult(message)

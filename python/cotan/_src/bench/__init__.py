@@ -1,0 +1,1 @@
+"""Comparing cotan with other libraries on this machine: workloads, workers, timing, bars."""
