@@ -63,7 +63,6 @@ from cotan._src.array.fast_methods import attach as _attach_array
 from cotan._src.array.methods import attach as _attach_methods
 from cotan._src.array.scalar_classes import scalar_classes as _scalar_classes
 from cotan._src.hooks import set_hooks as _set_hooks
-from cotan._src.inspect.ipython_magic import load_ipython_extension as load_ipython_extension
 from cotan._src.inspect.methods import attach as _attach_pictures
 from cotan._src.inspect.nonfinite import NonFiniteError, detect
 from cotan._src.inspect.prepared_report import PreparedReport, RerecordingWarning

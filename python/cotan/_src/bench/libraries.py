@@ -15,11 +15,13 @@ Built = tuple[Callable[[], Any], Callable[[Any], tuple[Any, tuple[Any, ...]]]]
 
 
 def as_is(result: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Take a result that is a value and gradients of plain arrays."""
     value, gradients = result
     return value, tuple(gradients)
 
 
 def by_hand(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    """Compute the formula in NumPy."""
     if w.hoisted is not None:  # what depends on constants alone is computed once
         call = w.hoisted(*arguments)
         return call, as_is
@@ -27,6 +29,7 @@ def by_hand(w: Workload, arguments: tuple[Any, ...]) -> Built:
 
 
 def cotan_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Function, list[Any]]:
+    """Give the function and its arguments as cotan takes them."""
     ct = import_module("cotan")
 
     ct.set_num_threads(THREADS)
@@ -39,14 +42,17 @@ def cotan_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Function, list
 
 
 def held(ct: Any, x: Any) -> Any:
+    """Hold an array constant; other things are constant as they are."""
     return ct.const(x) if isinstance(x, np.ndarray | np.floating) else x
 
 
 def pick(w: Workload) -> Callable[[Any], tuple[Any, tuple[Any, ...]]]:
+    """Give the gradients that are asked for."""
     return lambda result: (result[0], tuple(result[1][k] for k in w.wrt))
 
 
 def cotan(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    """Call `ct.value_and_gradient`."""
     ct = import_module("cotan")
 
     f, xs = cotan_parts(w, arguments)
@@ -54,6 +60,7 @@ def cotan(w: Workload, arguments: tuple[Any, ...]) -> Built:
 
 
 def prepared(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    """Call a function that `ct.prepare` has recorded."""
     ct = import_module("cotan")
 
     if not hasattr(ct, "prepare"):
@@ -65,6 +72,7 @@ def prepared(w: Workload, arguments: tuple[Any, ...]) -> Built:
 
 
 def jax(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    """Call a function that JAX has compiled."""
     jax, jnp = import_module("jax"), import_module("jax.numpy")
 
     text = w.jax or w.function
@@ -83,6 +91,7 @@ def jax(w: Workload, arguments: tuple[Any, ...]) -> Built:
 
 
 def torch_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Function, list[Any]]:
+    """Give the function and its arguments as PyTorch takes them."""
     torch = import_module("torch")
 
     torch.set_num_threads(THREADS)
@@ -101,11 +110,13 @@ def torch_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Function, list
 
 
 def torch_arrays(result: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Make ndarrays of tensors."""
     value, gradients = result
     return value.detach().numpy(), tuple(g.numpy() for g in gradients)
 
 
 def torch(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    """Call PyTorch without its compiler."""
     torch = import_module("torch")
 
     f, xs = torch_parts(w, arguments)
@@ -119,6 +130,7 @@ def torch(w: Workload, arguments: tuple[Any, ...]) -> Built:
 
 
 def compiled(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    """Call what PyTorch's compiler made."""
     torch = import_module("torch")
 
     # It counts how often the same code is compiled, and gives up.
@@ -134,6 +146,7 @@ def compiled(w: Workload, arguments: tuple[Any, ...]) -> Built:
 
 
 def autograd(w: Workload, arguments: tuple[Any, ...]) -> Built:
+    """Call HIPS autograd."""
     autograd, anp = import_module("autograd"), import_module("autograd.numpy")
 
     if w.autograd is None and w.cotan is not None:

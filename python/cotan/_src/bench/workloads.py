@@ -43,6 +43,7 @@ class Workload:
 
 
 def rng() -> np.random.Generator:
+    """Give the generator that all arguments are drawn from."""
     return np.random.default_rng(0)
 
 
@@ -50,20 +51,25 @@ def rng() -> np.random.Generator:
 
 
 def seed(np: Any, x: Any, c: Any) -> Any:
+    """Sum sin(x) cos(c): the first function of the documentation."""
     return np.sum(np.sin(x) * np.cos(c))
 
 
 def seed_by_hand(x: Any, c: Any) -> Any:
+    """Give the value and the gradient by the formula."""
     cos_c = np.cos(c)
     return np.sum(np.sin(x) * cos_c), (np.cos(x) * cos_c,)
 
 
 def seed_hoisted(x: Any, c: Any) -> Any:
+    """Give the same, with what depends on c alone computed before."""
     cos_c = np.cos(c)
     return lambda: (np.sum(np.sin(x) * cos_c), (np.cos(x) * cos_c,))
 
 
 def seed_data(n: int, dtype: str) -> Callable[[], Arrays]:
+    """Give a function that draws x and c."""
+
     def data() -> Arrays:
         draw = rng()
         return draw.uniform(-3, 3, n).astype(dtype), draw.uniform(-3, 3, n).astype(dtype)
@@ -75,6 +81,7 @@ def seed_data(n: int, dtype: str) -> Callable[[], Arrays]:
 
 
 def chain(np: Any, x: Any) -> Any:
+    """Compute 20 operations, of which nearly every intermediate is used twice."""
     y = x
     for _ in range(5):
         a = np.sin(x)
@@ -85,6 +92,7 @@ def chain(np: Any, x: Any) -> Any:
 
 
 def chain_by_hand(x: Any) -> Any:
+    """Give the value and the gradient by the formula."""
     y = x
     kept = []
     for _ in range(5):
@@ -104,12 +112,14 @@ def chain_by_hand(x: Any) -> Any:
 
 
 def chain_line(np: Any, x: Any) -> Any:
+    """Compute 20 operations in a line, each from the one before."""
     for _ in range(5):
         x = np.tanh(np.sin(x) * 1.1 + 0.1)
     return np.sum(x)
 
 
 def chain_line_by_hand(x: Any) -> Any:
+    """Give the value and the gradient by the formula."""
     kept = []
     for _ in range(5):
         y = np.tanh(np.sin(x) * 1.1 + 0.1)
@@ -123,6 +133,7 @@ def chain_line_by_hand(x: Any) -> Any:
 
 
 def uniform(n: int, dtype: str = "float32") -> Callable[[], Arrays]:
+    """Give a function that draws n numbers between -1 and 1."""
     return lambda: (rng().uniform(-1, 1, n).astype(dtype),)
 
 
@@ -130,6 +141,7 @@ def uniform(n: int, dtype: str = "float32") -> Callable[[], Arrays]:
 
 
 def scalar_loop(np: Any, x: Any) -> Any:
+    """Compute 1,000 operations on one number."""
     y = x
     for _ in range(250):
         y = np.sin(y) * x + y / 2.0
@@ -137,6 +149,7 @@ def scalar_loop(np: Any, x: Any) -> Any:
 
 
 def scalar_loop_by_hand(x: Any) -> Any:
+    """Give the value and the gradient by the formula."""
     import math
 
     y, kept = float(x), []
@@ -154,6 +167,7 @@ def scalar_loop_by_hand(x: Any) -> Any:
 
 
 def mlp(np: Any, x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: Any, b3: Any) -> Any:
+    """Give the cross-entropy of a network with two hidden layers."""
     h = np.maximum(x @ w1 + b1, 0)
     h = np.maximum(h @ w2 + b2, 0)
     z = h @ w3 + b3
@@ -165,6 +179,7 @@ def mlp(np: Any, x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: An
 def mlp_torch(
     torch: Any, x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: Any, b3: Any
 ) -> Any:
+    """Write it as PyTorch's users do."""
     h = torch.relu(torch.addmm(b1, x, w1))
     h = torch.relu(torch.addmm(b2, h, w2))
     return torch.nn.functional.cross_entropy(torch.addmm(b3, h, w3), labels)
@@ -173,6 +188,7 @@ def mlp_torch(
 def mlp_jax(
     jnp: Any, x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: Any, b3: Any
 ) -> Any:
+    """Write it as JAX's users do."""
     jax = import_module("jax")
 
     h = jax.nn.relu(x @ w1 + b1)
@@ -182,6 +198,7 @@ def mlp_jax(
 
 
 def cross_entropy_by_hand(z: Any, labels: Any) -> Any:
+    """Give the cross-entropy of logits, and its gradient."""
     rows = np.arange(len(labels))
     z = z - np.max(z, axis=1, keepdims=True)
     e = np.exp(z)
@@ -194,6 +211,7 @@ def cross_entropy_by_hand(z: Any, labels: Any) -> Any:
 
 
 def mlp_by_hand(x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: Any, b3: Any) -> Any:
+    """Give the value and the gradient by the formula."""
     h1 = np.maximum(x @ w1 + b1, 0)
     h2 = np.maximum(h1 @ w2 + b2, 0)
     value, dz = cross_entropy_by_hand(h2 @ w3 + b3, labels)
@@ -214,6 +232,7 @@ def mlp_by_hand(x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: Any
 def mlp_last_by_hand(
     x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: Any, b3: Any
 ) -> Any:
+    """Give the gradient of the last layer alone."""
     h1 = np.maximum(x @ w1 + b1, 0)
     h2 = np.maximum(h1 @ w2 + b2, 0)
     value, dz = cross_entropy_by_hand(h2 @ w3 + b3, labels)
@@ -225,6 +244,7 @@ BATCH = 128
 
 
 def mlp_data() -> Arrays:
+    """Draw images, labels, weights and biases."""
     draw = rng()
     arrays: list[Any] = [
         draw.normal(size=(BATCH, LAYERS[0])).astype("float32"),
@@ -237,6 +257,7 @@ def mlp_data() -> Arrays:
 
 
 def mlp_flops(last: bool) -> int:
+    """Count the operations in matrix products: of all layers, or of the last alone."""
     sizes = [a * b for a, b in itertools.pairwise(LAYERS)]
     backward = sizes[-1] if last else sum(sizes) + sum(sizes[1:])
     return 2 * BATCH * (sum(sizes) + backward)
@@ -246,21 +267,25 @@ def mlp_flops(last: bool) -> int:
 
 
 def softmax(np: Any, x: Any, w: Any) -> Any:
+    """Weigh the softmax of rows."""
     e = np.exp(x - np.max(x, axis=1, keepdims=True))
     return np.sum(e / np.sum(e, axis=1, keepdims=True) * w)
 
 
 def softmax_torch(torch: Any, x: Any, w: Any) -> Any:
+    """Write it as PyTorch's users do."""
     return torch.sum(torch.softmax(x, dim=1) * w)
 
 
 def softmax_jax(jnp: Any, x: Any, w: Any) -> Any:
+    """Write it as JAX's users do."""
     jax = import_module("jax")
 
     return jnp.sum(jax.nn.softmax(x, axis=1) * w)
 
 
 def softmax_by_hand(x: Any, w: Any) -> Any:
+    """Give the value and the gradient by the formula."""
     p = x - np.max(x, axis=1, keepdims=True)
     np.exp(p, out=p)
     p /= np.sum(p, axis=1, keepdims=True)
@@ -270,22 +295,26 @@ def softmax_by_hand(x: Any, w: Any) -> Any:
 
 
 def softmax_data() -> Arrays:
+    """Draw rows and weights."""
     draw = rng()
     return tuple(draw.normal(size=(4096, 1024)).astype("float32") for _ in range(2))
 
 
 def layernorm(np: Any, x: Any, gamma: Any, beta: Any, w: Any) -> Any:
+    """Weigh normalised rows."""
     centred = x - np.mean(x, axis=1, keepdims=True)
     variance = np.mean(centred**2, axis=1, keepdims=True)
     return np.sum((centred / np.sqrt(variance + 1e-5) * gamma + beta) * w)
 
 
 def layernorm_torch(torch: Any, x: Any, gamma: Any, beta: Any, w: Any) -> Any:
+    """Write it as PyTorch's users do."""
     normal = torch.nn.functional.layer_norm(x, x.shape[1:], gamma, beta, 1e-5)
     return torch.sum(normal * w)
 
 
 def layernorm_by_hand(x: Any, gamma: Any, beta: Any, w: Any) -> Any:
+    """Give the value and the gradient by the formula."""
     y = x - np.mean(x, axis=1, keepdims=True)
     scale = 1 / np.sqrt(np.mean(y * y, axis=1, keepdims=True) + 1e-5)
     y *= scale
@@ -297,6 +326,7 @@ def layernorm_by_hand(x: Any, gamma: Any, beta: Any, w: Any) -> Any:
 
 
 def layernorm_data() -> Arrays:
+    """Draw rows, scales, offsets and weights."""
     draw = rng()
     x, w = (draw.normal(size=(4096, 1024)).astype("float32") for _ in range(2))
     gamma, beta = (draw.normal(size=1024).astype("float32") for _ in range(2))
