@@ -2,13 +2,16 @@
 
 import sys
 from importlib import import_module
-from types import ModuleType
+from typing import Any
+
+from cotan._src.runtime.deprecation import OldNames
 
 #: Public modules that are imported when they are used for the first time.
 MODULES = frozenset({"implicit", "nn", "optim", "optimize", "random"})
 
 #: By the name that somebody may ask for, what to say.
 _INSTEAD = {
+    "lift_module": "modules are looked at by themselves; ct.lift(module, name, rule) adds a rule",
     "jit": "ct.prepare(f, x) records a function once and replays it",
     "compile": "ct.prepare(f, x) records a function once and replays it",
     "make_jaxpr": "ct.trace(f, x) gives the program of a function",
@@ -43,13 +46,20 @@ _INSTEAD = {
 }
 
 
-def find(name: str) -> ModuleType:
-    """Import a public module; for any other name, say what does the same."""
+#: Old names of the package itself, and names of other libraries.
+OLD_NAMES = OldNames("cotan", renamed={}, instead=_INSTEAD)
+
+
+def find(name: str) -> Any:
+    """Import a public module; for any other name, give what it is called now, or say what does it.
+
+    Raises `AttributeError` for a name that has no successor.
+    """
     if name in MODULES:
         return import_module(f"cotan.{name}")
-    hint = _INSTEAD.get(name)
-    text = f"module 'cotan' has no attribute {name!r}"
-    raise AttributeError(f"{text}; {hint}" if hint else text, name=name)
+    if name == "load_ipython_extension":  # `%load_ext cotan`
+        return import_module("cotan._src.inspect.ipython_magic").load_ipython_extension
+    return OLD_NAMES.find(name)
 
 
 def listed() -> list[str]:
