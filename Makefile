@@ -5,6 +5,15 @@
 #   make test-browser  the pages and pictures in a real browser; installs Debian's if there is none
 #   make lint    formatting, lints, types, generated files
 #   make wheel   one abi3 wheel in dist/
+#   make wheel-portable  the same for glibc 2.28, linked by zig (Linux)
+#   make sdist   a source distribution in dist/, and a wheel built from it
+#   make audit   known vulnerabilities and licences of what cotan builds and runs with
+#   make fuzz    damaged files and texts for everything that is parsed; FUZZ_SECONDS=60
+#   make sanitize  the core's tests under AddressSanitizer (Linux)
+#   make sbom    bills of materials in dist/
+#   make doctor  python -m cotan doctor
+#   make test-oldest  some tests with the oldest NumPy that is allowed
+#   make workflows  checks of the files in .github
 #   make generate  write the files that come from the primitive table
 #   make bench   criterion benchmarks; the Python ones against the peers that are installed
 #   make docs    the Rust API's pages
@@ -12,15 +21,20 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-browser lint generate wheel bench docs fmt clean
+.PHONY: help demo test test-rust test-python test-browser lint generate wheel wheel-portable sdist audit \
+    fuzz sanitize doctor test-oldest sbom workflows bench docs fmt clean
 
 SHELL := /bin/bash
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PYTHON := $(BIN)/python
 PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check --retries 5 --timeout 60
 PROFILE ?= release
 WHEEL_LIMIT := 10485760
+# The C library that Linux wheels ask for.
+GLIBC := 2.28
+FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= 0
 
 RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find rust -name '*.rs' -o -name Cargo.toml)
 
@@ -68,6 +82,67 @@ wheel: $(VENV)/.build
 	    test $$size -le $(WHEEL_LIMIT) || { echo "larger than $(WHEEL_LIMIT) bytes"; exit 1; }; \
 	done
 
+wheel-portable: $(VENV)/.build $(VENV)/.extra-release
+	rm -rf dist
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --quiet --profile $(PROFILE) --zig \
+	    --compatibility manylinux_$(subst .,_,$(GLIBC)) --out dist
+	$(PYTHON) tools/glibc.py --at-most $(GLIBC) dist/*.whl
+
+# The wheel is built from the unpacked files alone, with the same target folder.
+sdist: $(VENV)/.build
+	rm -rf dist
+	$(BIN)/maturin sdist --quiet --out dist
+	rm -rf target/sdist && mkdir -p target/sdist
+	tar xzf dist/*.tar.gz -C target/sdist --strip-components 1
+	cd target/sdist && CARGO_TARGET_DIR=$(abspath target) \
+	    $(abspath $(BIN))/maturin build --quiet --locked --profile $(PROFILE) --out ../sdist-wheel
+	$(PYTHON) -m venv --clear target/sdist-venv
+	target/sdist-venv/bin/python -m pip install --quiet --disable-pip-version-check target/sdist-wheel/*.whl
+	cd target/sdist-venv && bin/python -m cotan doctor
+
+audit: $(VENV)/.extra-release
+	@command -v cargo-deny > /dev/null || cargo install --locked cargo-deny
+	cargo deny --all-features check
+	$(BIN)/pip-audit --requirement <($(PYTHON) -c 'import tomllib; \
+	    project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	    print(*project["dependencies"], *project["optional-dependencies"]["onnx"], sep="\n")')
+
+fuzz: $(VENV)/.module
+	$(PYTHON) tools/fuzz.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
+
+# A stable compiler takes the option by RUSTC_BOOTSTRAP.
+sanitize:
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0 \
+	    cargo test --package cotan --all-features --lib --test core \
+	    --target $$(rustc -vV | sed -n 's/^host: //p') --target-dir target/sanitize
+
+doctor: $(VENV)/.module
+	$(PYTHON) -m cotan doctor
+
+# In an environment of its own: the lowest versions that pyproject.toml allows, and those tests that
+# need nothing else.
+test-oldest: $(VENV)/.build
+	$(PYTHON) -m venv --clear target/oldest
+	target/oldest/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout hypothesis \
+	    "$$($(PYTHON) -c 'import tomllib; \
+	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"])' | sed 's/>=\(.*\)/==\1.*/')" .
+	target/oldest/bin/python -m pytest -q tests/python/array tests/python/numpy tests/python/program
+
+sbom: $(VENV)/.extra-release
+	@command -v cargo-cyclonedx > /dev/null || cargo install --locked cargo-cyclonedx
+	mkdir -p dist
+	cargo cyclonedx --format json --all-features --manifest-path rust/py/Cargo.toml --override-filename cotan-rust.cdx
+	mv rust/py/cotan-rust.cdx.json dist
+	$(BIN)/cyclonedx-py requirements --output-file dist/cotan-python.cdx.json --of JSON <($(PYTHON) -c 'import tomllib; \
+	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")')
+	rm -f rust/linalg/*.cdx.json *.cdx.json
+
+workflows: $(VENV)/.extra-release
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	@if command -v actionlint > /dev/null; then actionlint; else echo "actionlint is not installed"; fi
+
 bench: $(VENV)/.module
 	cargo bench
 	$(PYTHON) benches/python/record.py
@@ -88,7 +163,7 @@ clean:
 
 # The first Python of 3.11 or later that can make a virtual environment.
 $(VENV)/.python:
-	@for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	@for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	    if $$python -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	        echo "$(VENV): $$($$python --version)"; \
 	        $$python -m venv --clear $(VENV) && touch $@ && exit 0; \

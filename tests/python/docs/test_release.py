@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,76 @@ def test_links_of_the_project_files():
         for target in re.findall(r"\]\(([^)\s]+)\)", (TOP / name).read_text()):
             if not target.startswith("http"):
                 assert (TOP / target.partition("#")[0]).exists(), (name, target)
+
+
+def test_every_step_of_the_workflows_is_a_target():
+    """What CI runs, runs here too."""
+    known = set(re.findall(r"^([\w-]+):(?!=)", (TOP / "Makefile").read_text(), re.MULTILINE))
+    called = set()
+    for path in TOP.glob(".github/workflows/*.yml"):
+        called |= set(re.findall(r"run: make ([\w-]+)", path.read_text()))
+    assert {"lint", "test-rust", "test-python", "sdist", "audit"} <= called <= known
+
+
+def test_the_help_of_make_names_every_target():
+    text = (TOP / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)", text, re.MULTILINE)[1].replace("\\", "").split()
+    shown = set(re.findall(r"^#   make ([\w-]+)", text, re.MULTILINE))
+    assert set(phony) - shown <= {"help", "test-rust", "test-python", "clean"}
+
+
+def test_systems_of_the_workflows_have_classifiers():
+    workflow = (TOP / ".github/workflows/checks.yml").read_text()
+    versions = re.search(r"python: \[(.*)\]", workflow)[1]
+    named = read(TOP, "pyproject.toml")["project"]["classifiers"]
+    for version in re.findall(r'"([\d.]+)"', versions):
+        assert f"Programming Language :: Python :: {version}" in named
+
+
+def of_glibc():
+    spec = importlib.util.spec_from_file_location("glibc", TOP / "tools" / "glibc.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc is Linux's")
+def test_symbols_of_glibc_are_those_that_objdump_names():
+    from cotan import _core
+
+    glibc = of_glibc()
+    found = glibc.needed(Path(_core.__file__).read_bytes())
+    if not found:
+        pytest.skip("it is linked to another C library")
+    assert all(version >= (2, 2) for version in found.values())
+    if shutil.which("objdump") is None:
+        pytest.skip("there is no objdump")
+    listing = subprocess.run(
+        ["objdump", "-T", _core.__file__], check=True, capture_output=True, text=True
+    ).stdout
+    rows = re.findall(r"\*UND\*.*\(?GLIBC_([\d.]+)\)? +(\w+)$", listing, re.MULTILINE)
+    assert found == {name: tuple(map(int, v.split("."))) for v, name in rows}
+
+
+def test_newer_symbols_are_named(tmp_path, capsys, monkeypatch):
+    glibc = of_glibc()
+    symbols = {"malloc": (2, 2, 5), "hypot": (2, 35), "dlsym": (2, 34)}
+    monkeypatch.setattr(glibc, "needed", lambda _: symbols)
+    (tmp_path / "a.so").touch()
+    assert glibc.main([str(tmp_path / "a.so"), "--at-most", "2.28"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "a.so: glibc 2.35",
+        "    dlsym of 2.34",
+        "    hypot of 2.35",
+    ]
+    assert glibc.main([str(tmp_path / "a.so"), "--at-most", "2.35"]) == 0
+    with zipfile.ZipFile(tmp_path / "b.whl", "w") as wheel:
+        wheel.writestr("cotan/x.py", "")
+    assert glibc.main([str(tmp_path / "b.whl")]) == 1
+    assert "no shared library" in capsys.readouterr().err
+
+
+def test_what_is_no_elf(tmp_path):
+    glibc = of_glibc()
+    with pytest.raises(glibc.NotElfError):
+        glibc.needed(b"MZ" + bytes(100))
