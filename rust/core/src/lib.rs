@@ -47,6 +47,39 @@
 //! # }
 //! ```
 //!
+//! # Tape, pullback, fused program
+//!
+//! The same by hand, a layer at a time. A [`Recording`] is the tape: what is computed from its leaves is
+//! noted, and [`autodiff::trace`] closes it into a program of the leaves.
+//!
+//! ```
+//! use cotan::{Arg, Array, Recording, autodiff, ones_like, pullback, sched};
+//!
+//! # fn main() -> cotan::Result<()> {
+//! let x = Array::from_slice(&[3], &[0.0, 0.5, 1.0])?;
+//! let recording = Recording::new();
+//! let leaf = recording.leaf(&x);
+//! let y = leaf.sin()?.mul(&leaf.cos()?)?;
+//! let (program, _) = autodiff::trace(&recording, &[&y], &[leaf])?;
+//! assert_eq!(program.num_inputs(), 1);
+//! assert_eq!(program.eqns().len(), 3);
+//!
+//! // All three are one group: they share a pass over memory, tile by tile.
+//! let groups = sched::groups(&program);
+//! assert!(groups[0].is_some() && groups.iter().all(|group| *group == groups[0]));
+//!
+//! // The pullback of the function is a program, too: of the cotangent, and of what it keeps.
+//! let f = |v: &[Array]| v[0].sin()?.mul(&v[0].cos()?);
+//! let (out, back) = pullback(f, &[Arg::from(&x)])?;
+//! let dx = back.apply(&ones_like(&out)?)?[0].clone().unwrap();
+//! // The derivative of sin(x) cos(x) is cos(2 x).
+//! for (got, x) in dx.to_ndarray::<f64>()?.iter().zip([0.0_f64, 0.5, 1.0]) {
+//!     assert!((got - (2.0 * x).cos()).abs() < 1e-15);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! [`custom`] and [`custom_jvp`] give a function a derivative rule of its own; [`trace`] shows what a function records;
 //! [`Array::dropgrad`] holds a value constant from there on.
 //!
