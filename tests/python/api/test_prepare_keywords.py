@@ -1,4 +1,4 @@
-"""Keywords of `prepare`, and arguments by keyword of prepared functions: as `gradient` takes them."""
+"""Keywords of `prepare`, and arguments by keyword of what it makes: as `gradient` takes them."""
 
 import pickle
 
@@ -70,7 +70,7 @@ def test_what_is_given_by_keyword_is_read_at_each_call():
         assert np.allclose(prepared(X, w=w)[0], 2 * factor * X)
     assert prepared.num_recordings == 1
     assert np.allclose(prepared(X, w=np.float32(2))[0], 4 * X)
-    assert np.allclose(prepared(X, w=None or 3)[0], 6 * X)
+    assert np.allclose(prepared(X, w=3)[0], 6 * X)
 
 
 def test_structures_by_keyword():
