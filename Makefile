@@ -30,6 +30,8 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PYTHON := $(BIN)/python
 PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check --retries 5 --timeout 60
 PROFILE ?= release
+# Processes that share the Python tests.
+WORKERS ?= 2
 WHEEL_LIMIT := 10485760
 # The C library that Linux wheels ask for.
 GLIBC := 2.28
@@ -53,7 +55,8 @@ test-rust:
 	cargo test --workspace --all-features
 
 test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)/.extra-interop
-	$(PYTHON) -m pytest --doctest-modules tests/python python/cotan
+	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal -m "not alone" --doctest-modules tests/python python/cotan
+	$(PYTHON) -m pytest -m alone $$(grep -rl --include='test_*.py' pytest.mark.alone tests/python)
 
 # Not a part of `test`: it needs a browser.
 test-browser: $(VENV)/.module $(VENV)/.extra-test

@@ -1,3 +1,5 @@
+import gc
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,3 +27,9 @@ def pytest_addoption(parser):
     parser.addoption(
         "--update-snapshots", action="store_true", help="write tests/snapshots/ as it is now"
     )
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector what was imported and collected, which stays to the end."""
+    gc.collect()
+    gc.freeze()

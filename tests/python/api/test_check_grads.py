@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from ids import same_everywhere
 
 import cotan as ct
 
@@ -211,7 +212,7 @@ def test_tolerances():
         ({"order": 0}, ValueError, "order must be 1 or more"),
         ({"f": lambda x: "text"}, ValueError, "returns no float"),
     ],
-    ids=str,
+    ids=same_everywhere,
 )
 def test_refusals(options, error, message):
     with pytest.raises(error, match=message):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from ids import same_everywhere
 
 import cotan as ct
 
@@ -112,7 +113,7 @@ def test_all_paths():
         (lambda path, leaf: isinstance(leaf, np.ndarray), r".*\.w"),
         (lambda path, leaf: False, "nothing"),
     ],
-    ids=str,
+    ids=same_everywhere,
 )
 def test_what_wrt_takes(wrt, wanted):
     expected = [p for p in PATHS if re.fullmatch(wanted, p)]
@@ -181,7 +182,7 @@ def same(part, full):
         (object(), TypeError, "not object"),
         (lambda path: True, ValueError, "named after; 'path' is none of m, bias"),
     ],
-    ids=str,
+    ids=same_everywhere,
 )
 def test_what_wrt_does_not_take(wrt, error, message):
     _, back = ct.pullback(loss, model(), 1.5)

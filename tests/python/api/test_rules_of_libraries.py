@@ -15,6 +15,7 @@ import pytest
 import scipy.integrate
 import scipy.linalg
 import scipy.special
+from ids import same_everywhere
 from numpy.linalg import norm
 
 import cotan as ct
@@ -84,7 +85,7 @@ def sevenfold(function):
         (model, 2 * X),
         (model.apply, 2 * X),
     ],
-    ids=str,
+    ids=same_everywhere,
 )
 def test_a_rule_is_in_force_until_it_is_taken_back(function, derivative):
     if derivative is None:
@@ -473,7 +474,7 @@ def test_errors_of_rules_name_the_function(rule, error, message):
         (functools.partial(math.sin), "functools.partial.* cannot be overridden"),
         (3, "the function must be callable, not <class 'int'>"),
     ],
-    ids=str,
+    ids=same_everywhere,
 )
 def test_what_takes_no_rule(target, message):
     with pytest.raises(TypeError, match=rf"adjoint: .*{message}"):

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from ids import same_everywhere
 from numpy_cases import INPUTS, assert_same, assert_same_error, check, raised, wrote
 
 import cotan as ct
@@ -68,13 +69,13 @@ KEYS = [*BASIC_KEYS, *ADVANCED_KEYS]
 def name_key(key):
     def text(item):
         if isinstance(item, slice):
-            parts = ["" if p is None else str(p) for p in (item.start, item.stop)]
+            parts = ["" if p is None else text(p) for p in (item.start, item.stop)]
             return ":".join(parts + ([] if item.step is None else [str(item.step)]))
         if isinstance(item, np.ndarray):
             return f"{item.dtype}{item.tolist() if item.size < 7 else list(item.shape)}"
-        return (
-            type(item).__name__ if isinstance(item, Whole) else str(item).replace("Ellipsis", "...")
-        )
+        if isinstance(item, Whole):
+            return "Whole"
+        return same_everywhere(item).replace("Ellipsis", "...")
 
     return ", ".join(map(text, key)) if isinstance(key, tuple) and key else text(key)
 

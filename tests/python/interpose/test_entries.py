@@ -29,6 +29,9 @@ from cotan import _core
 from cotan._src.interpose import prologue
 from cotan._src.runtime.originals import original_of
 
+# The state of the process is taken down again and again: the fewer modules it has, the faster.
+pytestmark = pytest.mark.alone
+
 X = np.array([0.5, 1.0, 1.5])
 
 

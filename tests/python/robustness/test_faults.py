@@ -282,6 +282,7 @@ def test_a_recording_belongs_to_its_thread():
     assert seen == {"deriving": False, "gradient": (6.0,)}
 
 
+@pytest.mark.alone
 def test_python_runs_while_rust_computes():
     body = """
     def chain(x):
@@ -367,6 +368,7 @@ LONG_RUNS = {
 
 
 @POSIX
+@pytest.mark.alone
 @pytest.mark.parametrize("setup", LONG_RUNS.values(), ids=LONG_RUNS.keys())
 def test_an_interrupt_arrives_during_a_long_run(setup):
     """The aim is 100 ms; the bound is one second, so that a busy machine does not fail."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from ids import same_everywhere
 
 import cotan as ct
 
@@ -52,7 +53,7 @@ def test_several_gradients_are_refused():
         lambda path, leaf: path == "w",
         Weights(True, None, None),
     ],
-    ids=repr,
+    ids=same_everywhere,
 )
 def test_masks(mask):
     new = ct.update(Weights(np.ones(2), 1.0), {"w": np.ones(2), "b": 1.0}, step, mask=mask)
