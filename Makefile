@@ -22,7 +22,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-rust test-python test-browser lint generate wheel wheel-portable sdist audit \
-    fuzz sanitize doctor test-oldest sbom workflows bench docs fmt clean
+    fuzz sanitize doctor test-oldest sbom workflows bench docs fmt clean lint-sources lint-module
 
 SHELL := /bin/bash
 VENV := .venv
@@ -64,13 +64,18 @@ test-browser: $(VENV)/.module $(VENV)/.extra-test
 	    || { apt-get update -q && apt-get install -yq --no-install-recommends chromium; }
 	$(PYTHON) -m pytest tests/browser
 
-lint: $(VENV)/.module $(VENV)/.extra-lint $(VENV)/.extra-test
+lint: lint-sources lint-module
+
+# What needs no compiled module, the cheapest first.
+lint-sources: $(VENV)/.extra-lint $(VENV)/.extra-test
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --all-features -- -D warnings
-	cargo clippy --package cotan --all-targets -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	cargo clippy --package cotan --all-targets -- -D warnings
+
+lint-module: $(VENV)/.module $(VENV)/.extra-lint $(VENV)/.extra-test
 	$(PYTHON) tools/generate.py --check
 	$(PYTHON) -m mypy.stubtest --allowlist tools/stubtest.txt cotan._core
 
