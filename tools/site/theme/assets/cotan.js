@@ -1,0 +1,1 @@
+// No page needs a script of its own.
