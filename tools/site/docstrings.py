@@ -10,7 +10,8 @@ SECTIONS = {
 
 def markdown(doc: str) -> str:
     """Give the Markdown of a docstring whose common indentation is taken off."""
-    lines = doc.strip("\n").split("\n")
+    # The compiled module's texts link names as Rust's do.
+    lines = re.sub(r"\[(`[^`]+`)\](?!\()", r"\1", doc).strip("\n").split("\n")
     out: list[str] = []
     at = 0
     while at < len(lines):
@@ -27,7 +28,7 @@ def markdown(doc: str) -> str:
 
 def summary(doc: str) -> str:
     """Give the first sentence of a docstring."""
-    first = " ".join(doc.strip().split("\n\n")[0].split())
+    first = " ".join(re.sub(r"\[(`[^`]+`)\](?!\()", r"\1", doc).strip().split("\n\n")[0].split())
     return re.split(r"(?<=[.!?:]) (?=[A-Z`])", first)[0]
 
 

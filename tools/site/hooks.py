@@ -64,6 +64,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         markdown = markdown.replace("<!-- names -->", _names())
     if path == "how_to/which_function.md":
         markdown = decision.expand(markdown, lambda link: _address(link, page, files))
+    if path == "index.md":
+        markdown = text.cards(markdown, "<!-- ways in -->")
     markdown = text.normalise(markdown)
     markdown = flowchart.expand(markdown)
     return text.links(markdown, lambda link: _target(link, path))

@@ -67,6 +67,15 @@ def _lists(part: str) -> str:
     return "\n".join(out)
 
 
+def cards(markdown: str, mark: str) -> str:
+    """Show the table of two columns that follows a mark as cards."""
+    before, _, after = markdown.partition(mark)
+    table, rest = re.match(r"\n+((?:\|[^\n]*\n)+)(.*)", after, re.DOTALL).groups()
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+    items = "".join(f"-   {title}\n\n    ---\n\n    {what}\n\n" for title, what in rows)
+    return f'{before}<div class="grid cards" markdown>\n\n{items}</div>\n{rest}'
+
+
 #: What text names in code: `ct.nn.gelu`, `ct.hvp(f, x, v)`, and on pages of the reference `hvp`.
 NAME = re.compile(r"(?:(?:ct|cotan)\.)?([A-Za-z_]\w*(?:\.\w+)*)(?:\(.*\))?")
 
