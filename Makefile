@@ -3,6 +3,8 @@
 #   make demo    set up, and train a network on handwritten digits
 #   make test    set up, and run the tests of the Rust core and of the Python package
 #   make test-browser  the pages and pictures in a real browser; installs Debian's if there is none
+#   make site    these pages as a site in build/site, checked; SITE=--rust takes `make docs` along
+#   make test-site  the notebooks in Jupyter's kernel, the site's links
 #   make lint    formatting, lints, types, generated files
 #   make wheel   one abi3 wheel in dist/
 #   make wheel-portable  the same for glibc 2.28, linked by zig (Linux)
@@ -22,7 +24,8 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-rust test-python test-browser lint generate wheel wheel-portable sdist audit \
-    fuzz sanitize doctor test-oldest sbom workflows bench docs fmt clean lint-sources lint-module
+    fuzz sanitize doctor test-oldest sbom workflows bench docs fmt clean lint-sources lint-module test- \
+    site site
 
 SHELL := /bin/bash
 VENV := .venv
@@ -43,6 +46,9 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find rust -name '*.rs'
 export PYO3_PYTHON := $(abspath $(PYTHON))
 export VIRTUAL_ENV := $(abspath $(VENV))
 
+SITE :=
+SITE_NEEDS := $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)/.extra-interop $(VENV)/.extra-site
+
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -59,10 +65,14 @@ test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)
 	$(PYTHON) -m pytest -m alone $$(grep -rl --include='test_*.py' pytest.mark.alone tests/python)
 
 # Not a part of `test`: it needs a browser.
-test-browser: $(VENV)/.module $(VENV)/.extra-test
+test-browser: $(SITE_NEEDS)
 	@command -v chromium chromium-browser google-chrome > /dev/null \
 	    || { apt-get update -q && apt-get install -yq --no-install-recommends chromium; }
 	$(PYTHON) -m pytest tests/browser
+
+# Not a part of `test`, either: it builds the site, and starts a kernel for each notebook.
+test-site: $(SITE_NEEDS)
+	$(PYTHON) -m pytest tests/site
 
 lint: lint-sources lint-module
 
@@ -159,6 +169,13 @@ bench: $(VENV)/.module
 docs:
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
 
+# `SITE="--version 0.1 --url https://..."` builds a release beside the others; with `--rust` the pages
+# of `make docs` are copied in.
+site: $(SITE_NEEDS)
+	$(if $(findstring --rust,$(SITE)),$(MAKE) docs)
+	$(PYTHON) tools/site/build.py $(SITE)
+	$(PYTHON) tools/site/check.py
+
 fmt: $(VENV)/.extra-lint
 	cargo fmt --all
 	$(BIN)/ruff check --fix
@@ -166,7 +183,7 @@ fmt: $(VENV)/.extra-lint
 
 clean:
 	cargo clean
-	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache python/cotan/_core*.so
+	rm -rf $(VENV) dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache python/cotan/_core*.so
 	find python tests examples benches -name __pycache__ -prune -exec rm -rf {} +
 
 # The first Python of 3.11 or later that can make a virtual environment.

@@ -43,6 +43,8 @@ class Browser:
         os.close(read)
         os.close(write)
         self._rest, self._number, self.faults = b"", 0, []
+        #: Begins of addresses that may be asked for, beside those of files.
+        self.allowed = ("file:", "data:", "about:")
         self._session = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
@@ -71,7 +73,7 @@ class Browser:
     def _note(self, method, params):
         if method == "Network.requestWillBeSent":
             url = params["request"]["url"]
-            if url.split(":")[0] not in ("file", "data", "about"):
+            if not url.startswith(self.allowed):
                 self.faults.append(f"request: {url}")
         elif method == "Network.loadingFailed":
             self.faults.append(f"not loaded: {params['errorText']}")
@@ -95,7 +97,7 @@ class Browser:
                 return answer["result"]
 
     def open(self, path, *, width=1200, height=900, dark=False):
-        """Shows a file."""
+        """Shows a file, or an address."""
         self.faults.clear()
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
@@ -106,7 +108,7 @@ class Browser:
             deviceScaleFactor=1,
             mobile=width < 600,
         )
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=path if isinstance(path, str) else path.as_uri())
         while self._message().get("method") != "Page.loadEventFired":
             pass
 

@@ -64,10 +64,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         markdown = markdown.replace("<!-- names -->", _names())
     if path == "how_to/which_function.md":
         markdown = decision.expand(markdown, lambda link: _address(link, page, files))
+    if path.startswith(f"{api.FOLDER}/"):
+        page.meta["search"] = {"boost": 2}
     if path == "index.md":
+        page.meta["hide"] = ["navigation"]
         markdown = text.cards(markdown, "<!-- ways in -->")
     markdown = text.normalise(markdown)
-    markdown = flowchart.expand(markdown)
+    markdown = flowchart.expand(re.sub(r"<!--.*?-->\n?", "", markdown, flags=re.DOTALL))
     return text.links(markdown, lambda link: _target(link, path))
 
 
