@@ -22,7 +22,7 @@ from cotan import _core
 
 TABLE = Path(__file__).with_name("api.toml")
 FOLDER = "reference/api"
-WIDTH = 88
+WIDTH = 76
 #: Methods that are there to say that something is not done, or is that of a Python number.
 REFUSING = re.compile("Refuse: |What `")
 
@@ -102,12 +102,12 @@ def write(page: Page) -> str:
     if page.see:
         links = ", ".join(f"[{_title(path)}](../../{path})" for path in page.see)
         out += [f"See also: {links}.", ""]
-    out += ["| name | |", "| --- | --- |"]
+    out += ['<div class="names" markdown>', "", "| name | |", "| --- | --- |"]
     for name in page.names:
         full = f"{page.module.__name__}.{name}"
         text = docstrings.summary(_doc(page.module, name)).replace("|", r"\|")
         out.append(f"| [`{name}`](#{_anchor(full)}) | {text} |")
-    out.append("")
+    out += ["", "</div>", ""]
     for name in page.names:
         out += _entry(page, name)
     return "\n".join(out) + "\n"
