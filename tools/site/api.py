@@ -136,7 +136,12 @@ def write_namespaces() -> str:
         count = f"[{len(own)}](#{name})" if own else "0"
         out.append(f"| `{name}` | `{original.__name__}` | {count} |")
         if own:
-            lists += [f"## `{name}` {{ #{name} }}", "", docstrings.markdown(module.__doc__ or ""), ""]
+            lists += [
+                f"## `{name}` {{ #{name} }}",
+                "",
+                docstrings.markdown(module.__doc__ or ""),
+                "",
+            ]
             lists += [", ".join(f"`{n}`" for n in own) + ".", ""]
     return "\n".join([*out, "", *lists])
 

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 MARK = "<!-- picture -->"
-ROW = re.compile(r"^\| (?!you want|---)([^|]+) \| `([^`|]+)` \| \[([^\]]+)\]\(([^)]+)\) \|$", re.MULTILINE)
+ROW = re.compile(
+    r"^\| (?!you want|---)([^|]+) \| `([^`|]+)` \| \[([^\]]+)\]\(([^)]+)\) \|$", re.MULTILINE
+)
 
 WIDTH, HAVE, WANT, FUNCTION = 830, 200, 250, 555  # the picture, and where its columns begin or end
 LINE, GAP, TOP = 32, 22, 34

@@ -25,7 +25,9 @@ def read(docs: Path) -> Nav:
             entries.insert(0, {"Contributing": "CONTRIBUTING.md"})
             design = (docs / "design" / "index.md").read_text(encoding="utf-8")
             entries = [e for e in entries if "design/index.md" not in e.values()]
-            entries.append({"Design notes": [{"Design notes": "design/index.md"}, *_lists(design, "design/")]})
+            entries.append(
+                {"Design notes": [{"Design notes": "design/index.md"}, *_lists(design, "design/")]}
+            )
             entries.append({"Changes": "CHANGELOG.md"})
         nav.append({title: [_with_names(entry) for entry in entries]})
     return nav

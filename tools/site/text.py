@@ -93,7 +93,9 @@ def link_names(html: str, address: Callable[[str], str | None], module: str | No
         tag = re.match(r"<(/?)(a|h[1-6]|pre|svg)\b", piece)
         if tag:
             closed += -1 if tag[1] else 1
-        is_code = not closed and at > 0 and pieces[at - 1] == "<code>" and pieces[at + 1] == "</code>"
+        is_code = (
+            not closed and at > 0 and pieces[at - 1] == "<code>" and pieces[at + 1] == "</code>"
+        )
         where = _address(piece, address, module) if is_code else None
         if where:
             out[-1] = f'<a class="name" href="{where}"><code>'
@@ -102,9 +104,7 @@ def link_names(html: str, address: Callable[[str], str | None], module: str | No
     return "".join(out)
 
 
-def _address(
-    code: str, address: Callable[[str], str | None], module: str | None
-) -> str | None:
+def _address(code: str, address: Callable[[str], str | None], module: str | None) -> str | None:
     found = NAME.fullmatch(code)
     if found is None:
         return None

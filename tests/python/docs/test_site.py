@@ -131,14 +131,21 @@ def test_the_decision_picture_has_every_row():
     picture = decision.draw(decision.read(page), lambda link: link)
     assert picture.count("<a ") == len(rows) > 25
     with pytest.raises(ValueError, match="1 rows, of which 0"):
-        decision.read("## A\n\n| you want | function | page |\n| --- | --- | --- |\n| a | b | c |\n")
+        decision.read(
+            "## A\n\n| you want | function | page |\n| --- | --- | --- |\n| a | b | c |\n"
+        )
 
 
 def test_the_diagram_of_the_architecture():
     page = (TOP / "docs/architecture.md").read_text(encoding="utf-8")
     picture = flowchart.expand(page)
     assert "```mermaid" not in picture
-    for name in ("f(x), plain NumPy code", "sched", "SIMD loops, threads", "one node per operation"):
+    for name in (
+        "f(x), plain NumPy code",
+        "sched",
+        "SIMD loops, threads",
+        "one node per operation",
+    ):
         assert name in picture
     with pytest.raises(ValueError, match="cannot draw"):
         flowchart.expand("```mermaid\nsequenceDiagram\n  a ->> b\n```\n")
