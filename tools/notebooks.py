@@ -3,9 +3,9 @@
     python tools/notebooks.py          write them
     python tools/notebooks.py --check  exit with 1 and name the stale ones
 
-A page is the only source of its notebook. Sentences become cells of text and sessions cells of code,
-one for each result, without the results: running the notebook gives them. Code that only a notebook
-has, such as a picture, stands in the page as a comment that begins with `<!-- notebook`.
+A page is the only source of its notebook. Sentences become cells of text and sessions cells of
+code, one for each result, without the results: running the notebook gives them. Code that only a
+notebook has, such as a picture, stands in the page as a comment that begins with `<!-- notebook`.
 """
 
 import argparse

@@ -12,7 +12,7 @@ from browser import Browser, executable
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "site"))
 
-import build  # noqa: E402
+import build
 
 pytestmark = pytest.mark.skipif(executable() is None, reason="there is no Chromium")
 

@@ -1,7 +1,7 @@
 """Writes the reference of all public Python names as Markdown pages, from the imported package.
 
-Half of the names live in the compiled module, and methods are attached when the package is imported,
-so that the objects are asked and not the sources.
+Half of the names live in the compiled module, and methods are attached when the package is
+imported, so that the objects are asked and not the sources.
 """
 
 import importlib
@@ -118,9 +118,10 @@ def write_namespaces() -> str:
     out = [
         "# NumPy, SciPy and math",
         "",
-        "These modules are those of NumPy, SciPy and Python, with functions that accept `Array`s even "
-        "where [lifting](../../explanation/lifting.md) is off. Which functions are differentiated, and "
-        "how, is on the pages [Coverage](../coverage.md) and [SciPy](../scipy.md).",
+        "These modules are those of NumPy, SciPy and Python, with functions that accept `Array`s",
+        "even where [lifting](../../explanation/lifting.md) is off. Which functions are",
+        "differentiated, and how, is on the pages [Coverage](../coverage.md) and",
+        "[SciPy](../scipy.md).",
         "",
         "| module | stands for | functions of its own |",
         "| --- | --- | --- |",
@@ -167,7 +168,8 @@ def _doc(module: types.ModuleType, name: str) -> str:
 def _entry(page: Page, name: str) -> Iterator[str]:
     value = getattr(page.module, name)
     full = f"{page.module.__name__}.{name}"
-    yield from (f"## `{page.short(name)}` {{ #{_anchor(full)} }}", "")
+    label = _anchor(page.short(name) if page.module is cotan else name)
+    yield from (f"## `{page.short(name)}` {{ #{_anchor(full)} data-toc-label='{label}' }}", "")
     if isinstance(value, type) and issubclass(value, BaseException):
         bases = ", ".join(f"`{base.__name__}`" for base in value.__bases__)
         yield from (f"*An error, which is a {bases}.*", "")
@@ -188,20 +190,21 @@ def _class(page: Page, name: str, cls: type) -> Iterator[str]:
             refused.append(f"`{member}`")
             yield from (f'<span id="{full}.{member}"></span>', "")
             continue
-        yield from (f"### `{name}.{member}` {{ #{full}.{member} }}", "")
+        label = f".{member}"
+        yield from (f"### `{name}.{member}` {{ #{full}.{member} data-toc-label='{label}' }}", "")
         if callable(value):
             yield from _signature(member, value)
         yield docstrings.markdown(doc)
     if refused:
         yield from (
-            f"Refused with an error that says what to write, or those of a Python number: "
+            "Refused with an error that says what to write, or those of a Python number:",
             f"{', '.join(refused)}.",
             "",
         )
 
 
 def _members(cls: type) -> list[tuple[str, Any, str]]:
-    """Give the public members of a class that are documented, its own and those of bases of ours."""
+    """Give the public members of a class that are documented, also those of bases of ours."""
     found = {}
     for base in cls.__mro__:
         if not base.__module__.startswith("cotan"):

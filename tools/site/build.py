@@ -35,7 +35,7 @@ def build(out: Path, version: str, *, url: str = "", rust: bool = False) -> Path
     with tempfile.TemporaryDirectory(dir=out) as fresh:
         made = Path(fresh) / "site"
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(made)]
-        subprocess.run(  # noqa: S603
+        subprocess.run(
             [*command, "--config-file", str(TOP / "mkdocs.yml")], env=environment, check=True
         )
         if rust:

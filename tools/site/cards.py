@@ -1,7 +1,7 @@
 """Draws the pictures that other sites show of a page: title, group and mark, 1200 by 630 pixels.
 
-One for each group of pages and one for the start, drawn with Matplotlib and the font that it brings,
-so that nothing is fetched.
+One for each group of pages and one for the start, drawn with Matplotlib and the font that it
+brings, so that nothing is fetched.
 """
 
 import textwrap

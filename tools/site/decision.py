@@ -1,4 +1,4 @@
-"""Draws the page "Which function do I want?" as a picture: what you have, what you want, the function.
+"""Draws the page "Which function do I want?" as a picture: have, want, function.
 
 The tables of the page are its only source, and say the same to those who do not see it.
 """
@@ -92,12 +92,14 @@ def _choice(choice: Choice, y: int, height: int, at: int, address: Callable[[str
     path = f"M{HAVE} {middle:g}C{bend:g} {middle:g} {bend:g} {row:g} {WANT - 6} {row:g}"
     label = html.escape(f"{choice.want}: {choice.function}, {choice.page}", quote=True)
     width = WIDTH - FUNCTION - 1
+    left, right = WANT - 6, FUNCTION + 10
     return (
         f'<path d="{path}"/>'
         f'<a href="{html.escape(address(choice.link))}" aria-label="{label}">'
-        f'<rect class="row" x="{WANT - 6}" y="{row - 14:g}" width="{WIDTH - WANT + 5}" height="28" rx="5"/>'
+        f'<rect class="row" x="{left}" y="{row - 14:g}" width="{WIDTH - left - 1}" height="28" '
+        'rx="5"/>'
         f'<text x="{WANT}" y="{row + 5:g}">{html.escape(choice.want)}</text>'
         f'<rect class="call" x="{FUNCTION}" y="{row - 12:g}" width="{width}" height="24" rx="5"/>'
-        f'<text class="code" x="{FUNCTION + 10}" y="{row + 5:g}">{html.escape(choice.function)}</text>'
+        f'<text class="code" x="{right}" y="{row + 5:g}">{html.escape(choice.function)}</text>'
         "</a>"
     )

@@ -1,4 +1,4 @@
-"""Turns a docstring into Markdown: numpydoc's sections become lists, examples become code blocks."""
+"""Turns a docstring into Markdown: sections become lists, examples become blocks of code."""
 
 import re
 
@@ -29,7 +29,7 @@ def markdown(doc: str) -> str:
 def summary(doc: str) -> str:
     """Give the first sentence of a docstring."""
     first = " ".join(re.sub(r"\[(`[^`]+`)\](?!\()", r"\1", doc).strip().split("\n\n")[0].split())
-    return re.split(r"(?<=[.!?:]) (?=[A-Z`])", first)[0]
+    return re.split(r"(?<=[.!?]) (?=[A-Z`])", first)[0]
 
 
 def _begins_section(lines: list[str], at: int) -> bool:

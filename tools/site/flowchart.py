@@ -1,8 +1,8 @@
 """Draws flowcharts of Mermaid as SVG, since Mermaid itself would be loaded from another host.
 
-What the pages use of the language: `flowchart`, nodes with quoted labels, `subgraph` with a title, and
-chains of arrows with labels. Subgraphs are drawn one below the other, in the order of the text, and
-inside of one a node below those that lead to it.
+What the pages use of the language: `flowchart`, nodes with quoted labels, `subgraph` with a title,
+and chains of arrows with labels. Subgraphs are drawn one below the other, in the order of the text,
+and inside of one a node below those that lead to it.
 """
 
 import html
@@ -82,7 +82,7 @@ def _ranks(nodes: list[str], chart: Chart) -> dict[str, int]:
 def draw(chart: Chart) -> str:
     """Give the picture, in one line: it stands in a page of Markdown."""
     place: dict[str, tuple[float, float, float]] = {}  # middle, top, bottom
-    boxes, y = [], 6.0
+    boxes, titles, y = [], [], 6.0
     for title, nodes in chart.groups:
         ranks, top = _ranks(nodes, chart), y
         y += MARGIN if title else 0
@@ -97,7 +97,10 @@ def draw(chart: Chart) -> str:
             y += height + STEP
         if title:
             boxes.append(
-                f'<rect class="group" x="1" y="{top:g}" width="{WIDTH - 70}" height="{y - top - 20:g}" rx="8"/>'
+                f'<rect class="group" x="1" y="{top:g}" width="{WIDTH - 70}" '
+                f'height="{y - top - 20:g}" rx="8"/>'
+            )
+            titles.append(
                 f'<text class="title" x="12" y="{top + 20:g}">{html.escape(title)}</text>'
             )
             y += 10
@@ -109,9 +112,10 @@ def draw(chart: Chart) -> str:
         'markerHeight="7" orient="auto"><path class="tip" d="M0 0L10 5L0 10z"/></marker></defs>'
     )
     return (
-        f'<div class="flowchart"><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y - 20:g}" '
-        f'role="img" aria-label="{html.escape(steps, quote=True)}">{head}{"".join(boxes)}{nodes}{arrows}'
-        "</svg></div>"
+        '<div class="flowchart"><svg xmlns="http://www.w3.org/2000/svg" '
+        f'viewBox="0 0 {WIDTH} {y - 20:g}" role="img" '
+        f'aria-label="{html.escape(steps, quote=True)}">'
+        f"{head}{''.join(boxes)}{nodes}{arrows}{''.join(titles)}</svg></div>"
     )
 
 
@@ -123,13 +127,13 @@ def _wish(name: str, chart: Chart, place: dict[str, tuple[float, float, float]])
 
 def _node(lines: list[str], middle: float, top: float, bottom: float) -> str:
     texts = "".join(
-        f'<text class="{"first" if at == 0 else "more"}" x="{middle:g}" y="{top + 21 + LINE * at:g}" '
-        f'text-anchor="middle">{html.escape(line)}</text>'
+        f'<text class="{"more" if at else "first"}" x="{middle:g}" '
+        f'y="{top + 21 + LINE * at:g}" text-anchor="middle">{html.escape(line)}</text>'
         for at, line in enumerate(lines)
     )
     left = middle - NODE_WIDTH / 2
-    box = f'<rect class="node" x="{left:g}" y="{top:g}" width="{NODE_WIDTH}" height="{bottom - top:g}" rx="6"/>'
-    return box + texts
+    size = f'width="{NODE_WIDTH}" height="{bottom - top:g}"'
+    return f'<rect class="node" x="{left:g}" y="{top:g}" {size} rx="6"/>{texts}'
 
 
 def _arrow(place: dict[str, tuple[float, float, float]], a: str, b: str, label: str) -> str:
@@ -142,7 +146,10 @@ def _arrow(place: dict[str, tuple[float, float, float]], a: str, b: str, label: 
     else:  # back to one above: round the right side
         start, end, side = ax + NODE_WIDTH / 2, bx + NODE_WIDTH / 2, WIDTH - 40
         ay, by = (at + ab) / 2, (bt + bb) / 2
-        path = f"M{start:g} {ay:g}H{side - 12}Q{side} {ay:g} {side} {ay - 12:g}V{by + 12:g}Q{side} {by:g} {side - 12} {by:g}H{end:g}"
+        path = (
+            f"M{start:g} {ay:g}H{side - 12}Q{side} {ay:g} {side} {ay - 12:g}"
+            f"V{by + 12:g}Q{side} {by:g} {side - 12} {by:g}H{end:g}"
+        )
         middle = (ay + by) / 2
         text = (
             f'<text class="label" text-anchor="middle" '

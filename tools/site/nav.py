@@ -1,4 +1,4 @@
-"""Reads the order of the site's pages from the lists of `docs/index.md` and `docs/design/index.md`."""
+"""Reads the order of the site's pages from the lists of `docs/index.md` and of the design notes."""
 
 import re
 from pathlib import Path

@@ -83,8 +83,8 @@ NAME = re.compile(r"(?:(?:ct|cotan)\.)?([A-Za-z_]\w*(?:\.\w+)*)(?:\(.*\))?")
 def link_names(html: str, address: Callable[[str], str | None], module: str | None) -> str:
     """Link the names in code to where they are documented.
 
-    A name without `ct.` is looked up too where the page is about a module; headings, links and blocks
-    of code stay as they are.
+    A name without `ct.` is looked up too where the page is about a module; headings, links and
+    blocks of code stay as they are.
     """
     out: list[str] = []
     closed = 0  # how many elements are open that hold no new links

@@ -1,1 +1,0 @@
-// No page needs a script of its own.
