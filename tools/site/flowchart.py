@@ -14,7 +14,7 @@ NODE = re.compile(r'(\w+)(?:\(\["(.*?)"\]\)|\["(.*?)"\])')
 SUBGRAPH = re.compile(r'subgraph (\w+)\["(.*?)"\]')
 ARROW = re.compile(r"\s*-->\s*|\s*--\s+(?P<label>.+?)\s+-->\s*")
 
-WIDTH, NODE_WIDTH, LINE, STEP, MARGIN = 700, 262, 18, 40, 34
+WIDTH, NODE_WIDTH, LINE, STEP, MARGIN = 700, 284, 18, 40, 34
 
 
 @dataclass
@@ -141,8 +141,13 @@ def _arrow(place: dict[str, tuple[float, float, float]], a: str, b: str, label: 
     if bt > at:
         bend = (ab + bt) / 2
         path = f"M{ax:g} {ab:g}C{ax:g} {bend:g} {bx:g} {bend:g} {bx:g} {bt:g}"
-        x, y = (ax + bx) / 2 + 8, bend + 5
-        text = f'<text class="label" x="{x:g}" y="{y:g}">{html.escape(label)}</text>'
+        # Beside the arrow, on the side that it comes from.
+        anchor, x = ("end", (ax + bx) / 2 - 26) if ax < bx else ("start", (ax + bx) / 2 + 8)
+        x += 18 if ax > bx else 0
+        text = (
+            f'<text class="label" text-anchor="{anchor}" x="{x:g}" y="{bend + 5:g}">'
+            f"{html.escape(label)}</text>"
+        )
     else:  # back to one above: round the right side
         start, end, side = ax + NODE_WIDTH / 2, bx + NODE_WIDTH / 2, WIDTH - 40
         ay, by = (at + ab) / 2, (bt + bb) / 2

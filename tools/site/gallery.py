@@ -40,7 +40,8 @@ def _run(script: Path) -> Path:
 
 def expand(markdown: str) -> str:
     """Give each example of the list a section with its picture and its text."""
-    head, *items = re.split(r"(?=^- \[)", markdown, flags=re.MULTILINE)
+    listed, mark, rest = markdown.partition("\n## ")
+    head, *items = re.split(r"(?=^- \[)", listed, flags=re.MULTILINE)
     there = pictures()
     out = [head]
     for item in items:
@@ -58,4 +59,4 @@ def expand(markdown: str) -> str:
             f'<details markdown="1">{head}',
             *("", "```python", code.rstrip(), "```", "", "</details>", ""),
         ]
-    return "\n".join(out)
+    return "\n".join(out) + mark + rest

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import api
 import cards
@@ -20,6 +20,7 @@ import decision
 import flowchart
 import gallery
 import nav
+import notebooks
 import text
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -62,6 +63,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         markdown = gallery.expand(markdown)
     if path == "reference/api.md":
         markdown = markdown.replace("<!-- names -->", _names())
+        markdown = markdown.replace("<!-- rust -->", RUST if WITH_RUST else "")
+    for name, made_of in notebooks.NOTEBOOKS.items():
+        if path in [f"how_to/{file}.md" for file in made_of]:
+            note = f"*This page as a [notebook](../../examples/notebooks/{name}.ipynb).*"
+            markdown = re.sub(r"\A(# .*\n)", rf"\1\n{note}\n", markdown)
     if path == "how_to/which_function.md":
         markdown = decision.expand(markdown, lambda link: _address(link, page, files))
     if path.startswith(f"{api.FOLDER}/"):
@@ -103,6 +109,9 @@ def on_env(env: Any, config: MkDocsConfig, files: Files) -> Any:
 
 
 ANCHORS = api.anchors()
+#: The pages of rustdoc are copied in when mkdocs is done, so that it cannot check this link.
+WITH_RUST = os.environ.get("COTAN_SITE_RUST") == "1"
+RUST = 'The core has <a href="../../rust/cotan/index.html">pages of its own</a>, made by rustdoc.'
 
 
 def _url(path: str, page: Page, files: Files) -> str:
