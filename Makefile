@@ -17,6 +17,7 @@
 #   make test-oldest  some tests with the oldest NumPy that is allowed
 #   make workflows  checks of the files in .github
 #   make generate  write the files that come from the primitive table
+#   make generate  write the files that come from the primitive table, and the notebooks
 #   make bench   criterion benchmarks; the Python ones against the peers that are installed
 #   make docs    the Rust API's pages
 #   make fmt     format all sources
@@ -91,6 +92,7 @@ lint-module: $(VENV)/.module $(VENV)/.extra-lint $(VENV)/.extra-test
 
 generate: $(VENV)/.module $(VENV)/.extra-lint $(VENV)/.extra-test
 	$(PYTHON) tools/generate.py
+	$(PYTHON) tools/notebooks.py
 
 wheel: $(VENV)/.build
 	rm -rf dist
