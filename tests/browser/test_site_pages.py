@@ -51,6 +51,9 @@ def address(tmp_path_factory):
     pytest.importorskip("material")
     out = tmp_path_factory.mktemp("site")
     build.build(out, "dev")
+    (out / "0.1").mkdir()
+    (out / "0.1" / "index.html").write_text("<!DOCTYPE html><title>0.1</title><p>The release.")
+    build.write_versions(out)
 
     def handler(*args):
         return Quiet(*args, directory=str(out))
@@ -147,4 +150,17 @@ def test_the_decision_picture_leads_to_pages(browser, address):
 def test_versions_can_be_chosen(browser, address):
     browser.open(address)
     wait(browser, "document.querySelectorAll('.md-version__link').length > 0")
-    assert browser.run("document.querySelector('.md-version__link').textContent").strip() == "dev"
+    names = browser.run("""[...document.querySelectorAll('.md-version__link')]
+      .map(link => link.firstChild.textContent.trim())""")
+    assert names == ["dev", "0.1"]
+    release = browser.run("document.querySelectorAll('.md-version__link')[1].href")
+    assert release.startswith(address.replace("/dev/", "/0.1/"))
+
+
+def test_a_page_of_another_version_says_so(browser, address):
+    browser.open(address + "tutorial/quickstart/")
+    wait(browser, "document.querySelector('.other-version').checkVisibility()")
+    newest = browser.run("document.querySelector('.other-version a').href")
+    browser.open(newest)
+    wait(browser, "location.pathname.endsWith('/0.1/')")
+    assert browser.run("document.body.textContent").strip() == "The release."

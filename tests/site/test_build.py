@@ -34,7 +34,7 @@ def site(tmp_path_factory):
 
 @pytest.mark.timeout(600)
 def test_links(site):
-    assert list(check.faults(site / "dev")) == []
+    assert list(check.faults(site)) == []
     assert len(check.pages(site / "dev")) > 100
 
 
