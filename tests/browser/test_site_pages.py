@@ -14,7 +14,11 @@ sys.path.append(str(Path(__file__).parents[2] / "tools" / "site"))
 
 import build
 
-pytestmark = pytest.mark.skipif(executable() is None, reason="there is no Chromium")
+# Whichever test comes first builds the site, and runs the examples where they have changed.
+pytestmark = [
+    pytest.mark.skipif(executable() is None, reason="there is no Chromium"),
+    pytest.mark.timeout(600),
+]
 
 PAGES = {
     "start": "",
@@ -82,7 +86,6 @@ def wait(browser, script, seconds=10):
         time.sleep(0.05)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page(browser, address, page, width):

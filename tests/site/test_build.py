@@ -15,6 +15,9 @@ sys.path.append(str(SITE_TOOLS))
 import build  # noqa: E402
 import check  # noqa: E402
 
+# Whichever test comes first builds the site, and runs the examples where they have changed.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
@@ -32,7 +35,6 @@ def site(tmp_path_factory):
     return out
 
 
-@pytest.mark.timeout(600)
 def test_links(site):
     assert list(check.faults(site)) == []
     assert len(check.pages(site / "dev")) > 100
