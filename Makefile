@@ -16,7 +16,6 @@
 #   make doctor  python -m cotan doctor
 #   make test-oldest  some tests with the oldest NumPy that is allowed
 #   make workflows  checks of the files in .github
-#   make generate  write the files that come from the primitive table
 #   make generate  write the files that come from the primitive table, and the notebooks
 #   make bench   criterion benchmarks; the Python ones against the peers that are installed
 #   make docs    the Rust API's pages
