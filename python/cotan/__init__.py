@@ -88,6 +88,7 @@ if _TYPE_CHECKING:  # `__getattr__` imports them when they are used.
     from cotan import nn as nn
     from cotan import optim as optim
     from cotan import optimize as optimize
+    from cotan import parallel as parallel
     from cotan import random as random
 
 _set_hooks()

@@ -1,0 +1,1 @@
+"""Gradients beyond one process: batches over executors, and ranks of MPI."""
