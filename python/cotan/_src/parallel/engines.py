@@ -9,9 +9,7 @@ import contextvars
 import itertools
 import os
 import pickle
-import sys
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -87,16 +85,16 @@ class Engine:
 
     def function_parcel(self, contents: object, f: object) -> Parcel | Given:
         """Pack what contains a function of the user's."""
-        by_value = _by_value()
+        dumps = by_value()
         is_main = getattr(f, "__module__", None) == "__main__"
-        if by_value is not None and is_main and not self.shares_main:
-            return Parcel.of(contents, dumps=by_value)
+        if dumps is not None and is_main and not self.shares_main:
+            return Parcel.of(contents, dumps=dumps)
         try:
             return Parcel.of(contents)
         except (pickle.PicklingError, AttributeError, TypeError):
-            if by_value is None:
+            if dumps is None:
                 raise
-            return Parcel.of(contents, dumps=by_value)
+            return Parcel.of(contents, dumps=dumps)
 
     def submit(self, task: Task, parcels: Sequence[Parcel | Given], *, with_all: bool) -> Future:
         """Hand over a task; the first ones bring what they need."""
@@ -119,6 +117,18 @@ class Engine:
     def is_alive(self) -> bool:
         """Whether the engine can still be reached."""
         return True
+
+    def is_remote(self, batch: Any) -> bool:  # noqa: ARG002
+        """Whether a batch lies on workers."""
+        return False
+
+    def placed(self, batch: Any) -> Any:
+        """Give a batch as it is handed out."""
+        return batch
+
+    def examples(self, operation: str, batches: Sequence[Any]) -> list[float]:
+        """Count the examples of batches that lie on workers."""
+        raise NotImplementedError(operation, batches)
 
 
 class Threads(Engine):
@@ -156,51 +166,7 @@ class Here(concurrent.futures.Executor):
         return future
 
 
-_engines: "weakref.WeakKeyDictionary[Any, Engine]" = weakref.WeakKeyDictionary()
-_names = map("object {}".format, itertools.count())
-
-
-def engine_of(operation: str, executor: Any) -> Engine:
-    """Give the engine for what the user calls an executor.
-
-    Raises `TypeError` if it is none.
-    """
-    if executor is None:
-        return Threads(Here())
-    known = _engines.get(executor) if _can_be_referred_to(executor) else None
-    if known is not None:
-        return known
-    made: Engine
-    if isinstance(executor, (concurrent.futures.ThreadPoolExecutor, Here)):
-        made = Threads(executor)
-    elif isinstance(executor, concurrent.futures.Executor):
-        made = Engine(executor)
-    else:
-        raise TypeError(
-            f"{operation}: executor must be an executor of concurrent.futures "
-            "(ThreadPoolExecutor(), ProcessPoolExecutor(), mpi4py.futures.MPIPoolExecutor()) or "
-            f"None, not {type(executor).__name__}"
-        )
-    if _can_be_referred_to(executor):
-        _engines[executor] = made
-    return made
-
-
-def _can_be_referred_to(executor: Any) -> bool:
-    try:
-        weakref.ref(executor)
-        hash(executor)
-    except TypeError:
-        return False
-    return True
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-
-
-def _by_value() -> Callable[..., bytes] | None:
+def by_value() -> Callable[..., bytes] | None:
     """Give cloudpickle's `dumps`, if it is installed."""
     try:
         import cloudpickle  # noqa: PLC0415
@@ -209,7 +175,9 @@ def _by_value() -> Callable[..., bytes] | None:
     return cloudpickle.dumps  # type: ignore[no-any-return]
 
 
-def module_of(executor: Any) -> str:
-    """Give the package that an object comes from, if it has been imported."""
-    package = type(executor).__module__.partition(".")[0]
-    return package if package in sys.modules else ""
+_names = map("object {}".format, itertools.count())
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

@@ -4,6 +4,7 @@ The caller's process hands out tasks and adds up what comes back, in an order th
 numbers of the batches, so that the result does not depend on which worker was faster.
 """
 
+import itertools
 import os
 import queue
 import time
@@ -22,7 +23,8 @@ from cotan._src.parallel.batches import (
     length,
     weighed,
 )
-from cotan._src.parallel.engines import Engine, Future, WorkerLostError, engine_of
+from cotan._src.parallel.choice import engine_of
+from cotan._src.parallel.engines import Engine, Future, WorkerLostError
 from cotan._src.parallel.flat import VALUE, Flat, TreeSum
 from cotan._src.parallel.parcel import Given, Missing, Parcel, Task
 from cotan._src.parallel.progress import LOGGER, Watch, Watcher, size
@@ -62,8 +64,9 @@ def value_and_gradient(
         An iterable of batches, each any structure. They are taken as workers become free.
     executor
         `concurrent.futures.ThreadPoolExecutor`, `ProcessPoolExecutor`,
-        `mpi4py.futures.MPIPoolExecutor`, or another executor of that kind. None computes here, one
-        batch after the other.
+        `mpi4py.futures.MPIPoolExecutor`, or another executor of that kind; a `distributed.Client`
+        of Dask, whose futures and collections may be batches, or parts of them, and stay where they
+        are. None computes here, one batch after the other.
     reduce
         `"mean"` for the mean, where `f` gives means over the examples of its batch; `"sum"` for the
         sum.
@@ -215,17 +218,36 @@ def _computed(
     params = integers_as_floats(params)
     _expect_plain(operation, params)
     engine = engine_of(operation, executor)
+    total = length(batches)
+    batches, weights = _placed(operation, engine, batches, weights, is_mean=reduce == "mean")
     pairs = weighed(operation, batches, weights, is_mean=reduce == "mean")
     step = _Step(operation, engine, recipe_of(f, wrt, has_aux), params, constants)
-    step.watch = Watch(progress, length(batches))
+    step.watch = Watch(progress, total)
     step.deadline = None if timeout is None else time.monotonic() + timeout
     step.timeout = timeout
-    total, sum_of_weights = step.run(pairs, max_pending or 2 * engine.workers)
+    found, sum_of_weights = step.run(pairs, max_pending or 2 * engine.workers)
     if reduce == "mean":
-        total.divided(sum_of_weights)
-    arrays = total.results()
+        found.divided(sum_of_weights)
+    arrays = found.results()
     value = arrays.pop(VALUE)[()]
     return value, structured(params, arrays), step.aux_in_order()
+
+
+def _placed(
+    operation: str, engine: Engine, batches: Iterable[Any], weights: Weights, *, is_mean: bool
+) -> tuple[Iterable[Any], Weights]:
+    """Give batches and weights; of what lies on workers, the examples are counted there."""
+    batches = iter(batches)
+    first = next(batches, None)
+    if first is None:
+        return (), weights
+    batches = itertools.chain([first], batches)
+    if not engine.is_remote(first):
+        return batches, weights
+    placed = [engine.placed(batch) for batch in batches]
+    if is_mean and isinstance(weights, str) and weights == "examples":
+        return placed, engine.examples(operation, placed)
+    return placed, weights
 
 
 class _Step:
@@ -278,7 +300,7 @@ class _Step:
             place,
             time.perf_counter() - start,
             self.engine.workers,
-            "a function" if self.recipe.refused else "a program",
+            "a function" if "function" in self._shared else "a program",
             size(self._nbytes[0]),
             size(self._nbytes[1]),
             float(total.by_leaf()[VALUE]) / self._weights,
@@ -291,7 +313,9 @@ class _Step:
 
     def _hand_out(self, place: int, number: int, batch: Any, weight: float) -> None:
         args = arguments(batch)
-        recording = self.recipe.recording(self.params, (*args, *self.constants))
+        recording = None
+        if not self.engine.is_remote(batch):
+            recording = self.recipe.recording(self.params, (*args, *self.constants))
         if recording is None:
             parcels = self._by_function(number)
             given: Any = args

@@ -145,8 +145,9 @@ class Recipe:
         self._lock = threading.Lock()
         tokens = self._tokens
 
-        def witness(params: Any, *rest: Any) -> float:
-            # Replays compute nothing: they check the guards, and say which recording holds.
+        def witness(params: Any, rest: Any) -> float:
+            # Replays compute nothing: they check the guards, and say which recording holds. In a
+            # tuple, integers are data.
             gradient_of(f, params, rest, wrt, has_aux)
             return float(next(tokens))
 
@@ -172,7 +173,7 @@ class Recipe:
     def _recorded(self, params: Any, rest: Args) -> Recording | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RerecordingWarning)
-            token = int(self._witness(params, *rest))
+            token = int(self._witness(params, rest))
         known = self._recordings.get(token)
         if known is not None:
             self._recordings.move_to_end(token)
