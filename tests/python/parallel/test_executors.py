@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import random
 import subprocess
 import sys
 import threading
@@ -13,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from pytest import approx
 
 import cotan as ct
 from cotan._src.parallel import recipe
@@ -44,9 +44,7 @@ def executor(request):
     elif request.param == "threads":
         yield request.getfixturevalue("threads")
     else:
-        with ProcessPoolExecutor(
-            2, mp_context=multiprocessing.get_context(request.param)
-        ) as pool:
+        with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(request.param)) as pool:
             yield pool
 
 
@@ -159,7 +157,9 @@ def test_weights():
     assert ct.parallel.gradient(mean, 1.0, batches) == 3.0
     assert ct.parallel.gradient(mean, 1.0, batches[:2], weights="equal") == 4.0
     assert ct.parallel.gradient(mean, 1.0, batches[:2], weights=[1, 0.5]) == 14 / 3
-    assert ct.parallel.gradient(mean, 1.0, batches[:2], weights=lambda x: 4 - len(x)) == approx(5.0)
+    assert ct.parallel.gradient(
+        mean, 1.0, batches[:2], weights=lambda x: 4 - len(x)
+    ) == pytest.approx(5.0)
     assert ct.parallel.gradient(lambda w, x: w * np.sum(x), 1.0, batches, reduce="sum") == 12.0
     # Numbers have no examples: each counts as one.
     assert ct.parallel.gradient(lambda w, s: w * s, 1.0, [1.0, 3.0]) == 2.0
@@ -346,7 +346,7 @@ def without_cloudpickle(call):
 
 
 def drawing(w, x):
-    return w * np.mean(x + 0.0 * np.random.normal())
+    return w * np.mean(x + 0.0 * random.random())
 
 
 def test_a_function_that_is_no_program_is_sent_by_name(processes, caplog):
@@ -470,7 +470,11 @@ def test_progress_of_tqdm(threads):
     tqdm = pytest.importorskip("tqdm")
     with open(os.devnull, "w") as file, tqdm.tqdm(total=5, file=file) as bar:
         ct.parallel.gradient(
-            lambda w, x: w * np.mean(x), 1.0, [np.ones(2)] * 5, executor=threads, progress=bar.update
+            lambda w, x: w * np.mean(x),
+            1.0,
+            [np.ones(2)] * 5,
+            executor=threads,
+            progress=bar.update,
         )
         assert bar.n == 5
 
@@ -528,7 +532,7 @@ def test_detection_holds_in_this_thread():
 def test_errstate_holds_in_threads(threads):
     def f(w, x):
         seen.append(np.geterr()["divide"])
-        return w * np.random.normal()
+        return w * random.random()
 
     seen = []
     with np.errstate(divide="call"):
@@ -546,7 +550,7 @@ def test_integers_in_batches_stay_integers(executor):
 
 def slow(w, seconds):
     time.sleep(seconds)
-    return w * np.random.normal()
+    return w * random.random()
 
 
 def test_a_deadline(executor):

@@ -26,7 +26,7 @@ def num_examples(operation: str, number: int, args: Args) -> float:
     Raises `ValueError` where arrays disagree.
     """
     parts = _core.structure(args, root="batch")
-    found = {}
+    found: dict[int, tuple[str, tuple[int, ...]]] = {}
     for path, leaf in zip(parts.paths, parts.leaves, strict=True):
         shape = np.shape(leaf)
         if shape:
@@ -43,7 +43,7 @@ def num_examples(operation: str, number: int, args: Args) -> float:
 def weighed(
     operation: str, batches: Iterable[Any], weights: Weights, *, is_mean: bool
 ) -> Iterator[tuple[Any, float]]:
-    """Give batches with their weights, as they are asked for; those without an example are left out.
+    """Give batches with their weights, as they are asked for, without those that weigh 0.
 
     Weights are 1 for a sum.
     """

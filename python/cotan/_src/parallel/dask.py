@@ -5,6 +5,7 @@ every task, and batches that lie on workers already, as futures or chunks of a D
 stay there.
 """
 
+import importlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
@@ -26,17 +27,19 @@ class Dask(Engine):
     shares_main = False
     remedy = "see the state of the cluster (client.dashboard_link), and repeat the call"
 
-    def __init__(self, client: Any) -> None:
-        super().__init__(client)
-        import distributed  # noqa: PLC0415
-        from distributed.client import FutureCancelledError  # noqa: PLC0415
-
+    def __init__(self, executor: Any) -> None:
+        super().__init__(executor)
+        distributed = importlib.import_module("distributed")
+        client = importlib.import_module("distributed.client")
+        comm = importlib.import_module("distributed.comm")
         self._future_class = distributed.Future
         self.lost = (
             distributed.KilledWorker,
-            distributed.CommClosedError,
-            FutureCancelledError,
+            comm.CommClosedError,
+            client.FutureCancelledError,
             CancelledError,
+            # Where this version has it.
+            getattr(client, "ClosedClientError", CancelledError),
         )
         self._held: OrderedDict[str, Any] = OrderedDict()
 

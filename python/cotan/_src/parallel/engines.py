@@ -6,6 +6,7 @@ often contents are sent, in what a dead worker looks like, and in how many tasks
 
 import concurrent.futures
 import contextvars
+import importlib
 import itertools
 import os
 import pickle
@@ -169,10 +170,10 @@ class Here(concurrent.futures.Executor):
 def by_value() -> Callable[..., bytes] | None:
     """Give cloudpickle's `dumps`, if it is installed."""
     try:
-        import cloudpickle  # noqa: PLC0415
+        found: Callable[..., bytes] = importlib.import_module("cloudpickle").dumps
     except ImportError:
         return None
-    return cloudpickle.dumps  # type: ignore[no-any-return]
+    return found
 
 
 _names = map("object {}".format, itertools.count())

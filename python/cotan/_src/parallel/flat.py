@@ -56,9 +56,7 @@ def views(layout: Layout, buffers: Buffers) -> list[NDArray]:
 def packed(leaves: Sequence[int], arrays: Sequence[Any]) -> "Flat":
     """Put arrays into buffers."""
     plain = [_core.value(x) for x in arrays]
-    layout = tuple(
-        Part(leaf, x.shape, x.dtype.str) for leaf, x in zip(leaves, plain, strict=True)
-    )
+    layout = tuple(Part(leaf, x.shape, x.dtype.str) for leaf, x in zip(leaves, plain, strict=True))
     buffers, places = empty(layout)
     for place, x in zip(places, plain, strict=True):
         np.copyto(place, x)
@@ -81,14 +79,14 @@ class Flat(NamedTuple):
         wide = self.wide()
         if factor != 1.0:
             for buffer in wide.buffers:
-                buffer *= buffer.dtype.type(factor)
+                np.multiply(buffer, buffer.dtype.type(factor), out=buffer)
         return wide
 
     def divided(self, by: float) -> "Flat":
         """Divide in place."""
         if by != 1.0:
             for buffer in self.buffers:
-                buffer /= buffer.dtype.type(by)
+                np.divide(buffer, buffer.dtype.type(by), out=buffer)
         return self
 
     def wide(self) -> "Flat":

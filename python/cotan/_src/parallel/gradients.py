@@ -4,13 +4,14 @@ The caller's process hands out tasks and adds up what comes back, in an order th
 numbers of the batches, so that the result does not depend on which worker was faster.
 """
 
+import contextlib
 import itertools
 import os
 import queue
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -290,7 +291,8 @@ class _Step:
                 self._take(self._next_done())
         finally:
             for sent in self._pending.values():
-                sent.future.cancel()
+                with contextlib.suppress(Exception):
+                    sent.future.cancel()
         if not place:
             raise ValueError(f"{self.operation}: there are no batches with an example")
         total = self._total.result()
@@ -324,9 +326,7 @@ class _Step:
             parcels = self._by_program(recording)
             given = plain_leaves(_core.structure(args))
             rebuild = recording.rebuild
-        task = Task(
-            tuple(p.key for p in parcels), (), given, self.engine.threads, os.getpid()
-        )
+        task = Task(tuple(p.key for p in parcels), (), given, self.engine.threads, os.getpid())
         self._first_weight = self._first_weight or weight
         relative = weight / self._first_weight
         self._weights += relative
@@ -359,7 +359,7 @@ class _Step:
                 compute = engine.function_parcel(recipe.by_function, recipe.f)
                 mine = engine.function_parcel(self.params, type(self.params))
                 its = engine.function_parcel(self.constants, None)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001
                 _raise_unsendable(self.operation, recipe, number, error)
             self._shared["function"] = (compute, mine, its)
             self._nbytes[0] += sum(parcel.nbytes for parcel in self._shared["function"])
@@ -418,7 +418,7 @@ class _Step:
         )
 
 
-def _raise_unsendable(operation: str, recipe: Recipe, number: int, error: Exception) -> None:
+def _raise_unsendable(operation: str, recipe: Recipe, number: int, error: Exception) -> NoReturn:
     """Raise what keeps a function from being sent."""
     if recipe.error is not None and not isinstance(recipe.error, TypeError):
         # It is wrong for this batch, whoever computes it.
@@ -438,7 +438,7 @@ class _Mark(NamedTuple):
 
 
 def structured(params: Any, arrays: dict[int, Any]) -> Any:
-    """Give a gradient the form that `ct.gradient` gives it, from arrays by leaf of the parameters."""
+    """Give a gradient the form that `ct.gradient` gives it, from arrays by leaf."""
     numbers = sorted(arrays)
     if not numbers:
         return _core.gradient(lambda _: 0.0, params)[0]

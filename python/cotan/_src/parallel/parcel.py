@@ -31,7 +31,9 @@ class Parcel:
         self.key, self._head, self._buffers = key, head, buffers
 
     @classmethod
-    def of(cls, contents: object, key: str = "", dumps: Callable[..., bytes] = pickle.dumps) -> Self:
+    def of(
+        cls, contents: object, key: str = "", dumps: Callable[..., bytes] = pickle.dumps
+    ) -> Self:
         """Pack an object, under a key for its contents if none is given."""
         views: list[pickle.PickleBuffer] = []
         head = dumps(contents, 5, buffer_callback=views.append)
@@ -39,7 +41,7 @@ class Parcel:
         if not key:
             digest = hashlib.blake2b(head, digest_size=16)
             for buffer in buffers:
-                digest.update(buffer)
+                digest.update(buffer.data)
             key = digest.hexdigest()
         return cls(key, head, buffers)
 

@@ -10,6 +10,7 @@ itself, by the means of pickle.
 
 import itertools
 import threading
+import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -30,6 +31,10 @@ from cotan._src.typing import Args, Function
 
 # Recordings that are made before the number of calls matters.
 _FEW = 5
+# How often something is recorded in which random numbers seem to be drawn, if it takes less than so
+# many seconds.
+_BRIEF = 1.0
+_ATTEMPTS = 4
 # Equations that decide for a way through the function: more take too long to compute here.
 _DECIDING = 16
 # Functions whose recordings are kept.
@@ -45,7 +50,7 @@ class _Place(NamedTuple):
 
 
 def gradient_of(
-    f: Function, params: Any, rest: Args, wrt: object, has_aux: bool
+    f: Function, params: Any, rest: Args, wrt: Any, has_aux: bool
 ) -> tuple[list[int], list[Any], Any]:
     """Compute value and gradient of a batch.
 
@@ -53,7 +58,7 @@ def gradient_of(
     and what the function returns besides.
     """
     constants = [const(x) for x in rest]
-    found = _core.value_and_gradient(f, params, *constants, wrt=wrt, has_aux=has_aux)
+    found: Any = _core.value_and_gradient(f, params, *constants, wrt=wrt, has_aux=has_aux)
     value, (gradient, *_) = found[:2]
     aux = None
     if has_aux:
@@ -102,17 +107,32 @@ class ByProgram:
 
     def __call__(self, params: Sequence[Any], rest: Sequence[Any]) -> Result:
         """Compute it for the leaves of parameters and batch."""
-        replay = self._replay
-        if replay is None:
-            # Two threads that come here at once prepare it twice, and one of them is kept.
-            replay = self._replay = prepare(self.program, transform="value")
         buffers, places = flat.empty(self.layout)
-        count = len(self.program.outputs) - len(places)
-        if len(places) + count == 1:
-            replay(*params, *rest, out=places[0])
-            return Result(Flat(self.layout, buffers), ())
-        found = replay(*params, *rest, out=(*places, *[None] * count))
+        given = (*params, *rest)
+        rest_of_results = [None] * (len(self.program.outputs) - len(places))
+        replay = self._prepared(given)
+        if replay is None:
+            found = self.program(*given)
+            found = [_core.value(x) for x in (found if isinstance(found, tuple) else (found,))]
+            for place, x in zip(places, found, strict=False):
+                np.copyto(place, x)
+        elif len(places) + len(rest_of_results) == 1:
+            found = (replay(*given, out=places[0]),)
+        else:
+            found = replay(*given, out=(*places, *rest_of_results))
         return Result(Flat(self.layout, buffers), tuple(found[len(places) :]))
+
+    def _prepared(self, given: tuple[Any, ...]) -> Callable[..., Any] | None:
+        if self._replay is None:
+            # Two threads that come here at once prepare it twice, and one of them is kept.
+            made: _core.Prepared[..., Any] = prepare(self.program, transform="value")
+            try:
+                made.record(*given)
+            except TypeError:
+                # Another thread of the worker has drawn random numbers meanwhile.
+                return None
+            self._replay = made
+        return self._replay
 
     def __reduce__(self) -> tuple[type["ByProgram"], tuple[object, ...]]:
         return ByProgram, (self.program, self.layout)
@@ -173,7 +193,7 @@ class Recipe:
     def _recorded(self, params: Any, rest: Args) -> Recording | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RerecordingWarning)
-            token = int(self._witness(params, rest))
+            token = int(_undisturbed(lambda: self._witness(params, rest)))
         known = self._recordings.get(token)
         if known is not None:
             self._recordings.move_to_end(token)
@@ -225,6 +245,22 @@ class Recipe:
         self.refused, self.error = reason, error
         self._recordings.clear()
         self._witness.clear()
+
+
+def _undisturbed(record: Callable[[], Any]) -> Any:
+    """Record something; once more if random numbers were drawn meanwhile.
+
+    The event loop of a cluster draws some, in a thread of its own.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        start = time.monotonic()
+        try:
+            return record()
+        except TypeError as error:
+            is_brief = time.monotonic() - start < _BRIEF and threading.active_count() > 1
+            if not is_brief or "draws random numbers" not in str(error):
+                raise
+    return record()
 
 
 def plain_leaves(structure: _core._Structure) -> list[Any]:
