@@ -11,7 +11,15 @@
 (4.5, 3.0)
 """
 
+from cotan._src.parallel.communicator import Communicator
 from cotan._src.parallel.engines import WorkerLostError
 from cotan._src.parallel.gradients import gradient, value_and_gradient
+from cotan._src.parallel.sharding import ShardedOptimizer
 
-__all__ = ["WorkerLostError", "gradient", "value_and_gradient"]
+__all__ = [
+    "Communicator",
+    "ShardedOptimizer",
+    "WorkerLostError",
+    "gradient",
+    "value_and_gradient",
+]

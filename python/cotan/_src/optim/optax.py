@@ -80,7 +80,7 @@ def from_optax(transformation: _Optax) -> GradientTransformation:
         plain = {path: _plain(leaf) for path, leaf in params.items()}
         return transformation.init(plain), tuple(plain)
 
-    return GradientTransformation(Rule(init, update))
+    return GradientTransformation(Rule(init, update, needs_all=True))
 
 
 def _plain(x: Any) -> Any:

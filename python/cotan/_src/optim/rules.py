@@ -64,11 +64,11 @@ class CountState(NamedTuple):
     """How many steps were made."""
 
 
-def _stateless(change: Any) -> GradientTransformation:
+def _stateless(change: Any, needs_all: bool = False) -> GradientTransformation:
     def update(grads: Leaves, state: Any, params: Leaves) -> tuple[Leaves, Any]:
         return change(grads, params), state
 
-    return GradientTransformation(Rule(lambda _: EmptyState(), update))
+    return GradientTransformation(Rule(lambda _: EmptyState(), update, needs_all))
 
 
 def _start() -> Any:
@@ -316,7 +316,7 @@ def clip_by_global_norm(max_norm: float) -> GradientTransformation:
         factor = max_norm / np.maximum(norm, max_norm)
         return {k: scaled(as_array(factor), g) for k, g in grads.items()}
 
-    return _stateless(change)
+    return _stateless(change, needs_all=True)
 
 
 def global_norm(tree: object) -> Any:

@@ -30,6 +30,8 @@ class Rule(NamedTuple):
     """Gives the first state for all parameters."""
     update: Callable[[Leaves, Any, Leaves], tuple[Leaves, Any]]
     """Gives updates and the next state from gradients, state and all parameters."""
+    needs_all: bool = False
+    """Whether the update of one parameter depends on the gradients of others."""
 
 
 class _Place(NamedTuple):
@@ -94,28 +96,9 @@ class GradientTransformation:
             When the gradient does not fit the parameters, or there is no state for one of them; it
             names the path.
         """
-        grads = only_gradient("update", params, grads)
-        if isinstance(grads, Gradients):
-            raise TypeError(
-                "update: gradients by the identity of arrays (wrt=[array]) have no structure; "
-                "take them with respect to the parameters as an argument"
-            )
-        # A path in an error begins with the name of the argument.
-        inside = _core.structure(params, root="params")
-        given = _core.structure(grads)
-        places = inside.align(given.build([_Place(i) for i in range(len(given.leaves))]), "update")
-        found, leaves, where = {}, {}, {}
-        for path, leaf, place in zip(_below(inside), inside.leaves, places, strict=True):
-            leaves[path] = as_array(leaf)
-            if isinstance(place, _Place):
-                found[path] = as_array(given.leaves[place.number])
-                where[path] = place.number
-                _expect_shape(path, found[path], leaves[path])
-        changes, state = self._rule.update(found, state, leaves)
-        updates: list[Any] = [None] * len(given.leaves)
-        for path, index in where.items():
-            updates[index] = changes[path]
-        return (given.build(updates) if updates else grads), state
+        split = split_by_path(grads, params)
+        changes, state = self._rule.update(split.grads, state, split.leaves)
+        return split.updates(changes), state
 
     def step(self, grads: object, state: Any, params: _Params) -> tuple[_Params, Any]:
         """Give the next parameters and the next state: `update` and `apply_updates` in one.
@@ -128,6 +111,52 @@ class GradientTransformation:
         """
         updates, state = self.update(grads, state, params)
         return apply_updates(params, updates), state
+
+
+class Split(NamedTuple):
+    """Parameters and their gradients, by path."""
+
+    params: Any
+    whole: Any
+    """The gradient as it was given."""
+    given: "_core._Structure"
+    grads: Leaves
+    leaves: Leaves
+    where: dict[str, int]
+    """The place of each gradient among the leaves of the whole."""
+
+    def updates(self, changes: Leaves) -> Any:
+        """Give updates in the structure of the gradient."""
+        updates: list[Any] = [None] * len(self.given.leaves)
+        for path, index in self.where.items():
+            updates[index] = changes[path]
+        return self.given.build(updates) if updates else self.whole
+
+    def applied(self, changes: Leaves) -> Any:
+        """Give the parameters with updates added."""
+        return apply_updates(self.params, self.updates(changes))
+
+
+def split_by_path(grads: object, params: object) -> Split:
+    """Take parameters and their gradient apart; raise `ValueError` where they do not fit."""
+    grads = only_gradient("update", params, grads)
+    if isinstance(grads, Gradients):
+        raise TypeError(
+            "update: gradients by the identity of arrays (wrt=[array]) have no structure; "
+            "take them with respect to the parameters as an argument"
+        )
+    # A path in an error begins with the name of the argument.
+    inside = _core.structure(params, root="params")
+    given = _core.structure(grads)
+    places = inside.align(given.build([_Place(i) for i in range(len(given.leaves))]), "update")
+    found, leaves, where = {}, {}, {}
+    for path, leaf, place in zip(_below(inside), inside.leaves, places, strict=True):
+        leaves[path] = as_array(leaf)
+        if isinstance(place, _Place):
+            found[path] = as_array(given.leaves[place.number])
+            where[path] = place.number
+            _expect_shape(path, found[path], leaves[path])
+    return Split(params, grads, given, found, leaves, where)
 
 
 def apply_updates(params: _Params, updates: object) -> _Params:
@@ -181,7 +210,7 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
             states.append(new)
         return grads, tuple(states)
 
-    return GradientTransformation(Rule(init, step))
+    return GradientTransformation(Rule(init, step, any(rule.needs_all for rule in rules)))
 
 
 def _below(structure: _core._Structure) -> list[str]:

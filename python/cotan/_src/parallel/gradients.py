@@ -217,7 +217,7 @@ def _computed(
         raise ValueError(f"{operation}: max_pending must be at least 1, not {max_pending}")
     expect_iterable(operation, batches)
     params = integers_as_floats(params)
-    _expect_plain(operation, params)
+    expect_plain(operation, params)
     engine = engine_of(operation, executor)
     total = length(batches)
     batches, weights = _placed(operation, engine, batches, weights, is_mean=reduce == "mean")
@@ -468,7 +468,8 @@ def _like(leaf: Any, array: NDArray) -> Any:
     return array[()] if isinstance(leaf, np.generic) else array.item()
 
 
-def _expect_plain(operation: str, params: Any) -> None:
+def expect_plain(operation: str, params: Any) -> None:
+    """Refuse parameters that are being differentiated, traced or prepared."""
     for leaf in _core.structure(params).leaves:
         if isinstance(leaf, _core.Array) and (_core.is_active(leaf) or _core.is_traced(leaf)):
             raise TypeError(
