@@ -6,6 +6,7 @@ from typing import Any
 
 from cotan._src.parallel.dask import Dask
 from cotan._src.parallel.engines import Engine, Here, Threads
+from cotan._src.parallel.ray import Ray
 
 _engines: "weakref.WeakKeyDictionary[Any, Engine]" = weakref.WeakKeyDictionary()
 
@@ -34,11 +35,13 @@ def engine_of(operation: str, executor: Any) -> Engine:
         made = Engine(executor)
     elif package == "distributed" and hasattr(executor, "scatter"):
         made = Dask(executor)
+    elif getattr(executor, "__name__", "") == "ray" and hasattr(executor, "cluster_resources"):
+        made = Ray(executor)
     else:
         raise TypeError(
             f"{operation}: executor must be an executor of concurrent.futures "
             "(ThreadPoolExecutor(), ProcessPoolExecutor(), mpi4py.futures.MPIPoolExecutor()), a "
-            f"distributed.Client, or None, not {type(executor).__name__}"
+            f"distributed.Client, the module ray, or None, not {type(executor).__name__}"
         )
     _engines[executor] = made
     return made
