@@ -14,12 +14,15 @@
 from cotan._src.parallel.communicator import Communicator
 from cotan._src.parallel.engines import WorkerLostError
 from cotan._src.parallel.gradients import gradient, value_and_gradient
+from cotan._src.parallel.remote import RemotePullback, remote_pullback
 from cotan._src.parallel.sharding import ShardedOptimizer
 
 __all__ = [
     "Communicator",
+    "RemotePullback",
     "ShardedOptimizer",
     "WorkerLostError",
     "gradient",
+    "remote_pullback",
     "value_and_gradient",
 ]

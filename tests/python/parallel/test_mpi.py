@@ -27,7 +27,11 @@ def run(name, ranks):
     """Let ranks run a function of `ranks.py`; give what they print."""
     command = [MPIEXEC, "-n", str(ranks), sys.executable, str(RANKS), name]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=90, env={**os.environ, "COTAN_NUM_THREADS": "1"}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env={**os.environ, "COTAN_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout

@@ -210,9 +210,7 @@ class Communicator:
         error: BaseException | None = None
         try:
             expect_plain(name, params)
-            pairs = weighed(
-                name, expect_iterable(name, batches), weights, is_mean=reduce == "mean"
-            )
+            pairs = weighed(name, expect_iterable(name, batches), weights, is_mean=reduce == "mean")
             step.accumulate([((*arguments(b), *constants), w) for (_, b), w in pairs])
         except Exception as caught:  # noqa: BLE001
             error = caught
@@ -425,7 +423,9 @@ class _Step:
 
     def _dtype(self, leaf: int) -> Any:
         x = self._leaf(leaf)
-        dtype = x.dtype if isinstance(x, (_core.Array, np.ndarray, np.generic)) else np.asarray(x).dtype
+        dtype = (
+            x.dtype if isinstance(x, (_core.Array, np.ndarray, np.generic)) else np.asarray(x).dtype
+        )
         # Half precision is added up in single, which MPI knows.
         return np.dtype(np.float32) if dtype == np.float16 else dtype
 

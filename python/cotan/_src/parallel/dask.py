@@ -7,7 +7,7 @@ stay there.
 
 import importlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -88,6 +88,22 @@ class Dask(Engine):
         while len(self._held) > _HELD:
             self._held.popitem(last=False)
         return self._held[parcel.key]
+
+    def on_one_worker(self, args: Sequence[Any]) -> Callable[..., Future]:
+        """Give a function that submits to one worker, that which has the arguments."""
+        held = [x for x in args if isinstance(x, self._future_class)]
+        places = [place for found in self.executor.who_has(held).values() for place in found]
+        known = places or list(self.executor.scheduler_info(-1)["workers"])
+        # The one that has most of them.
+        worker = max(dict.fromkeys(known), key=known.count)
+
+        def submit(function: Any, /, *args: Any) -> Future:
+            found: Future = self.executor.submit(
+                function, *args, workers=[worker], allow_other_workers=False, pure=False, retries=0
+            )
+            return found
+
+        return submit
 
     def is_alive(self) -> bool:
         """Whether the scheduler can be reached."""

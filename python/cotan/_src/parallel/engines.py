@@ -39,7 +39,7 @@ class Future(Protocol):
     def add_done_callback(self, fn: Callable[[Any], object], /) -> object:
         """Have a function called at the end."""
 
-    def result(self) -> Any:
+    def result(self, timeout: float | None = None) -> Any:
         """Give the result, or raise the error."""
 
     def cancel(self) -> object:
