@@ -516,6 +516,62 @@ def test_wrong_arguments_are_refused():
         ct.parallel.gradient(3, 1.0, [np.ones(2)])
 
 
+def test_only_parameters_have_gradients():
+    def f(w, x):
+        return w["a"] * np.mean(x)
+
+    for wrt in ("x", 1, ["w.a", "x"]):
+        with pytest.raises(ValueError, match="another argument than the first, w"):
+            ct.parallel.gradient(f, {"a": 1.0}, [np.ones(2)], wrt=wrt)
+    with pytest.raises(ValueError, match=r"matches nothing.*w\.a"):
+        ct.parallel.gradient(f, {"a": 1.0}, [np.ones(2)], wrt="w.b")
+    assert ct.parallel.gradient(f, {"a": 1.0}, [np.ones(2)], wrt=0) == {"a": 1.0}
+
+
+def test_tables_of_pandas_are_batches(processes):
+    pandas = pytest.importorskip("pandas")
+    tables = [pandas.DataFrame({"x": np.full(n, float(n))}) for n in (1, 3)]
+    assert ct.parallel.gradient(of_table, 2.0, tables, executor=processes) == 2.5
+
+
+def of_table(w, table):
+    return w * np.mean(table["x"].to_numpy())
+
+
+def test_methods_are_recorded_once(threads):
+    class Model:
+        factor = 2.0
+
+        def loss(self, w, x):
+            return w * np.mean(x) * self.factor
+
+    model = Model()
+    xs = [np.ones(2)] * 3
+    assert ct.parallel.gradient(model.loss, 1.0, xs, executor=threads) == 2.0
+    model.factor = 3.0
+    assert ct.parallel.gradient(model.loss, 1.0, xs, executor=threads) == 3.0
+    assert recipe.recipe_of(model.loss, None, False).refused == ""
+
+
+def test_threads_compute_while_python_goes_on():
+    """The interpreter's lock is free while a worker computes."""
+    a = rng.normal(size=(1500, 1500))
+
+    def f(w, x):
+        return np.mean(x @ w @ x)
+
+    with ThreadPoolExecutor(1) as pool:
+        ct.parallel.gradient(f, a, [a], executor=pool)
+        ticks = []
+        done = threading.Event()
+        given = pool.submit(lambda: (ct.parallel.gradient(f, a, [a]), done.set()))
+        while not done.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.001)
+        given.result()
+    assert len(ticks) > 5
+
+
 def test_inside_of_a_gradient_it_is_refused():
     def outer(w):
         return ct.parallel.value_and_gradient(lambda w, x: w * np.mean(x), w, [np.ones(2)])[0]

@@ -28,6 +28,7 @@ def run(name, ranks):
     command = [MPIEXEC, "-n", str(ranks), sys.executable, str(RANKS), name]
     done = subprocess.run(
         command,
+        check=False,
         capture_output=True,
         text=True,
         timeout=90,
@@ -56,3 +57,28 @@ def test_runs_give_the_same_bits():
     first = run("bits", 2)
     assert len(first) > 100
     assert run("bits", 2) == first
+
+
+def test_a_pool_of_ranks(tmp_path):
+    """`mpi4py.futures`, with a function that no module has."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np, cotan as ct\n"
+        "from mpi4py.futures import MPIPoolExecutor\n"
+        "def main():\n"
+        "    table = np.arange(3.0)\n"
+        "    loss = lambda w, x: np.mean(w * table * x)\n"
+        "    xs = [np.full(3, float(i)) for i in range(10)]\n"
+        "    with MPIPoolExecutor() as pool:\n"
+        "        mine = ct.parallel.value_and_gradient(loss, np.ones(3), xs)\n"
+        "        for _ in range(2):\n"
+        "            given = ct.parallel.value_and_gradient(loss, np.ones(3), xs, executor=pool)\n"
+        "            assert mine[0] == given[0] and np.array_equal(mine[1], given[1])\n"
+        "    print('the same')\n"
+        "if __name__ == '__main__':\n"
+        "    main()\n"
+    )
+    command = [MPIEXEC, "-n", "3", sys.executable, "-m", "mpi4py.futures", str(script)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == "the same\n"

@@ -59,9 +59,9 @@ def test_two_workers_and_two_pullbacks():
 
 
 def test_several_workers_are_refused():
-    with pool(workers=2) as executor:
-        with pytest.raises(TypeError, match="2 workers.*one executor for each pullback"):
-            ct.parallel.remote_pullback(executor, np.sin, 1.0)
+    refused = pytest.raises(TypeError, match="2 workers.*one executor for each pullback")
+    with pool(workers=2) as executor, refused:
+        ct.parallel.remote_pullback(executor, np.sin, 1.0)
     with ThreadPoolExecutor(3) as threads:
         _, back = ct.parallel.remote_pullback(threads, np.sin, 0.0)
         assert [float(back(1.0)[0]) for _ in range(4)] == [1.0] * 4
@@ -121,14 +121,16 @@ def test_errors():
 def test_dask():
     distributed = pytest.importorskip("distributed", reason="distributed (Dask) is not installed")
     options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with distributed.LocalCluster(n_workers=2, **options) as cluster:
-        with distributed.Client(cluster) as client:
-            x = client.scatter(X)
-            value, remote = ct.parallel.remote_pullback(client, simulate, P, x)
-            assert str(client.who_has([x])).count("tcp://") == 1
-            here, back = ct.pullback(simulate, P, X)
-            dy = {"end": X, "mean": 1.0}
-            for mine, theirs in zip(back(dy), remote(dy), strict=True):
-                for a, b in zip(ct.tree_leaves(mine), ct.tree_leaves(theirs), strict=True):
-                    np.testing.assert_array_equal(a, b)
-            np.testing.assert_array_equal(value["end"], here["end"])
+    with (
+        distributed.LocalCluster(n_workers=2, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        x = client.scatter(X)
+        value, remote = ct.parallel.remote_pullback(client, simulate, P, x)
+        assert str(client.who_has([x])).count("tcp://") == 1
+        here, back = ct.pullback(simulate, P, X)
+        dy = {"end": X, "mean": 1.0}
+        for mine, theirs in zip(back(dy), remote(dy), strict=True):
+            for a, b in zip(ct.tree_leaves(mine), ct.tree_leaves(theirs), strict=True):
+                np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(value["end"], here["end"])

@@ -1,9 +1,9 @@
 """Ranks of MPI that train together: `Communicator`.
 
 Problem: every rank has the parameters and a share of the data. The gradient is the mean over all of
-it, and the time that sums over the network take should be hidden behind the reverse pass. Cotangents
-are lazy: they are read in the order in which the reverse pass has them, and the sum of those that
-fill a bucket is under way while the next ones are computed.
+it, and the time that sums over the network take should be hidden behind the reverse pass.
+Cotangents are lazy: they are read in the order in which the reverse pass has them, and the sum of
+those that fill a bucket is under way while the next ones are computed.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from cotan._src.api.derivatives import const
 from cotan._src.api.prepare import prepare
 from cotan._src.optim.transformation import GradientTransformation
 from cotan._src.parallel.batches import Weights, arguments, expect_iterable, weighed
-from cotan._src.parallel.flat import VALUE, Flat, Part, TreeSum, packed
+from cotan._src.parallel.flat import VALUE, Flat, Part, TreeSum, joined, packed
 from cotan._src.parallel.gradients import expect_plain, structured
 from cotan._src.parallel.progress import LOGGER, size
 from cotan._src.parallel.recipe import gradient_of
@@ -102,11 +102,13 @@ class Communicator:
         if op not in {"sum", "mean", "max", "min"}:
             raise ValueError(f"allreduce: op must be 'sum', 'mean', 'max' or 'min', not {op!r}")
         parts = _core.structure(tree)
-        flat = packed(range(len(parts.leaves)), parts.leaves).wide()
+        flat = joined(parts.leaves).wide(only_reads=True)
         self._expect_alike("allreduce", flat.layout)
         how = {"max": self._mpi.MAX, "min": self._mpi.MIN}.get(op, self._mpi.SUM)
-        for buffer in flat.buffers:
-            self._comm.Allreduce(self._mpi.IN_PLACE, buffer, how)
+        totals = [np.empty_like(buffer) for buffer in flat.buffers]
+        for buffer, total in zip(flat.buffers, totals, strict=True):
+            self._comm.Allreduce(buffer, total, how)
+        flat = Flat(flat.layout, totals)
         if op == "mean":
             flat.divided(self.size)
         return _filled(parts, flat, tree)
@@ -159,9 +161,10 @@ class Communicator:
     def _expect_alike(self, operation: str, layout: tuple[Part, ...]) -> None:
         told = self._comm.allgather(hash_of(layout))
         if len(set(told)) > 1:
+            mine = ", ".join(f"{p.dtype[1:]}{list(p.shape)}" for p in layout)
             raise ValueError(
                 f"{operation}: the ranks have structures of different shapes or dtypes; this one "
-                f"(rank {self.rank}) has {', '.join(f'{p.dtype[1:]}{list(p.shape)}' for p in layout)}"
+                f"(rank {self.rank}) has {mine}"
             )
 
     # ----------------------------------------------------------------------------------------------
@@ -405,7 +408,7 @@ class _Step:
                 np.add(place, before[leaf] * factor(scale), out=place)
 
     def _buckets(self, order: tuple[int, ...], limit: int) -> Iterable[list[int]]:
-        """Divide leaves into buckets of one dtype each, on all ranks alike; the value goes first."""
+        """Divide leaves into buckets of one dtype each; the value goes first."""
         bucket: list[int] = []
         nbytes = 0
         for leaf in (VALUE, *order):

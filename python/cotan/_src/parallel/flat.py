@@ -63,6 +63,15 @@ def packed(leaves: Sequence[int], arrays: Sequence[Any]) -> "Flat":
     return Flat(layout, buffers)
 
 
+def joined(leaves: Sequence[Any]) -> "Flat":
+    """Put the leaves of a structure into buffers that are only read; one array needs no copy."""
+    if len(leaves) == 1:
+        array = np.ascontiguousarray(_core.value(leaves[0]))
+        shape = np.shape(leaves[0])
+        return Flat((Part(0, shape, array.dtype.str),), [array.reshape(-1)])
+    return packed(range(len(leaves)), leaves)
+
+
 class Flat(NamedTuple):
     """A value and its gradient in flat buffers, or a sum of such."""
 
@@ -89,10 +98,14 @@ class Flat(NamedTuple):
                 np.divide(buffer, buffer.dtype.type(by), out=buffer)
         return self
 
-    def wide(self) -> "Flat":
+    def wide(self, only_reads: bool = False) -> "Flat":
         """Give the same in buffers that can be added to: half precision is added up in single."""
+
+        def fits(x: NDArray) -> bool:
+            return only_reads or x.flags.writeable
+
         buffers = [
-            x.astype(np.float32) if x.dtype == np.float16 else x if x.flags.writeable else x.copy()
+            x.astype(np.float32) if x.dtype == np.float16 else x if fits(x) else x.copy()
             for x in self.buffers
         ]
         return Flat(self.layout, buffers)

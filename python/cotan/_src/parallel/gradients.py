@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import os
 import queue
+import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -30,6 +31,7 @@ from cotan._src.parallel.flat import VALUE, Flat, TreeSum
 from cotan._src.parallel.parcel import Given, Missing, Parcel, Task
 from cotan._src.parallel.progress import LOGGER, Watch, Watcher, size
 from cotan._src.parallel.recipe import Recipe, Recording, plain_leaves, recipe_of
+from cotan._src.tree.selection import argument_names
 from cotan._src.tree.structure import integers_as_floats
 from cotan._src.typing import Args, Function, NDArray
 
@@ -216,6 +218,7 @@ def _computed(
     if max_pending is not None and max_pending < 1:
         raise ValueError(f"{operation}: max_pending must be at least 1, not {max_pending}")
     expect_iterable(operation, batches)
+    _expect_of_params(operation, f, wrt)
     params = integers_as_floats(params)
     expect_plain(operation, params)
     engine = engine_of(operation, executor)
@@ -232,6 +235,18 @@ def _computed(
     arrays = found.results()
     value = arrays.pop(VALUE)[()]
     return value, structured(params, arrays), step.aux_in_order()
+
+
+def _expect_of_params(operation: str, f: Function, wrt: Any) -> None:
+    """Refuse `wrt` that names another argument: of batches nobody wants a sum of gradients."""
+    names = argument_names(f, 8)
+    for item in wrt if isinstance(wrt, (list, tuple, set, frozenset)) else [wrt]:
+        root = re.split(r"[.\[]", item)[0] if isinstance(item, str) else item
+        if root in names[1:] or (type(root) is int and root != 0):
+            raise ValueError(
+                f"{operation}: wrt={wrt!r} asks for another argument than the first, {names[0]}, "
+                "and batches and constants have no gradient here"
+            )
 
 
 def _placed(

@@ -8,7 +8,7 @@ from typing import TypeAlias
 #: What `progress=` takes.
 Watcher: TypeAlias = bool | Callable[[int], object]
 
-LOGGER = logging.getLogger("cotan.parallel")
+LOGGER = logging.getLogger("cotan").getChild("parallel")
 
 
 class Watch:

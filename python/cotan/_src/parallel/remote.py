@@ -12,7 +12,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from cotan import _core
 from cotan._src.parallel.choice import engine_of
@@ -64,7 +64,7 @@ class RemotePullback:
             raise _gone(None)
         return found.open()
 
-    def __enter__(self) -> "RemotePullback":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,0 +1,282 @@
+"""What gradients beyond one process cost, and what that means for many workers.
+
+    python benches/python/scaling.py [--rounds 9]
+
+Measured are: the gradient of a network for one batch, by one thread; the same by two threads and
+two processes; what `ct.parallel` takes beside a bare call of the executor that does the same work;
+pickling and a round trip of a gradient through the executor's pipe; an all-reduce of 100 MB by
+`Communicator` beside the MPI's own. From these, step times are computed for up to 1,024 workers.
+Calls that are compared take turns; given are medians and quartiles, and of ratios those of the
+rounds. What is not installed is left out.
+"""
+
+import argparse
+import json
+import math
+import os
+import pickle
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+import cotan as ct
+from _harness import machine, summary
+
+WIDTH, ROWS = 768, 512
+WORKERS = (1, 2, 8, 64, 1024)
+
+
+def loss(p, x, y):
+    h = np.tanh(x @ p["w1"] + p["b1"])
+    h = np.tanh(h @ p["w2"] + p["b2"])
+    return np.mean((h @ p["w3"] - y) ** 2)
+
+
+def parameters() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    shapes = {"w1": (WIDTH, WIDTH), "b1": WIDTH, "w2": (WIDTH, WIDTH), "b2": WIDTH, "w3": WIDTH}
+    return {k: rng.normal(size=shape) / math.sqrt(WIDTH) for k, shape in shapes.items()}
+
+
+def batches(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(1)
+    return [(rng.normal(size=(ROWS, WIDTH)), rng.normal(size=ROWS)) for _ in range(count)]
+
+
+prepared = ct.prepare(loss, transform="value_and_gradient", wrt=0)
+
+
+def bare(p, x, y):
+    """Compute what a worker computes, without anything around it."""
+    value, (slope, *_) = prepared(p, x, y)
+    return value, slope
+
+
+def by_hand(pool: Executor, p, given) -> dict[str, np.ndarray]:
+    """Do the same with the executor alone: hand out, wait, and add up."""
+    found = list(pool.map(bare, [p] * len(given), *zip(*given, strict=True)))
+    total = found[0][1]
+    for _, slope in found[1:]:
+        for name, array in slope.items():
+            total[name] += array
+    return {name: array / len(found) for name, array in total.items()}
+
+
+def one_thread() -> None:
+    ct.set_num_threads(1)
+
+
+def seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def in_turn(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    for call in calls.values():
+        call()
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            samples[name].append(seconds(call))
+    return samples
+
+
+def ratio(above: list[float], below: list[float]) -> str:
+    found = [a / b for a, b in zip(above, below, strict=True)]
+    low, median, high = statistics.quantiles(found, n=4, method="inclusive")
+    return f"{median:.2f} ({low:.2f}-{high:.2f})"
+
+
+def echo(data: np.ndarray) -> np.ndarray:
+    return data
+
+
+def executors(rounds: int) -> dict[str, float]:
+    p, given = parameters(), batches(8)
+    context = get_context("spawn")
+    measured = {}
+    with (
+        ThreadPoolExecutor(1) as t1,
+        ThreadPoolExecutor(2) as t2,
+        ProcessPoolExecutor(1, mp_context=context, initializer=one_thread) as p1,
+        ProcessPoolExecutor(2, mp_context=context, initializer=one_thread) as p2,
+    ):
+
+        def ours(pool):
+            return lambda: ct.parallel.gradient(loss, p, given, executor=pool)
+
+        times = in_turn(
+            {
+                "one thread": ours(t1),
+                "two threads": ours(t2),
+                "one process": ours(p1),
+                "two processes": ours(p2),
+                "two threads, by hand": lambda: by_hand(t2, p, given),
+                "two processes, by hand": lambda: by_hand(p2, p, given),
+            },
+            rounds,
+        )
+        print(f"\n8 batches of {ROWS} rows, parameters {nbytes(p) / 1e6:.1f} MB")
+        for name, samples in times.items():
+            print(f"  {name:24} {summary(samples)}")
+        for one, two in (("one thread", "two threads"), ("one process", "two processes")):
+            print(f"  {two} beside {one}: {ratio(times[one], times[two])} times as fast")
+        for name in ("two threads", "two processes"):
+            print(f"  {name} beside by hand: {ratio(times[name], times[f'{name}, by hand'])}")
+        measured["compute"] = statistics.median(times["one thread"]) / len(given)
+
+        small, large = np.zeros(1), np.zeros(nbytes(p) // 8)
+        flat = large.copy()
+        trips = in_turn(
+            {
+                "a round trip of 8 bytes": lambda: p1.submit(echo, small).result(),
+                "a round trip of a gradient": lambda: p1.submit(echo, large).result(),
+                "pickling a gradient in band": lambda: pickle.dumps(large, 4),
+                "pickling it out of band": lambda: pickle.dumps(
+                    large, 5, buffer_callback=lambda _: None
+                ),
+                "adding a gradient": lambda: np.add(flat, large, out=flat),
+            },
+            rounds,
+        )
+        print()
+        for name, samples in trips.items():
+            print(f"  {name:28} {summary(samples)}")
+        measured["latency"] = statistics.median(trips["a round trip of 8 bytes"])
+        both = statistics.median(trips["a round trip of a gradient"]) - measured["latency"]
+        measured["pipe"] = 2 * large.nbytes / both
+        measured["adding"] = statistics.median(trips["adding a gradient"])
+    measured["nbytes"] = nbytes(p)
+    return measured
+
+
+def nbytes(p) -> int:
+    return sum(array.nbytes for array in p.values())
+
+
+def ranks(rounds: int) -> dict[str, float]:
+    """Run this file under `mpiexec`, if there is one."""
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    mpiexec = shutil.which("mpiexec", path=beside)
+    if mpiexec is None:
+        return {}
+    command = [mpiexec, "-n", "2", sys.executable, __file__, "--rank", "--rounds", str(rounds)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    *lines, last = done.stdout.splitlines()
+    print("\n".join(lines))
+    return json.loads(last)
+
+
+def rank(rounds: int) -> None:
+    from mpi4py import MPI
+
+    ct.set_num_threads(1)
+    comm, world = ct.parallel.Communicator(), MPI.COMM_WORLD
+    data = np.ones(100_000_000 // 8)
+    small = np.ones(1)
+    p, given = parameters(), batches(2)
+    mine = given[comm.rank : comm.rank + 1]
+
+    def own():
+        world.Allreduce(data, np.empty_like(data))
+
+    times = in_turn(
+        {
+            "MPI alone": own,
+            "Communicator": lambda: comm.allreduce(data),
+            "8 bytes": lambda: world.allreduce(small),
+            "a step": lambda: comm.gradient(loss, p, mine),
+            "both batches, one rank": lambda: (
+                world.Barrier(),
+                ct.parallel.gradient(loss, p, given) if comm.rank == 0 else None,
+                world.Barrier(),
+            ),
+        },
+        rounds,
+    )
+    if comm.rank:
+        return
+    print("\ntwo ranks")
+    for name, samples in times.items():
+        print(f"  {name:24} {summary(samples)}")
+    print(f"  100 MB beside MPI alone: {ratio(times['Communicator'], times['MPI alone'])}")
+    print(f"  speed-up by two ranks: {ratio(times['both batches, one rank'], times['a step'])}")
+    alone = statistics.median(times["MPI alone"])
+    print(
+        json.dumps(
+            {"link": data.nbytes / alone, "rank_latency": statistics.median(times["8 bytes"])}
+        )
+    )
+
+
+def simulate(measured: dict[str, float]) -> None:
+    """Compute step times for many workers from what was measured here.
+
+    An executor's caller sends parameters to every worker, and takes in and adds up every gradient,
+    one after the other. Ranks exchange with their neighbours: a ring moves twice the gradient over
+    each link, whatever their number, in `2 (n - 1)` messages; half of it hides behind the reverse
+    pass.
+    """
+    compute, size = measured["compute"], measured["nbytes"]
+
+    def executor(n: int, tasks: int) -> float:
+        task = measured["latency"] + size / measured["pipe"] + measured["adding"]
+        return max(compute * math.ceil(tasks / n), tasks * task) + n * size / measured["pipe"]
+
+    def ring(n: int, tasks: int) -> float:
+        work = compute * math.ceil(tasks / n)
+        if n == 1:
+            return work
+        link = (
+            2 * (n - 1) / n * size / measured["link"] + 2 * (n - 1) * measured["rank_latency"] / 2
+        )
+        return max(work + link - min(link, work / 2), work)
+
+    engines = {"processes": executor}
+    if "link" in measured:
+        engines["ranks, ring"] = ring
+    for name, step in engines.items():
+        for kind, tasks in (("strong", lambda n: 1024), ("weak", lambda n: n)):
+            one = step(1, tasks(1))
+            row = []
+            for n in WORKERS:
+                took = step(n, tasks(n))
+                gain = one / took * tasks(n) / tasks(1)
+                row.append(f"{n}: {took:.3g} s, {gain:.3g} x")
+            print(f"  {name}, {kind}: {'; '.join(row)}")
+        best = max(range(1, 1025), key=lambda n: step(1, 1024) / step(n, 1024))
+        last = max(n for n in range(1, 1025) if step(1, 1024) / step(n, 1024) >= n / 2)
+        print(
+            f"  {name}: fastest with {best} workers; above {last}, less than half of each is used"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.rank:
+        rank(options.rounds)
+        return
+    print(machine())
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    ct.set_num_threads(1)
+    measured = executors(options.rounds)
+    measured |= ranks(options.rounds)
+    print("\ncomputed from these")
+    simulate(measured)
+    print(f"load {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
