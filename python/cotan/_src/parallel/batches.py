@@ -25,12 +25,9 @@ def num_examples(operation: str, number: int, args: Args) -> float:
 
     Raises `ValueError` where arrays disagree.
     """
-    parts = _core.structure(args, root="batch")
     found: dict[int, tuple[str, tuple[int, ...]]] = {}
-    for path, leaf in zip(parts.paths, parts.leaves, strict=True):
-        shape = np.shape(leaf)
-        if shape:
-            found.setdefault(shape[0], (path, shape))
+    for path, shape in _shapes(args, "batch"):
+        found.setdefault(shape[0], (path, shape))
     if len(found) > 1:
         told = ", ".join(f"{path} has shape {shape}" for path, shape in found.values())
         raise ValueError(
@@ -38,6 +35,25 @@ def num_examples(operation: str, number: int, args: Args) -> float:
             "are weighed: weights='equal', weights=[...], or a function of a batch"
         )
     return float(next(iter(found), 1))
+
+
+def _shapes(tree: Any, path: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Give the shapes of all that has axes: arrays, and tables and matrices of other libraries."""
+    shape = getattr(tree, "shape", None)
+    if isinstance(shape, tuple):
+        if shape:
+            yield path, shape
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _shapes(value, f"{path}[{key!r}]")
+    elif isinstance(tree, (list, tuple)):
+        for i, value in enumerate(tree):
+            yield from _shapes(value, f"{path}[{i}]")
+    else:
+        parts = _core.structure(tree, root=path)
+        for where, leaf in zip(parts.paths, parts.leaves, strict=True):
+            if np.shape(leaf):
+                yield where, np.shape(leaf)
 
 
 def weighed(
