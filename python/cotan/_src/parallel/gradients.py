@@ -134,7 +134,7 @@ def value_and_gradient(
     ...     value, slope = ct.parallel.value_and_gradient(
     ...         loss, np.ones(2), batches, executor=pool
     ...     )
-    >>> whole, (expected,) = ct.value_and_gradient(loss, np.ones(2), ct.const(x), ct.const(y))
+    >>> whole, (expected, *_) = ct.value_and_gradient(loss, np.ones(2), ct.const(x), ct.const(y))
     >>> np.allclose(value, whole), np.allclose(slope, expected)
     (True, True)
     """
