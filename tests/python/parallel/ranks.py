@@ -122,9 +122,9 @@ def training():
             slope = comm.gradient(loss, p, batches(2))
             unsharded, whole = opt.step(slope, whole, p)
             p, state = sharded.step(slope, state, p)
-            close(p, unsharded, rtol=0.0)
+            for a, b in zip(ct.tree_leaves(p), ct.tree_leaves(unsharded), strict=True):
+                np.testing.assert_array_equal(a, b)
             assert_alike(p)
-            (exact, _, _) = ct.gradient(loss, q, ct.const(X), ct.const(Y))
         opt_state = opt.init(q)
         for _ in range(10):
             (exact, _, _) = ct.gradient(loss, q, ct.const(X), ct.const(Y))
