@@ -51,6 +51,7 @@ from cotan._src.api.derivatives import const, grad, nograd, value_and_grad
 from cotan._src.api.functions import *  # noqa: F403
 from cotan._src.api.functions import __all__ as _functions
 from cotan._src.api.jacobian import jacfwd, jacobian, jacrev
+from cotan._src.api.operators import hessian_operator, jacobian_operator
 from cotan._src.api.other_names import find as __getattr__  # noqa: F401
 from cotan._src.api.other_names import listed as __dir__  # noqa: F401
 from cotan._src.api.prepare import prepare, prepared
@@ -150,12 +151,14 @@ __all__ = [  # noqa: PLE0604
     "grad",
     "gradient",
     "hessian",
+    "hessian_operator",
     "hessian_sparsity",
     "hook",
     "hvp",
     "isderiving",
     "jacfwd",
     "jacobian",
+    "jacobian_operator",
     "jacobian_sparsity",
     "jacrev",
     "jvp",

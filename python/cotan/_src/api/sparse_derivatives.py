@@ -121,6 +121,36 @@ def sparse_hessian(call: Selected, sparse: Sparse, check: bool) -> Any:
     return call.picked(_by_argument(traced.args, rows))
 
 
+class RepeatedMatrix:
+    """A sparse Jacobian or Hessian of a function of one argument, at many points.
+
+    The coloring is found once, and anew where the function takes another way: where its program is
+    another one, or has other constant indices.
+    """
+
+    def __init__(self, name: str, sparse: Sparse, second: bool = False) -> None:
+        self._name, self._sparse, self._second = name, sparse, second
+        self._last: tuple[object, Sparse] = None, sparse
+
+    def __call__(self, function: Function, point: object) -> Any:
+        traced = _Traced(self._name, function, (point,), self._second)
+        structure, coloring = self._last
+        if self._sparse is True and not traced.is_constant:
+            found = _structure(traced.pull)
+            if found != structure:
+                coloring = traced.coloring(True)
+            self._last = found, coloring
+        return traced.matrix(coloring, False)
+
+
+def _structure(program: _core.Program) -> object:
+    """Give what the pattern of a program depends on."""
+    plain: Any = _core.plain(program)
+    constants = [np.asarray(x) for x in plain["constants"]]
+    indices = [x.tobytes() if x.dtype.kind in "iub" else None for x in constants]
+    return plain["types"], plain["equations"], plain["outputs"], indices
+
+
 def expect_real_call(name: str, *, has_aux: bool, holomorphic: bool = False) -> None:
     """Refuse what dense derivatives do besides."""
     for keyword, is_set in (("has_aux", has_aux), ("holomorphic", holomorphic)):
@@ -192,7 +222,7 @@ class _Traced:
 
     def matrix(self, sparse: Sparse, check: bool) -> Any:
         """Compute the entries of a coloring."""
-        coloring = self._coloring(sparse)
+        coloring = self.coloring(sparse)
         pattern = coloring.pattern
         values: AnyArray = np.zeros(pattern.nnz, self.columns.dtype)
         if pattern.nnz and not self.is_constant:
@@ -205,7 +235,7 @@ class _Traced:
             self._compare(matrix)
         return matrix
 
-    def _coloring(self, sparse: Sparse) -> Coloring:
+    def coloring(self, sparse: Sparse) -> Coloring:
         """Give what was asked for, or find it."""
         if sparse is True:
             return self._colored(self.pattern())
