@@ -58,6 +58,7 @@ from cotan._src.api.prepare import prepare, prepared
 from cotan._src.api.second_order import ggnvp, hessian, hvp, vhp
 from cotan._src.api.sparse_derivatives import hessian_sparsity, jacobian_sparsity
 from cotan._src.api.sparsity import Coloring, SparsityPattern
+from cotan._src.api.to_c import to_c
 from cotan._src.api.to_onnx import to_onnx
 from cotan._src.api.vmap import vmap
 from cotan._src.array.fast_methods import attach as _attach_array
@@ -185,6 +186,7 @@ __all__ = [  # noqa: PLE0604
     "showgrad",
     "simd_level",
     "strict",
+    "to_c",
     "to_onnx",
     "trace",
     "trainable_leaves",

@@ -27,8 +27,8 @@ _Basic: TypeAlias = slice | EllipsisType | None
 _Item: TypeAlias = _Basic | AnyArray
 _Key: TypeAlias = _Basic | ArrayLike | tuple[_Basic | ArrayLike, ...]
 
-# Whether a mask that is recorded would become a constant of something that outlives it.
-refuses_masks: ContextVar[bool] = ContextVar("refuses_masks", default=False)
+# By which function something is recorded that outlives a mask, which would become a constant of it.
+refuses_masks: ContextVar[str] = ContextVar("refuses_masks", default="")
 
 
 @dataclass
@@ -57,8 +57,9 @@ def _as_index(item: ArrayLike) -> AnyArray:
             return item
         if item.ndim and refuses_masks.get() and _core.is_traced(item):
             raise ValueError(
-                "to_onnx: the result of indexing with a mask has a shape that depends on values; "
-                "write np.where(mask, x, y), which has the same shape for every mask"
+                f"{refuses_masks.get()}: the result of indexing with a mask has a shape that "
+                "depends on values; write np.where(mask, x, y), which has the same shape for "
+                "every mask"
             )
         item = _core.value(item)
     expect_unmasked(item)

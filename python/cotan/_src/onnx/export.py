@@ -7,12 +7,11 @@
 import os
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from cotan import _core
-from cotan._src.array import fancy_indexing
 from cotan._src.inspect.nonfinite import is_library
 from cotan._src.onnx.equations import FIRST_ONLY, equation
 from cotan._src.onnx.graph import (
@@ -32,29 +31,15 @@ from cotan._src.onnx.symbolic_sizes import (
     choose,
     merge,
 )
+from cotan._src.program.recorded import PlainProgram, Recorded, VariableType, needed
 from cotan._src.typing import AnyArray, Args, Function, NDArray, Scalar
 
 _File = str | os.PathLike[str]
 
-#: An equation as plain data: primitive, arguments, result, parameters.
-_Entry: TypeAlias = tuple[str, list[int], int, dict[str, Any]]
-#: The dtype and the shape of a variable.
-_Type: TypeAlias = tuple[str, list[Length]]
 #: A number, or what differs between recordings.
 _Number: TypeAlias = float | Size | Factor
 #: Names for axes that are left open, by argument.
 _Dynamic: TypeAlias = Mapping[str, Mapping[int, str]]
-
-
-class _Plain(TypedDict):
-    """A program as plain data, as `_core.plain` gives it."""
-
-    names: list[str]
-    output_names: list[str]
-    constants: list[Any]
-    types: list[_Type]
-    equations: list[_Entry]
-    outputs: list[int]
 
 
 _TABLE: dict[str, dict[str, Any]] = {}
@@ -79,67 +64,9 @@ def export_function(
     if dynamic:
         merged, symbols, layout = _at_sizes(f, args, gradient, dynamic)
     else:
-        recorded = _Recorded(f, args, {}, gradient)
+        recorded = Recorded("to_onnx", f, args, {}, gradient)
         merged, symbols, layout = recorded.plain, {}, recorded
     _write(merged, path, layout.inputs, layout.outputs, symbols, dynamic)
-
-
-class _Recorded:
-    """A function recorded for export, with names of the inputs and outputs."""
-
-    def __init__(
-        self,
-        f: Function,
-        args: Args,
-        replaced: dict[str, NDArray],
-        gradient: bool,
-    ) -> None:
-        masks = fancy_indexing.refuses_masks.set(True)
-        try:
-            program, results, able, self.leaves = _core.record(f, args, replaced)
-        finally:
-            fancy_indexing.refuses_masks.reset(masks)
-        self.inputs = [v.name for v in program.inputs][: len(able)]
-        self.outputs = [f"y{path}" for path in results]
-        if gradient:
-            _check_scalar(program, results)
-            program, slots = _core.with_gradient(program, able)
-            named = sorted(
-                (slot, name)
-                for slot, name in zip(slots, self.inputs, strict=False)
-                if slot is not None
-            )
-            self.outputs += [f"d{name}" for _, name in named]
-        plain: Any = _core.plain(program)
-        self.plain: _Plain = plain
-        _check_used(self.plain, self.inputs)
-
-
-def _check_used(plain: _Plain, inputs: list[str]) -> None:
-    """Refuse an integer or boolean that was read while recording, and only then.
-
-    The graph would take it and ignore it.
-    """
-    used = {a for e in _needed(plain) for a in e[1]} | set(plain["outputs"])
-    for i, name in enumerate(inputs):
-        dtype, shape = plain["types"][i]
-        if i not in used and dtype.startswith(("bool", "int", "uint")) and 0 not in shape:
-            raise ValueError(
-                f"to_onnx: the value of {name} ({dtype}{shape}) was read while the function was "
-                "recorded (as a scalar index, an int, a branch), so the graph would ignore this "
-                "input; use an array of indices, or bind the argument (functools.partial)"
-            )
-
-
-def _check_scalar(program: _core.Program, results: list[str]) -> None:
-    plain = _core.plain(program)
-    dtype, shape = plain["types"][plain["outputs"][0]] if len(results) == 1 else ("structure", [0])
-    if shape or not dtype.startswith("float"):
-        what = f"{len(results)} results" if len(results) != 1 else f"{dtype}{shape}"
-        raise ValueError(
-            f"to_onnx: with gradient=True the function must return a real scalar, not {what}; "
-            "reduce it (np.sum), or export ct.pullback's result (back.to_onnx)"
-        )
 
 
 def _at_sizes(
@@ -147,9 +74,9 @@ def _at_sizes(
     args: Args,
     gradient: bool,
     dynamic: Mapping[str, Mapping[int, str]],
-) -> tuple[_Plain, Symbols, _Recorded]:
+) -> tuple[PlainProgram, Symbols, Recorded]:
     """Record a function at several sizes, and make one program of what they have in common."""
-    first = _Recorded(f, args, {}, gradient)
+    first = Recorded("to_onnx", f, args, {}, gradient)
     leaves = dict(zip(first.inputs, first.leaves, strict=True))
     fixed = {n for leaf in leaves.values() for n in np.shape(leaf)}
     _check_dynamic(dynamic, leaves)
@@ -167,7 +94,7 @@ def _at_sizes(
             replaced[name] = array
         sizes = ", ".join(f"{s} = {symbols[s][j]}" for s in names)
         try:
-            parts.append(_Recorded(f, args, replaced, gradient))
+            parts.append(Recorded("to_onnx", f, args, replaced, gradient))
         except Exception as error:
             raise _failed(error, sizes, dynamic, leaves) from error
     return _merged(parts, symbols), symbols, first
@@ -242,7 +169,7 @@ def _failed(
     )
 
 
-def _merged(parts: Sequence[_Recorded], symbols: Symbols) -> _Plain:
+def _merged(parts: Sequence[Recorded], symbols: Symbols) -> PlainProgram:
     first = parts[0].plain
     names = ", ".join(symbols)
     lists = [p.plain["equations"] for p in parts]
@@ -264,7 +191,7 @@ def _merged(parts: Sequence[_Recorded], symbols: Symbols) -> _Plain:
             merged[key] = merge([p.plain[key] for p in parts], key)
     except MisfitError as error:
         _differ(names, f"its {error}")
-    program: _Plain = merged
+    program: PlainProgram = merged
     return program
 
 
@@ -382,7 +309,7 @@ def export_program(program: _core.Program, path: _File) -> None:
 
 
 def _write(
-    plain: _Plain,
+    plain: PlainProgram,
     path: _File,
     inputs: list[str],
     outputs: list[str],
@@ -397,7 +324,7 @@ def _write(
 
 def _model(
     g: Graph,
-    plain: _Plain,
+    plain: PlainProgram,
     inputs: list[str],
     outputs: list[str],
     dynamic: _Dynamic,
@@ -410,7 +337,7 @@ def _model(
         for axis, symbol in axes.items():
             g.where.setdefault(symbol, (name, axis))
     variables: dict[int, str] = dict(enumerate(inputs))
-    equations = _needed(plain)
+    equations = needed(plain, FIRST_ONLY)
     used = {a for e in equations for a in e[1]} | set(plain["outputs"])
     for i, constant in enumerate(plain["constants"]):
         var = len(inputs) + i
@@ -452,19 +379,7 @@ def _model(
     )
 
 
-def _needed(plain: _Plain) -> list[_Entry]:
-    """Give the equations that the outputs need, without what ONNX computes in one step."""
-    needed = set(plain["outputs"])
-    kept = []
-    for name, args, out, params in reversed(plain["equations"]):
-        if out in needed:
-            used = args[:1] if name in FIRST_ONLY else args
-            needed.update(used)
-            kept.append((name, used, out, params))
-    return kept[::-1]
-
-
-def _info(g: Graph, name: str, type: _Type) -> object:
+def _info(g: Graph, name: str, type: VariableType) -> object:
     dtype, shape = type
     if dtype.startswith("complex"):
         raise ValueError(

@@ -1,0 +1,102 @@
+"""A function recorded for export: a program as plain data, with names of its inputs and outputs.
+
+Exporters (`to_onnx`, `to_c`) walk a list of equations that calls of rules are written out in.
+"""
+
+from collections.abc import Collection
+from typing import Any, TypeAlias, TypedDict
+
+from cotan import _core
+from cotan._src.array import fancy_indexing
+from cotan._src.typing import Args, Function, NDArray
+
+#: An equation: primitive, arguments, result, parameters.
+Entry: TypeAlias = tuple[str, list[int], int, dict[str, Any]]
+#: The dtype and the shape of a variable; an axis that is left open has no number.
+VariableType: TypeAlias = tuple[str, list[Any]]
+
+
+class PlainProgram(TypedDict):
+    """A program as plain data, as `_core.plain` gives it."""
+
+    names: list[str]
+    output_names: list[str]
+    constants: list[Any]
+    types: list[VariableType]
+    equations: list[Entry]
+    outputs: list[int]
+
+
+class Recorded:
+    """A function recorded for export, with names of the inputs and outputs."""
+
+    def __init__(
+        self,
+        operation: str,
+        f: Function,
+        args: Args,
+        replaced: dict[str, NDArray],
+        gradient: bool,
+    ) -> None:
+        masks = fancy_indexing.refuses_masks.set(operation)
+        try:
+            program, results, able, self.leaves = _core.record(f, args, replaced)
+        finally:
+            fancy_indexing.refuses_masks.reset(masks)
+        self.inputs = [v.name for v in program.inputs][: len(able)]
+        self.outputs = [f"y{path}" for path in results]
+        if gradient:
+            _check_scalar(operation, program, results)
+            program, slots = _core.with_gradient(program, able)
+            named = sorted(
+                (slot, name)
+                for slot, name in zip(slots, self.inputs, strict=False)
+                if slot is not None
+            )
+            self.outputs += [f"d{name}" for _, name in named]
+        self.program = program
+        plain: Any = _core.plain(program)
+        self.plain: PlainProgram = plain
+        _check_used(operation, self.plain, self.inputs)
+
+
+def needed(plain: PlainProgram, first_only: Collection[str]) -> list[Entry]:
+    """Give the equations that the outputs need.
+
+    `first_only` are primitives of which the exporter needs no argument but the first.
+    """
+    wanted = set(plain["outputs"])
+    kept = []
+    for name, args, out, params in reversed(plain["equations"]):
+        if out in wanted:
+            used = args[:1] if name in first_only else args
+            wanted.update(used)
+            kept.append((name, used, out, params))
+    return kept[::-1]
+
+
+def _check_used(operation: str, plain: PlainProgram, inputs: list[str]) -> None:
+    """Refuse an integer or boolean that was read while recording, and only then.
+
+    What is exported would take it and ignore it.
+    """
+    used = {a for e in needed(plain, {"barrier", "det"}) for a in e[1]} | set(plain["outputs"])
+    for i, name in enumerate(inputs):
+        dtype, shape = plain["types"][i]
+        if i not in used and dtype.startswith(("bool", "int", "uint")) and 0 not in shape:
+            raise ValueError(
+                f"{operation}: the value of {name} ({dtype}{shape}) was read while the function "
+                "was recorded (as a scalar index, an int, a branch), so the export would ignore "
+                "this input; use an array of indices, or bind the argument (functools.partial)"
+            )
+
+
+def _check_scalar(operation: str, program: _core.Program, results: list[str]) -> None:
+    plain = _core.plain(program)
+    dtype, shape = plain["types"][plain["outputs"][0]] if len(results) == 1 else ("structure", [0])
+    if shape or not dtype.startswith("float"):
+        what = f"{len(results)} results" if len(results) != 1 else f"{dtype}{shape}"
+        raise ValueError(
+            f"{operation}: with gradient=True the function must return a real scalar, not {what}; "
+            f"reduce it (np.sum), or export ct.pullback's result with {operation}"
+        )
