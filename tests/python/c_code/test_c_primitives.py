@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from c_checks import RTOL, check, needs_compiler
+from c_checks import RTOL, applied, check, check_all, needs_compiler
 from table_cases import TABLE, arguments, cases
 
 import cotan as ct
-from cotan import _core
 from cotan._src.c_code import scalars
 from cotan._src.c_code.arrays import ARRAYS
 from cotan._src.c_code.views import LAYOUTS
@@ -14,15 +13,6 @@ from cotan._src.c_code.views import LAYOUTS
 pytestmark = needs_compiler
 
 NAN, INF = np.nan, np.inf
-
-
-def applied(name, params):
-    """A function that is one primitive."""
-
-    def f(*args):
-        return _core.apply(name, *args, **params)
-
-    return f
 
 
 def has_form(entry):
@@ -38,11 +28,12 @@ def test_every_elementwise_primitive_has_a_form():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize(("name", "number"), cases(has_form))
-def test_every_primitive_with_a_form(tmp_path, name, number, dtype):
-    args, params = arguments(name, number, dtype)
-    rtol = RTOL[dtype]
-    check(tmp_path, applied(name, params), *args, rtol=rtol, atol=rtol / 10)
+def test_every_primitive_with_a_form(tmp_path, dtype):
+    calls = []
+    for name, number in (case.values for case in cases(has_form)):
+        args, params = arguments(name, number, dtype)
+        calls.append(((name, number), applied(name, params), args))
+    check_all(tmp_path, calls, rtol=RTOL[dtype], atol=RTOL[dtype] / 10)
 
 
 SPECIAL = np.array(
@@ -51,20 +42,20 @@ SPECIAL = np.array(
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", [n for n, e in TABLE.items() if e["class"] == "elementwise"])
-def test_special_values(tmp_path, name, dtype):
-    entry = TABLE[name]
-    if entry["types"] in {"integer", "integer number"}:
-        pytest.skip("it takes no floats")
+def test_special_values(tmp_path, dtype):
     x = SPECIAL.astype(dtype)
-    count = len(entry["args"])
-    if name == "where":
-        args = [x > 0, x, x[::-1].copy()]
-    elif count == 1:
-        args = [x]
-    else:
-        args = [np.repeat(x, len(x)), np.tile(x, len(x))]
-    check(tmp_path, applied(name, {}), *args, rtol=RTOL[dtype], atol=1e-15)
+    calls = []
+    for name, entry in TABLE.items():
+        if entry["class"] != "elementwise" or entry["types"] in {"integer", "integer number"}:
+            continue
+        if name == "where":
+            args = [x > 0, x, x[::-1].copy()]
+        elif len(entry["args"]) == 1:
+            args = [x]
+        else:
+            args = [np.repeat(x, len(x)), np.tile(x, len(x))]
+        calls.append((name, applied(name, {}), args))
+    check_all(tmp_path, calls, rtol=RTOL[dtype], atol=1e-15)
 
 
 OF_INTEGERS = [
@@ -78,47 +69,56 @@ OF_INTEGERS = [
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "int64"])
-@pytest.mark.parametrize("name", OF_INTEGERS)
-def test_integers_and_bools(tmp_path, name, dtype):
-    entry = TABLE[name]
-    if dtype == "bool" and "number" in entry["types"]:
-        pytest.skip("it takes no bools")
+def test_integers_and_bools(tmp_path, dtype):
     low, high = (0, 2) if dtype == "bool" else (-9, 10)
     rng = np.random.default_rng(0)
-    args = [rng.integers(low, high, 200).astype(dtype) for _ in entry["args"]]
-    if dtype != "bool":
-        args[0][:3] = np.iinfo(dtype).min, np.iinfo(dtype).max, 0
-        args[-1][0] = -1
-    if name == "where":
-        args[0] = args[0] > 0
-    check(tmp_path, applied(name, {}), *args)
+    calls = []
+    for name in OF_INTEGERS:
+        entry = TABLE[name]
+        if dtype == "bool" and "number" in entry["types"]:
+            continue
+        args = [rng.integers(low, high, 200).astype(dtype) for _ in entry["args"]]
+        if dtype != "bool":
+            args[0][:3] = np.iinfo(dtype).min, np.iinfo(dtype).max, 0
+            args[-1][0] = -1
+        if name == "where":
+            args[0] = args[0] > 0
+        calls.append((name, applied(name, {}), args))
+    check_all(tmp_path, calls)
 
 
-@pytest.mark.parametrize("source", ["float64", "float32", "int64", "int32", "bool"])
-@pytest.mark.parametrize("target", ["float64", "float32", "int64", "int32", "bool"])
-def test_casts(tmp_path, source, target):
-    x = np.array([0, 1, 2, 100, 0.6, 7.5]).astype(source)
-    check(tmp_path, lambda x: x.astype(target), x)
+def test_casts(tmp_path):
+    dtypes = ["float64", "float32", "int64", "int32", "bool"]
+    calls = [
+        ((source, target), lambda x, target=target: x.astype(target), [x.astype(source)])
+        for source in dtypes
+        for target in dtypes
+        for x in [np.array([0, 1, 2, 100, 0.6, 7.5])]
+    ]
+    check_all(tmp_path, calls)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "logsumexp"])
-def test_reductions_of_special_values(tmp_path, name, dtype):
+def test_reductions_of_special_values(tmp_path, dtype):
     x = np.array(
         [[NAN, 1, 2], [1, NAN, INF], [1, 2, NAN], [INF, INF, 1], [-INF, -INF, -INF]], dtype
     )
-    for axes in [(0,), (1,), (0, 1), ()]:
-        check(tmp_path, applied(name, {"axes": axes}), x, rtol=RTOL[dtype])
-        check(tmp_path, lambda x, axes=axes: _core.apply(name, x * 2.0, axes=axes), x, rtol=1e-5)
+    calls = []
+    for name in ["sum", "prod", "max", "min", "mean", "logsumexp"]:
+        for axes in [(0,), (1,), (0, 1), ()]:
+            f = applied(name, {"axes": axes})
+            calls += [((name, axes), f, [x]), ((name, axes), lambda x, f=f: f(x * 2), [x])]
+    check_all(tmp_path, calls, rtol=RTOL[dtype])
 
 
-@pytest.mark.parametrize("name", ["sum", "prod", "mean"])
-def test_reductions_of_nothing(tmp_path, name):
-    for axes in [(0,), (1,), (0, 1)]:
-        check(tmp_path, applied(name, {"axes": axes}), np.zeros((0, 3)))
-        check(
-            tmp_path, lambda x, axes=axes: _core.apply(name, x + 1.0, axes=axes), np.zeros((0, 3))
-        )
+def test_reductions_of_nothing(tmp_path):
+    x = np.zeros((0, 3))
+    calls = []
+    for name in ["sum", "prod", "mean"]:
+        for axes in [(0,), (1,), (0, 1)]:
+            f = applied(name, {"axes": axes})
+            calls += [((name, axes), f, [x]), ((name, axes), lambda x, f=f: f(x + 1), [x])]
+    check_all(tmp_path, calls)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "bool"])
@@ -132,6 +132,20 @@ def test_first_of_equal_and_nan(tmp_path):
     x = np.array([[1.0, 3.0, 3.0], [NAN, 5.0, NAN], [-INF, INF, NAN]])
     check(tmp_path, lambda x: [np.argmax(x, 1), np.argmin(x, 1), np.argmax(x, 0)], x)
     check(tmp_path, lambda x: [np.maximum.accumulate(x, 1), np.minimum.accumulate(x, 0)], x)
+
+
+def test_sorting(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 30, (3, 200)).astype(float)
+    x[1, ::7] = NAN
+    check(
+        tmp_path,
+        lambda x: [np.argsort(x, 1, kind="stable"), np.argsort(x, 0, kind="stable"), np.sort(x)],
+        x,
+    )
+    check(tmp_path, lambda x: np.argsort(x, kind="stable"), rng.integers(-9, 9, 50))
+    for n in (0, 1, 2):
+        check(tmp_path, lambda x: np.argsort(x, kind="stable"), np.arange(float(n)))
 
 
 @pytest.mark.parametrize("name", ["cholesky", "svd_values", "fft"])

@@ -1,6 +1,7 @@
 """Writing C, compiling it without a warning, and comparing it with cotan itself."""
 
 import ctypes
+import itertools
 import re
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ from cotan import _core
 COMPILER = shutil.which("cc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler here")
 
+_NUMBERS = itertools.count()
+
 RTOL = {"float64": 1e-12, "float32": 2e-5}
 
 
@@ -22,7 +25,8 @@ class Compiled:
 
     def __init__(self, path, name="f"):
         self.text = path.read_text()
-        library = path.with_suffix(".so")
+        # A library that is loaded must not be overwritten.
+        library = path.with_name(f"{path.stem}{next(_NUMBERS)}.so")
         flags = ["-O2", "-Wall", "-Werror", "-std=c99", "-shared", "-fPIC"]
         done = subprocess.run(
             [COMPILER, *flags, str(path), "-o", str(library), "-lm"],
@@ -57,14 +61,44 @@ class Compiled:
         return results
 
 
-def same(got, wanted, rtol, atol=0.0):
+def same(got, wanted, rtol, atol=0.0, what=""):
     wanted = np.asarray(_core.value(wanted))
-    assert got.shape == wanted.shape
-    assert got.dtype == wanted.dtype
+    assert got.shape == wanted.shape, what
+    assert got.dtype == wanted.dtype, what
     if wanted.dtype.kind == "f":
-        np.testing.assert_allclose(got, wanted, rtol=rtol, atol=atol, equal_nan=True)
+        np.testing.assert_allclose(
+            got, wanted, rtol=rtol, atol=atol, equal_nan=True, err_msg=str(what)
+        )
     else:
-        np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(got, wanted, err_msg=str(what))
+
+
+def applied(name, params):
+    """A function that is one primitive."""
+
+    def f(*args):
+        return _core.apply(name, *args, **params)
+
+    return f
+
+
+def check_all(tmp_path, calls, rtol=1e-12, atol=0.0):
+    """Do the same for many functions in one file: (what it is, function, arguments) of each."""
+
+    def together(*args):
+        results, start = [], 0
+        for _, f, own in calls:
+            results.append(f(*args[start : start + len(own)]))
+            start += len(own)
+        return results
+
+    args = [x for _, _, own in calls for x in own]
+    ct.to_c(together, *args, path=tmp_path / "all.c")
+    got = Compiled(tmp_path / "all.c")(*args)
+    with np.errstate(all="ignore"):
+        wanted = together(*(ct.asarray(a) for a in args))
+    for (what, _, _), mine, theirs in zip(calls, got, wanted, strict=True):
+        same(mine, theirs, rtol, atol, what)
 
 
 def check(tmp_path, f, *args, rtol=1e-12, atol=0.0):

@@ -13,7 +13,7 @@ def to_c(
     name: str = "f",
     gradient: bool = False,
 ) -> None:
-    """Write a function, with its gradient if asked for, as one function of C99.
+    r"""Write a function, with its gradient if asked for, as one function of C99.
 
     The function is recorded on the arguments, so control flow takes the way that it takes for them,
     and shapes and dtypes are theirs. Every array and number among the arguments becomes an input,
@@ -45,14 +45,28 @@ def to_c(
     ------
     ValueError
         For what has no C: complex numbers, decompositions of matrices, Fourier transforms,
-        callbacks. The message has the operation, its types and its line.
+        callbacks. The message has the operation, its types and its line. Also for a name that is
+        none in C.
     TypeError
         When a `Program` is given with arguments.
 
-    >>> import cotan as ct, numpy as np, os, tempfile
-    >>> file = os.path.join(tempfile.mkdtemp(), "loss.c")
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "loss.c")
     >>> ct.to_c(lambda x: np.sum(np.sin(x) ** 2), np.ones(3), path=file, name="loss", gradient=True)
-    >>> print(open(file).read().partition("#ifndef LOSS_DECLARATIONS")[2])
+    >>> print(file.read_text().partition("(void)work;\n")[2].partition("\n}")[0])
+        double v4 = 0.0;
+        for (ptrdiff_t i0 = 0; i0 < 3; i0++) {
+            const double v1 = sin(x[i0]);
+            const double v3 = (v1 * v1);
+            const double v5 = (v1 * 2.0);
+            const double v6 = cos(x[i0]);
+            const double v7 = (v5 * v6);
+            dx[i0] = v7;
+            v4 += v3;
+        }
+        y[0] = v4;
     """
     # Few programs are exported.
     from cotan._src.c_code.export import write_function

@@ -167,6 +167,36 @@ def _argument(sign: str) -> Callable[[Writer, ArrayEquation], None]:
     return write
 
 
+def _argsort(w: Writer, e: ArrayEquation) -> None:
+    """Sort indices in place by D. L. Shell's method; equal elements by their indices."""
+    axis, shape = e.params["axis"], e.views[0].shape
+    n = shape[axis]
+    gaps = [1]
+    while gaps[-1] * 3 + 1 < n:
+        gaps.append(gaps[-1] * 3 + 1)
+    with w.loops([m for i, m in enumerate(shape) if i != axis]) as others:
+
+        def whole(k: str) -> list[str]:
+            return [*others[:axis], k, *others[axis:]]
+
+        x, y = (e.x(0, whole(k)) for k in ("left", "right"))
+        with w.loops([n]) as (k,):
+            w(f"{e.out(whole(k))} = {k};")
+        steps = w.block(f"for (ptrdiff_t gap = {gaps[-1]}; gap > 0; gap /= 3)")
+        with steps, w.block(f"for (ptrdiff_t k = gap; k < {n}; k++)"):
+            w(f"const {e.type} right = {e.out(whole('k'))};")
+            w("ptrdiff_t place = k;")
+            with w.block("for (; place >= gap; place -= gap)"):
+                w(f"const {e.type} left = {e.out(whole('(place - gap)'))};")
+                before, equal = f"{y} < {x}", f"{y} == {x}"
+                if e.dtypes[0] in scalars.FLOATS:
+                    before += f" || (isnan({x}) && !isnan({y}))"
+                    equal = f"({equal} || (isnan({x}) && isnan({y})))"
+                w(f"if (!({before} || ({equal} && right < left))) break;")
+                w(f"{e.out(whole('place'))} = left;")
+            w(f"{e.out(whole('place'))} = right;")
+
+
 def _iota(w: Writer, e: ArrayEquation) -> None:
     with w.loops(e.target.shape) as names:
         w(f"{e.out(names)} = {names[0]};")
@@ -262,6 +292,7 @@ ARRAYS: dict[str, Callable[[Writer, ArrayEquation], None]] = {
     "linear_recurrence": _recurrence,
     "argmax": _argument(">"),
     "argmin": _argument("<"),
+    "argsort": _argsort,
     "iota": _iota,
     "pad": _pad,
     "update": _update("="),

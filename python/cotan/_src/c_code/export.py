@@ -17,6 +17,7 @@ from cotan._src.c_code import scalars
 from cotan._src.c_code.arrays import ARRAYS, ArrayEquation, start_of, step_of
 from cotan._src.c_code.schedule import Loop, Schedule, Step
 from cotan._src.c_code.views import View, Writer, index, merged, whole
+from cotan._src.inspect.nonfinite import recorded_lines
 from cotan._src.program.recorded import Entry, PlainProgram, Recorded, needed
 from cotan._src.typing import Args, Function
 
@@ -44,14 +45,14 @@ def write_function(f: Function, args: Args, path: _File, name: str, gradient: bo
     """Write a function, a program or a pullback as C."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in _TAKEN:
         raise ValueError(f"to_c: name={name!r} is no name of a function of C")
-    if isinstance(f, (_core.Program, _core.Pullback)):
-        if args or gradient:
-            what = "Program" if isinstance(f, _core.Program) else "Pullback"
-            raise TypeError(
-                f"to_c: a {what} is written as it is, without arguments and gradient=; "
-                "program.pullback() has its derivatives"
-            )
-        program = f if isinstance(f, _core.Program) else f.program
+    if isinstance(f, (_core.Program, _core.Pullback)) and (args or gradient):
+        kind = "Program" if isinstance(f, _core.Program) else "Pullback"
+        raise TypeError(
+            f"to_c: a {kind} is written as it is, without arguments and gradient=; "
+            "program.pullback() has its derivatives"
+        )
+    if isinstance(f, _core.Program):
+        program = f
         found: Any = _core.plain(program)
         plain: PlainProgram = found
         count = len(plain["names"]) - len(plain["constants"])
@@ -59,16 +60,32 @@ def write_function(f: Function, args: Args, path: _File, name: str, gradient: bo
         results = plain["output_names"]
         outputs = [n or ("y" if len(results) == 1 else f"y[{i}]") for i, n in enumerate(results)]
     else:
-        recorded = _recorded(f, args, gradient)
+        recorded = _recorded(f, _cotangents(f) if isinstance(f, _core.Pullback) else args, gradient)
         program, plain = recorded.program, recorded.plain
         inputs, outputs = recorded.inputs, recorded.outputs
+        if isinstance(f, _core.Pullback):
+            inputs = ["dy"][: len(inputs)]
+            outputs = [v.name or path for v, path in zip(f.program.outputs, outputs, strict=True)]
     text = _Function(program, plain, inputs, outputs, name).text()
     _core.write_file(path, text.encode())
 
 
+def _cotangents(back: _core.Pullback) -> Args:
+    """Give a cotangent to record a pullback with."""
+    names = [v.name for v in back.program.inputs]
+    if any(name.startswith(("dy.", "dy[")) for name in names if name):
+        raise ValueError(
+            "to_c: the pullback is that of a function with several results; write "
+            "lambda x, dy: ct.pullback(f, x)[1](dy)"
+        )
+    # Without influence of any argument there is none.
+    return tuple(np.ones(v.shape, v.dtype) for v in back.program.inputs if v.name == "dy")
+
+
 def _recorded(f: Function, args: Args, gradient: bool) -> Recorded:
     try:
-        return Recorded("to_c", f, args, {}, gradient)
+        with recorded_lines():  # which refusals name
+            return Recorded("to_c", f, args, {}, gradient)
     except (TypeError, ValueError) as error:
         if not str(error).startswith("to_onnx: "):
             raise
@@ -164,7 +181,7 @@ class _Function:
                 if variable in self._aliases:
                     continue
                 dtype, shape = self._types[variable]
-                size = math.prod(shape)
+                size = max(math.prod(shape), 1)
                 start = _take(free.setdefault(dtype, []), size)
                 if start is None:
                     start = sizes.get(dtype, 0)

@@ -86,7 +86,7 @@ INTEGERS = {
 }
 
 BOOLS = {
-    "abs": "{0}",
+    **dict.fromkeys(("abs", "floor", "ceil", "trunc"), "{0}"),
     "invert": "(!{0})",
     "add": "({0} || {1})",
     "mul": "({0} && {1})",
