@@ -91,6 +91,7 @@ if _TYPE_CHECKING:  # `__getattr__` imports them when they are used.
     from cotan import optim as optim
     from cotan import optimize as optimize
     from cotan import parallel as parallel
+    from cotan import pytensor as pytensor
     from cotan import random as random
 
 _set_hooks()

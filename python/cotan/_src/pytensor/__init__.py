@@ -1,0 +1,1 @@
+"""Functions of cotan in graphs of PyTensor."""
