@@ -1,0 +1,257 @@
+"""What a gradient through a solver of SciPy costs, beside the plain run of the same code.
+
+python benches/python/solvers.py [--only TEXT] [--rounds N] [--markdown FILE]
+
+A row is a small problem as one meets them: the plain run, outside of any recording; the same run
+while a pullback is recorded (the value under a gradient); value and gradient. The calls of a row
+take turns, and each figure is a median with its quartiles. The second table is a calibration: five
+parameters of the Lotka-Volterra equations, fitted by SciPy with its differences, by cotan, and by
+SciPy with the Jacobian of cotan.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from scipy import integrate, interpolate, optimize
+
+import cotan as ct
+from _harness import Timing, machine, table, time_together, write_section
+
+TIMES = np.linspace(0.0, 15.0, 31)
+RATES = {"birth": 1.0, "hunt": 0.3, "feed": 0.15, "death": 0.5, "lynxes": 4.0}
+
+
+def simulated(p, method="RK45", rtol=1e-6):
+    def slope(t, state):
+        hares, lynxes = state
+        more_hares = p["birth"] * hares - p["hunt"] * hares * lynxes
+        more_lynxes = p["feed"] * hares * lynxes - p["death"] * lynxes
+        return np.array([more_hares, more_lynxes])
+
+    begin = np.array([10.0, p["lynxes"]])
+    solution = integrate.solve_ivp(
+        slope, (0.0, 15.0), begin, t_eval=TIMES, rtol=rtol, method=method
+    )
+    return solution.y
+
+
+def of_method(method):
+    return lambda p: np.sum(simulated(p, method) ** 2)
+
+
+def switched(p):
+    """The right side branches on the time."""
+
+    def slope(t, state):
+        hares, lynxes = state
+        hunt = p["hunt"] if t < 5.0 else 0.5 * p["hunt"]
+        return np.array(
+            [
+                p["birth"] * hares - hunt * hares * lynxes,
+                p["feed"] * hares * lynxes - p["death"] * lynxes,
+            ]
+        )
+
+    begin = np.array([10.0, p["lynxes"]])
+    return np.sum(integrate.solve_ivp(slope, (0.0, 15.0), begin, rtol=1e-6).y[:, -1])
+
+
+def chain(p):
+    """A diffusion in twenty cells, as one array."""
+
+    def slope(t, u):
+        left, right = np.concatenate([u[:1], u[:-1]]), np.concatenate([u[1:], u[-1:]])
+        return p["rate"] * (left - 2.0 * u + right) - p["decay"] * u**2
+
+    solution = integrate.solve_ivp(slope, (0.0, 2.0), p["start"], rtol=1e-6)
+    return np.sum(solution.y[:, -1] ** 2)
+
+
+def robertson(p, method):
+    def slope(t, y):
+        a, b, c = y
+        fast, slow = p["k3"] * b * c, p["k1"] * a
+        cubed = p["k2"] * b * b
+        return np.array([fast - slow, slow - fast - cubed, cubed])
+
+    solution = integrate.solve_ivp(slope, (0.0, 100.0), [1.0, 0.0, 0.0], method=method, rtol=1e-5)
+    return solution.y[0, -1]
+
+
+def pendulum(p):
+    def slope(y, t, damping, pull):
+        return [y[1], -damping * y[1] - pull * np.sin(y[0])]
+
+    return np.sum(
+        integrate.odeint(slope, [2.0, 0.0], np.linspace(0, 10, 51), args=(p["d"], p["c"])) ** 2
+    )
+
+
+def driven(p):
+    """A forcing that is read from a table."""
+    forcing = interpolate.interp1d(np.linspace(0.0, 10.0, 41), p["forcing"], kind="linear")
+
+    def slope(y, t):
+        return [y[1], -p["c"] * y[0] + forcing(t)]
+
+    return np.sum(integrate.odeint(slope, [1.0, 0.0], np.linspace(0, 9, 31)) ** 2)
+
+
+def boundary(p):
+    def slope(x, y):
+        return np.vstack((y[1], -p * np.exp(y[0])))
+
+    def ends(left, right):
+        return np.array([left[0], right[0]])
+
+    x = np.linspace(0, 1, 5)
+    return integrate.solve_bvp(slope, ends, x, np.zeros((2, x.size))).y[0, 2]
+
+
+def by_class(p):
+    solver = integrate.ode(lambda t, y: [y[1], -p["c"] * y[0] - p["d"] * y[1]])
+    solver.set_integrator("dopri5", rtol=1e-6).set_initial_value([1.0, 0.0], 0.0)
+    return np.sum(solver.integrate(10.0) ** 2)
+
+
+X = np.linspace(0.0, 4.0, 50)
+Y = 2.5 * np.exp(-1.3 * X) + 0.5 + 0.05 * np.sin(40 * X)
+
+
+def fitted(y):
+    best, _ = optimize.curve_fit(lambda x, a, b, c: a * np.exp(-b * x) + c, X, y, [2.0, 1.0, 0.0])
+    return np.sum(best)
+
+
+def least(y):
+    def residuals(v):
+        return v[0] * np.exp(-v[1] * X) + v[2] - y
+
+    return np.sum(optimize.least_squares(residuals, [2.0, 1.0, 0.0]).x)
+
+
+def system(p):
+    def equations(v):
+        return [v[0] * np.cos(v[1]) - p[0], v[0] * v[1] - v[1] - p[1]]
+
+    return np.sum(optimize.fsolve(equations, [1.0, 1.0]))
+
+
+def rooted(p):
+    def equations(v):
+        return [v[0] * np.cos(v[1]) - p[0], v[0] * v[1] - v[1] - p[1]]
+
+    return np.sum(optimize.root(equations, [1.0, 1.0]).x)
+
+
+def valley(p, method):
+    def height(v):
+        return np.sum(100.0 * (v[1:] - v[:-1] ** 2) ** 2 + (p - v[:-1]) ** 2) + np.sum(v**4)
+
+    return np.sum(optimize.minimize(height, np.zeros(4), method=method).x)
+
+
+PARTS = {"d": 0.25, "c": 5.0}
+ROBERTSON = {"k1": 0.04, "k2": 3e7, "k3": 1e4}
+CHAIN = {"rate": 5.0, "decay": 0.1, "start": np.sin(np.linspace(0, 3, 20)) + 1.0}
+
+CASES: list[tuple[str, Callable, object]] = [
+    *(
+        (f"`solve_ivp` {m}, Lotka-Volterra", of_method(m), RATES)
+        for m in ("RK45", "RK23", "DOP853", "LSODA", "BDF", "Radau")
+    ),
+    ("`solve_ivp` RK45, a branch on the time", switched, RATES),
+    ("`solve_ivp` RK45, twenty cells", chain, CHAIN),
+    *(
+        (f"`solve_ivp` {m}, Robertson", lambda p, m=m: robertson(p, m), ROBERTSON)
+        for m in ("LSODA", "BDF", "Radau")
+    ),
+    ("`odeint`, a pendulum", pendulum, PARTS),
+    ("`odeint` with `interp1d`", driven, {"c": 4.0, "forcing": np.sin(np.arange(41.0))}),
+    ("`ode`, dopri5", by_class, PARTS),
+    ("`solve_bvp`", boundary, 1.0),
+    ("`quad`", lambda p: integrate.quad(lambda x: np.exp(-p * x) * np.sin(x), 0.0, 3.0)[0], 0.7),
+    ("`brentq`", lambda p: optimize.brentq(lambda x: x * np.exp(x) - p, 0.0, 3.0), 2.0),
+    ("`newton`", lambda p: optimize.newton(lambda x: x * np.exp(x) - p, 1.0), 2.0),
+    ("`fsolve`", system, np.array([0.7, 0.4])),
+    ("`root`", rooted, np.array([0.7, 0.4])),
+    ("`minimize` BFGS", lambda p: valley(p, "BFGS"), 0.7),
+    ("`minimize` Nelder-Mead", lambda p: valley(p, "Nelder-Mead"), 0.7),
+    ("`least_squares`", least, Y),
+    ("`curve_fit`", fitted, Y),
+]
+
+
+def row(name: str, f: Callable, at: object, rounds: int) -> tuple[str, ...]:
+    calls: dict[str, Callable[[], object]] = {
+        "plain": lambda: f(at),
+        "value": lambda: ct.pullback(f, at),
+        "gradient": lambda: ct.value_and_gradient(f, at),
+    }
+    try:
+        calls["gradient"]()
+    except ct.NotDifferentiableError:
+        plain = time_together({"plain": calls["plain"]}, rounds)["plain"]
+        return (name, str(plain), "refused", "refused", "")
+    times = time_together(calls, rounds)
+    plain = times["plain"]
+    ratio = times["gradient"].median / plain.median
+    return (name, str(plain), str(times["value"]), str(times["gradient"]), f"{ratio:.1f}")
+
+
+def calibration(rounds: int) -> list[tuple[str, ...]]:
+    truth = {"birth": 1.1, "hunt": 0.4, "feed": 0.1, "death": 0.4, "lynxes": 5.0}
+    data = simulated(truth) + 0.1 * np.random.default_rng(0).standard_normal((2, 31))
+    numbers, unravel = ct.ravel(RATES)
+
+    def residuals(p):
+        return (simulated(p) - data) / 0.1
+
+    def flat(v):
+        return np.ravel(residuals(unravel(v)))
+
+    def by_scipy(**options):
+        return optimize.least_squares(flat, numbers, bounds=(0.0, 20.0), **options)
+
+    calls: dict[str, Callable[[], object]] = {
+        "SciPy, `2-point` differences": by_scipy,
+        "SciPy, `3-point` differences": lambda: by_scipy(jac="3-point"),
+        "SciPy, `jac=ct.jacfwd(residuals)`": lambda: by_scipy(jac=ct.jacfwd(flat)),
+        "`ct.optimize.least_squares`": lambda: ct.optimize.least_squares(
+            residuals, RATES, bounds=(0.0, 20.0)
+        ),
+    }
+    evaluations = {name: call().nfev for name, call in calls.items()}
+    times: dict[str, Timing] = time_together(calls, rounds)
+    base = times["SciPy, `2-point` differences"].median
+    return [
+        (name, str(t), str(evaluations[name]), f"{base / t.median:.2f}")
+        for name, t in times.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="rows whose name has this text in it")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
+    options = parser.parse_args()
+    rows = []
+    for name, f, at in CASES:
+        if options.only in name:
+            rows.append(row(name, f, at, options.rounds))
+            print(*rows[-1], sep=" | ", flush=True)
+    head = ("problem", "plain", "value under a gradient", "value and gradient", "ratio")
+    text = f"`benches/python/solvers.py`. {machine()}.\n\n{table(head, rows)}"
+    if options.only in "calibration":
+        head = ("calibration of five parameters", "time", "evaluations", "times as fast")
+        text += f"\n\n{table(head, calibration(options.rounds))}"
+    print(f"\n{text}")
+    if options.markdown:
+        write_section(options.markdown, "solvers", f"### Solvers of SciPy\n\n{text}")
+
+
+if __name__ == "__main__":
+    main()
