@@ -42,7 +42,7 @@ def of_method(method):
 
 
 def switched(p):
-    """The right side branches on the time."""
+    """Solve an equation whose right side branches on the time."""
 
     def slope(t, state):
         hares, lynxes = state
@@ -59,7 +59,7 @@ def switched(p):
 
 
 def chain(p):
-    """A diffusion in twenty cells, as one array."""
+    """Solve a diffusion in twenty cells, as one array."""
 
     def slope(t, u):
         left, right = np.concatenate([u[:1], u[:-1]]), np.concatenate([u[1:], u[-1:]])
@@ -90,7 +90,7 @@ def pendulum(p):
 
 
 def driven(p):
-    """A forcing that is read from a table."""
+    """Solve for a forcing that is read from a table."""
     forcing = interpolate.interp1d(np.linspace(0.0, 10.0, 41), p["forcing"], kind="linear")
 
     def slope(y, t):

@@ -20,6 +20,7 @@ from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, Way, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
+from cotan._src.scipy.integrate.step_adjoint import EXPLICIT, solve_at_once
 from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import (
@@ -69,7 +70,6 @@ class _Method(Protocol):
     D: NDArray
 
 
-_EXPLICIT = ("RK45", "RK23", "DOP853")
 _STIFF = ("Radau", "BDF", "LSODA")
 _KEEPS = (
     "the right-hand side returns different values when it is called again, because of state that "
@@ -358,6 +358,12 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
               events: Function | Sequence[Function] | None = None, vectorized: bool = False,
               args: Iterable[object] | None = None, **options: Any) -> _Solution:  # fmt: skip
     solve = locate_original("scipy.integrate.solve_ivp")
+    args = None if args is None else _as_tuple(args)
+    if method in EXPLICIT and events is None and not dense_output and not vectorized:
+        found: _Solution | None
+        found = solve_at_once(fun, t_span, y0, str(method), t_eval, args, options)
+        if found is not None:
+            return found
     function = Called(fun)
     some = [events] if callable(events) else events
     snapshot = StateSnapshot(fun, args, some, options)
@@ -368,7 +374,7 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
         for k, v in options.items()
     }
     kind = method if isinstance(method, str) else getattr(method, "__name__", None)
-    known = isinstance(method, str) and method in (*_EXPLICIT, "Radau")
+    known = isinstance(method, str) and method in (*EXPLICIT, "Radau")
     log = history.steps = _Log(function.calls)
     solver = _logging(locate(f"scipy.integrate.{method}")) if known else method
     result: _Solution = solve(
@@ -379,14 +385,14 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
     given = (t_span, y0, t_eval, args)
     if not any_captures_active(function, *(watching or ())) and not contains_active(given):
         return result
-    if kind not in (*_EXPLICIT, *_STIFF):
+    if kind not in (*EXPLICIT, *_STIFF):
         raise NotDifferentiableError(
             f"solve_ivp: the method {kind} has no derivative rule in cotan; use one of "
-            f"{', '.join((*_EXPLICIT, *_STIFF))}"
+            f"{', '.join((*EXPLICIT, *_STIFF))}"
         )
     # The interpolant of order 8 calls the right side, too.
     asks_more = dense_output or t_eval is not None or events is not None
-    is_same = kind in _EXPLICIT and not (kind == "DOP853" and asks_more)
+    is_same = kind in EXPLICIT and not (kind == "DOP853" and asks_more)
     if not (is_same and snapshot.has_changed()):
         function.expect_again("solve_ivp")
     has_changed = snapshot.restore()
@@ -401,7 +407,7 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
         if events is not None:
             raise NotDifferentiableError(
                 f"solve_ivp: events of the method {kind} have no derivative rule in "
-                f"cotan; use one of {', '.join(_EXPLICIT)} or Radau"
+                f"cotan; use one of {', '.join(EXPLICIT)} or Radau"
             )
         log = _log_of("Radau", fun, t_span, y0, args, options)
         kind = "Radau"
@@ -439,6 +445,11 @@ def _expect_end(function: Called, log: _Log, steps: list[_Step]) -> None:
     """Look if steps lead where they led; if not, it is chaos, or something else is kept."""
     if steps and not np.allclose(to_numpy(steps[-1].y), log.end, 1e-6, 1e-9):
         function.expect_again("solve_ivp")
+
+
+def _as_tuple(args: Any) -> Any:
+    """Give an iterable as a tuple, since it is read twice; SciPy complains about the rest."""
+    return tuple(args) if isinstance(args, Iterable) else args
 
 
 def _plain_args(args: Iterable[object] | None) -> Args | None:
