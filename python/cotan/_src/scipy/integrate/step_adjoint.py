@@ -29,7 +29,7 @@ from cotan._src.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArr
 
 EXPLICIT = ("RK45", "RK23", "DOP853")
 # Up to so many numbers the linear map is formed as a matrix.
-_MATRIX = 1_000_000
+_MATRIX = 100_000
 # Of more numbers in the derivatives of all stages the steps are repeated one by one.
 _DERIVATIVES = 4_000_000
 
@@ -110,8 +110,10 @@ def solve_at_once(
 
     try:
         result = call_outside(solve)
-        found = None if result is None else _derived(run, result, fun, plain, y0, method,
-                                                     t_eval is not None, args or (), values or ())  # fmt: skip
+        found = None
+        if result is not None:
+            more = args or (), values or ()
+            found = _derived(run, result, fun, plain, y0, method, t_eval is not None, *more)
     except Exception:  # noqa: BLE001
         # The other way raises what is the user's.
         found = None
@@ -127,7 +129,7 @@ def _derived(run: _Run, result: Any, fun: Function, plain: Function, y0: ArrayLi
     if not run.steps or not count or result.y.dtype != np.float64:
         return None
     steps = _LinearSteps(run, locate(f"scipy.integrate.{method}"), result.t, is_dense)
-    if steps.points.size * n * n * n > _DERIVATIVES * n:
+    if steps.points.size * n * n > _DERIVATIVES:
         return None
     times = np.array([run.times[i] for i in steps.points])
     states = np.array([run.states[i] for i in steps.points])
