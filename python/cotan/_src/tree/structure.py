@@ -195,10 +195,11 @@ def _bare(tree: Any, above: set[int]) -> Any:
     above.discard(id(tree))
     if all(new is old for (_, new), (_, old) in zip(bare, children, strict=True)):
         return tree
-    return _with_children(tree, how, bare)
+    return with_children(tree, how, bare)
 
 
-def _with_children(tree: Any, how: Layout, children: list[tuple[Any, Any]]) -> Any:
+def with_children(tree: Any, how: Layout, children: list[tuple[Any, Any]]) -> Any:
+    """Give a structure with other parts, which come with their keys, indices or names."""
     values = [value for _, value in children]
     if how.flatten is not None and how.unflatten is not None:
         return how.unflatten(how.flatten(tree)[2], tuple(values))
