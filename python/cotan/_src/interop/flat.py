@@ -6,6 +6,7 @@ pullback in its turn, and so has its pushforward, and what maps it over examples
 `Flat`: from ndarrays to ndarrays, prepared for each shape and dtype.
 """
 
+import operator
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -24,6 +25,8 @@ Back = Callable[[Sequence[NDArray]], list[NDArray]]
 
 #: So many derived functions, and recordings for constants, are kept for each function.
 MOST_KEPT = 64
+
+_FIRST = operator.itemgetter(0)
 
 
 class Cache(dict[Any, Any]):
@@ -83,10 +86,11 @@ class Flat:
 
         def back(cts: Sequence[NDArray]) -> list[NDArray]:
             found = pull(cotangent(cts))
-            _core.force_all([ct for ct in found if ct is not None])
+            if len(found) > 1:
+                _core.force_all([ct for ct in found if ct is not None])
             triples = zip(found, arrays, mask, strict=True)
             return [
-                np.zeros(x.shape, x.dtype) if ct is None else _core.value(ct)
+                np.zeros(x.shape, x.dtype) if ct is None else np.asarray(ct)
                 for ct, x, wanted in triples
                 if wanted
             ]
@@ -181,11 +185,12 @@ def _push(function: Function, mask: Mask) -> Function:
 
 
 def _taken(value: Any) -> Parts:
-    if type(value) is np.ndarray and value.dtype.kind in "fc":
+    if type(value) in _ALONE_IF_INEXACT and value.dtype.kind in "fc":
         return Parts(_ALONE, [value], ["result"], None)
     return take_apart(value, "result", is_number_or_array)
 
 
+_ALONE_IF_INEXACT = (np.ndarray, np.float64, np.float32)
 _ALONE = take_apart(0.0, "result", is_number_or_array).skeleton
 
 
@@ -196,7 +201,7 @@ def _cotangents(parts: Parts) -> Callable[[Sequence[Any]], Any]:
     """
     skeleton = parts.skeleton
     if skeleton is _ALONE:
-        return lambda cts: cts[0]
+        return _FIRST
     places = inexact(parts.leaves)
     filled = [None if i in places else leaf for i, leaf in enumerate(parts.leaves)]
 

@@ -18,21 +18,23 @@ def to_numpy(x: Any, name: str, index: int | None) -> NDArray:
     Raises `TypeError` for tensors of other devices, layouts and dtypes.
     """
     try:
-        array: NDArray = x.detach().numpy()
+        return x.detach().numpy()  # type: ignore[no-any-return]
     except (TypeError, RuntimeError):
         return _otherwise(x, name, index)
-    return array
 
 
 def to_tensor(x: Any) -> Any:
     """Give an array of a result as a tensor, on the same memory where nobody else has it."""
-    if type(x) is np.ndarray and x.flags.owndata and x.flags.writeable:
+    if type(x) is not np.ndarray:
+        x = np.asarray(x)
+    flags = x.flags
+    if flags.owndata and flags.writeable:
         try:
             return torch.from_numpy(x)
-        except TypeError:
-            pass
+        except (TypeError, ValueError):
+            pass  # a dtype or an order of bytes that PyTorch has not, strides below zero
     x = np.array(x, order="C")
-    if x.dtype.name == "bfloat16":
+    if x.dtype.kind == "V" and x.dtype.name == "bfloat16":
         return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(x.astype(x.dtype.newbyteorder("=")))
 

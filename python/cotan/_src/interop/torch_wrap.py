@@ -15,7 +15,7 @@ import torch
 from torch.autograd import forward_ad
 
 from cotan._src.interop.flat import Back, Cache, Flat, Mask
-from cotan._src.interop.parts import Parts, put_in, take_apart
+from cotan._src.interop.parts import Parts, Place, put_in, take_apart
 from cotan._src.interop.tensors import to_numpy, to_tensor
 from cotan._src.typing import Args, Function, Kwargs, NDArray
 
@@ -115,9 +115,8 @@ class _Call:
                 results = _Recorded.apply(self, *tensors)
         # The rules keep the call, not what it was called with.
         self.tensors = ()
-        parts = self.parts
-        assert parts is not None
-        return parts.build(results)
+        skeleton = self.parts.skeleton  # type: ignore[union-attr]
+        return results[0] if type(skeleton) is Place else put_in(skeleton, results)
 
     def arrays(self, tensors: Sequence[Any]) -> list[NDArray]:
         """Give the arguments of the flat function."""
@@ -137,9 +136,8 @@ class _Call:
 
     def _results(self) -> tuple[Any, ...]:
         assert self.parts is not None
-        results = tuple([to_tensor(x) for x in self.parts.leaves])
-        self.parts.leaves = []
-        return results
+        leaves, self.parts.leaves = self.parts.leaves, []
+        return tuple([to_tensor(x) for x in leaves])
 
     def derived(self, flat: Flat, tensors: Sequence[Any], more: Sequence[Any]) -> Any:
         """Call a function that was derived from this one, with tensors behind its arguments."""
@@ -198,7 +196,8 @@ def _jvp(ctx: Any, tangents: Sequence[Any]) -> tuple[Any, ...]:
 def _set_up(ctx: Any, call: _Call, tensors: Sequence[Any], results: Sequence[Any]) -> None:
     ctx.call = call
     ctx.save_for_backward(*tensors)
-    ctx.save_for_forward(*tensors)
+    if forward_ad._current_level >= 0:
+        ctx.save_for_forward(*tensors)
     ctx.has_tangent = [y.dtype.is_floating_point or y.dtype.is_complex for y in results]
     if False in ctx.has_tangent:
         pairs = zip(results, ctx.has_tangent, strict=True)
