@@ -87,12 +87,14 @@ vjp = pullback
 
 if _TYPE_CHECKING:  # `__getattr__` imports them when they are used.
     from cotan import implicit as implicit
+    from cotan import jax as jax
     from cotan import nn as nn
     from cotan import optim as optim
     from cotan import optimize as optimize
     from cotan import parallel as parallel
     from cotan import pytensor as pytensor
     from cotan import random as random
+    from cotan import torch as torch
 
 _set_hooks()
 if _os.environ.get("COTAN_LIFTING", "1").strip().lower() in {"0", "false", "no", "off"}:

@@ -1,8 +1,16 @@
-"""cotan in programs of JAX.
+"""cotan in company of JAX, which is imported by the first call.
 
-`wrap` makes a function of arrays of JAX out of a function of NumPy.
+`wrap` makes a function of arrays of JAX out of a function of NumPy, with derivatives by cotan.
+`lift` makes a function of ndarrays out of one of JAX, with derivatives by JAX.
+
+>>> import cotan as ct
+>>> import jax
+>>> import numpy as np
+>>> f = ct.jax.wrap(lambda x: np.sum(np.sin(x)))
+>>> jax.jit(jax.grad(f))(jax.numpy.zeros(2))
+Array([1., 1.], dtype=float32)
 """
 
-from cotan._src.interop.jax_api import wrap
+from cotan._src.interop.jax_api import lift, wrap
 
-__all__ = ["wrap"]
+__all__ = ["lift", "wrap"]

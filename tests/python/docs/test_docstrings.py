@@ -79,7 +79,7 @@ def test_public_modules_have_examples_for_their_functions(module):
         assert ">>> " in inspect.getdoc(getattr(module, name)), name
 
 
-PUBLIC_MODULES = [ct.implicit, ct.nn, ct.optim, ct.optimize, ct.random]
+PUBLIC_MODULES = [ct.implicit, ct.jax, ct.nn, ct.optim, ct.optimize, ct.random, ct.torch]
 
 
 @pytest.mark.parametrize(

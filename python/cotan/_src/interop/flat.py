@@ -9,17 +9,23 @@ pullback in its turn, and so has its pushforward, and what maps it over examples
 import operator
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.api.prepare import prepare
 from cotan._src.api.vmap import vmap
-from cotan._src.interop.parts import Parts, inexact, is_inexact, is_number_or_array, put_in, take_apart
+from cotan._src.interop.parts import (
+    Parts,
+    inexact,
+    is_inexact,
+    is_number_or_array,
+    put_in,
+    take_apart,
+)
 from cotan._src.typing import Function, NDArray
 
-_T = TypeVar("_T")
 Mask = tuple[bool, ...]
 Back = Callable[[Sequence[NDArray]], list[NDArray]]
 

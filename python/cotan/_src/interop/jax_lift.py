@@ -13,7 +13,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.interop import lifted
 from cotan._src.interop.flat import Cache
-from cotan._src.interop.parts import Parts, put_in, take_apart
+from cotan._src.interop.parts import put_in, take_apart
 from cotan._src.typing import NDArray
 
 
@@ -98,6 +98,7 @@ class _Foreign:
     ) -> list[NDArray] | None:
         """Give nothing: nothing was kept."""
         del kept, arrays, cts
+        return None
 
     def pull(self, mask: lifted.Mask) -> "_Foreign":
         """Give the function from arguments and cotangents to cotangents."""

@@ -302,13 +302,13 @@ def _compute(node: _Node, shapes: Shapes, *arrays: Any) -> list[Any]:
     return results
 
 
-@_call.def_impl
+@_call.def_impl  # type: ignore[untyped-decorator]
 def _impl(*arrays: Any, node: _Node) -> list[Any]:
     shapes = node.shapes([_struct(x) for x in arrays])
     return [jax.numpy.asarray(y) for y in _compute(node, shapes, *arrays)]
 
 
-@_call.def_abstract_eval
+@_call.def_abstract_eval  # type: ignore[untyped-decorator]
 def _abstract(*of: Any, node: _Node) -> list[Any]:
     return [jax.core.ShapedArray(y.shape, y.dtype) for y in node.shapes([_struct(x) for x in of])]
 

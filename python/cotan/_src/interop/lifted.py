@@ -9,8 +9,6 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
 from cotan import _core
 from cotan._src.runtime.values import is_active
 from cotan._src.typing import NDArray
@@ -36,6 +34,7 @@ class Hidden:
 
 
 _STATES: "weakref.WeakKeyDictionary[Hidden, Any]" = weakref.WeakKeyDictionary()
+
 
 class Foreign(Protocol):
     """A function of another library, from ndarrays to ndarrays."""
@@ -70,7 +69,7 @@ def call(function: Foreign, args: Sequence[Any]) -> list[Any]:
     mask = tuple(isinstance(x, _core.Array) and is_active(x) for x in args)
     plain = [x if wanted else _value(x) for x, wanted in zip(args, mask, strict=True)]
     if True not in mask:
-        return [y[()] if isinstance(y, np.ndarray) else y for y in function.values(plain)]
+        return [y[()] for y in function.values(plain)]
     kept: list[Any] = [None]
 
     def filled(values: Sequence[Any]) -> list[Any]:

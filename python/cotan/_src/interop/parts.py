@@ -132,8 +132,8 @@ class _Walk:
             return place, Place
         if isinstance(tree, _core.Const):
             raise TypeError(
-                f"{path} is ct.const(...), which wrapped functions do not take; detach() of PyTorch "
-                "and jax.lax.stop_gradient hold a value constant"
+                f"{path} is ct.const(...), which wrapped functions do not take; detach() of "
+                "PyTorch and jax.lax.stop_gradient hold a value constant"
             )
         how = layout_of(tree)
         if how is None or how.is_foreign:
@@ -167,5 +167,3 @@ def _skeleton(tree: Any, how: Any, children: list[tuple[Any, Any]]) -> Any:
     if type(tree) in _PLAIN:
         return type(tree)(value for _, value in children)
     return dict(children) if type(tree) is dict else with_children(tree, how, children)
-
-

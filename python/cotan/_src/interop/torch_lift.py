@@ -9,7 +9,7 @@ import torch
 from cotan import _core
 from cotan._src.interop import lifted
 from cotan._src.interop.parts import Parts, put_in, take_apart
-from cotan._src.interop.tensors import to_numpy, to_tensor
+from cotan._src.interop.torch_tensors import to_numpy, to_tensor
 from cotan._src.typing import NDArray
 
 
@@ -27,8 +27,7 @@ class Lifted(lifted.Hidden):
         parts = take_apart((args, kwargs), "", _is_array)
         call = _Call(self._state, self.__name__, parts)
         results = lifted.call(_Foreign(call, self.__name__), parts.leaves)
-        assert call.results is not None
-        return call.results.build(results)
+        return put_in(call.skeleton_of_results, results)
 
 
 def parameters(module: Any) -> dict[str, NDArray]:
@@ -50,7 +49,7 @@ class _Call:
     def __init__(self, function: Any, name: str, parts: Parts) -> None:
         self._function, self._name = function, name
         self._skeleton = parts.skeleton
-        self.results: Parts | None = None
+        self.skeleton_of_results: Any = None
 
     def __call__(self, *tensors: Any) -> list[Any]:
         args, kwargs = put_in(self._skeleton, tensors)
@@ -59,12 +58,11 @@ class _Call:
             result = torch.func.functional_call(self._function, given, args, kwargs, strict=False)
         else:
             result = self._function(*args, **kwargs)
-        self.results = take_apart(result, "result", _is_tensor)
-        leaves = self.results.leaves
-        if not leaves:
+        parts = take_apart(result, "result", _is_tensor)
+        if not parts.leaves:
             raise TypeError(f"{self._name}: the result has no tensor in it: {result!r}")
-        self.results.leaves = []
-        return leaves
+        self.skeleton_of_results = parts.skeleton
+        return parts.leaves
 
 
 class _Foreign:
@@ -82,7 +80,9 @@ class _Foreign:
     ) -> tuple[list[NDArray], Any]:
         with torch.enable_grad():
             tensors = [_tensor(x) for x in arrays]
-            wanted = [x.requires_grad_() for x, is_wanted in zip(tensors, mask, strict=True) if is_wanted]
+            wanted = [
+                x.requires_grad_() for x, is_wanted in zip(tensors, mask, strict=True) if is_wanted
+            ]
             results = self._function(*tensors)
         return _arrays(results, self.name), (arrays, wanted, results)
 
@@ -107,7 +107,7 @@ class _Foreign:
                 ]
                 wanted = [x for x, is_wanted in zip(tensors, mask, strict=True) if is_wanted]
                 results = self._function(*tensors)
-                cts = given[count:]
+                cts = list(given[count:])
                 if again:
                     # Rules that are differentiated once look at the cotangents alone.
                     cts = [ct if ct.requires_grad else ct.detach().requires_grad_() for ct in cts]

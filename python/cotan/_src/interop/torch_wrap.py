@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 
 from cotan._src.interop.flat import Back, Cache, Flat, Mask
 from cotan._src.interop.parts import Parts, Place, put_in, take_apart
-from cotan._src.interop.tensors import to_numpy, to_tensor
+from cotan._src.interop.torch_tensors import to_numpy, to_tensor
 from cotan._src.typing import Args, Function, Kwargs, NDArray
 
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
@@ -135,8 +135,7 @@ class _Call:
         return self._results()
 
     def _results(self) -> tuple[Any, ...]:
-        assert self.parts is not None
-        leaves, self.parts.leaves = self.parts.leaves, []
+        leaves, self.parts.leaves = self.parts.leaves, []  # type: ignore[union-attr]
         return tuple([to_tensor(x) for x in leaves])
 
     def derived(self, flat: Flat, tensors: Sequence[Any], more: Sequence[Any]) -> Any:
@@ -209,9 +208,7 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *tensors: Any) -> tuple[Any, ...]:
-        results = (
-            call.values_with_pullback(tensors) if True in call.mask else call.values(tensors)
-        )
+        results = call.values_with_pullback(tensors) if True in call.mask else call.values(tensors)
         _set_up(ctx, call, tensors, results)
         return results
 
@@ -261,5 +258,3 @@ class _Transformed(torch.autograd.Function):  # type: ignore[misc]
         results = _Transformed.apply(mapped, *tensors)
         call.parts = mapped.parts
         return results, (0,) * len(results)
-
-
