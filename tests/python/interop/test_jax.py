@@ -38,7 +38,9 @@ def normal(*shape, seed=0):
 
 
 def assert_same(ours, theirs):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12, strict=True), ours, theirs)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12, strict=True), ours, theirs
+    )
 
 
 either_way = pytest.mark.parametrize("compiled", [lambda g: g, jax.jit], ids=["eager", "jit"])
@@ -47,7 +49,9 @@ either_way = pytest.mark.parametrize("compiled", [lambda g: g, jax.jit], ids=["e
 @either_way
 @pytest.mark.parametrize("prepare", [True, False])
 def test_derivatives_of_both_modes_and_second_order(compiled, prepare):
-    check_grads(compiled(ct.jax.wrap(f, prepare=prepare)), (normal(2, 3), normal(3, seed=1)), order=2)
+    check_grads(
+        compiled(ct.jax.wrap(f, prepare=prepare)), (normal(2, 3), normal(3, seed=1)), order=2
+    )
 
 
 @either_way
@@ -122,10 +126,14 @@ def test_structures_and_constants(compiled):
 
     a = jnp.array([1.0, 2.0])
     for power in (3, 2):
-        result = compiled(lambda a, power=power: g({"a": a, "t": "x"}, np.array([1.0, 10.0]), power=power))(a)
+        result = compiled(
+            lambda a, power=power: g({"a": a, "t": "x"}, np.array([1.0, 10.0]), power=power)
+        )(a)
         assert_same(result["y"], jnp.array([1.0, 10.0 * 2.0**power]))
         assert (result["parts"][1].dtype, int(result["parts"][1])) == (np.int64, 1)
-        (da,) = jax.vjp(lambda a, power=power: g({"a": a, "t": "x"}, 2.0, power=power)["parts"][0], a)[1](1.0)
+        (da,) = jax.vjp(
+            lambda a, power=power: g({"a": a, "t": "x"}, 2.0, power=power)["parts"][0], a
+        )[1](1.0)
         assert_same(da, 2.0 * power * a ** (power - 1))
 
 

@@ -257,8 +257,8 @@ def test_what_cannot_be_replayed_is_recorded_each_time():
 
 def test_branches_and_shapes():
     g = ct.torch.wrap(lambda x: np.sum(x) if x[0] > 0 else np.sum(x * x))
-    for x in (double(3), -double(3).detach(), double(5), double(3, seed=3)):
-        x = x.detach().requires_grad_()
+    for made in (double(3), -double(3).detach(), double(5), double(3, seed=3)):
+        x = made.detach().requires_grad_()
         (dx,) = torch.autograd.grad(g(x), x)
         torch.testing.assert_close(dx, torch.ones_like(x) if x[0] > 0 else 2 * x.detach())
 

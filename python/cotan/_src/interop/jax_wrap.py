@@ -304,6 +304,8 @@ def _compute(node: _Node, shapes: Shapes, *arrays: Any) -> list[Any]:
 
 @_call.def_impl  # type: ignore[untyped-decorator]
 def _impl(*arrays: Any, node: _Node) -> list[Any]:
+    # A cotangent may be a float of a dtype.
+    arrays = tuple(x if hasattr(x, "shape") else jax.numpy.asarray(x) for x in arrays)
     shapes = node.shapes([_struct(x) for x in arrays])
     return [jax.numpy.asarray(y) for y in _compute(node, shapes, *arrays)]
 
