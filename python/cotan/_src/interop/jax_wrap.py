@@ -320,7 +320,29 @@ def _called_back(*arrays: Any, node: _Node) -> Any:
     return jax.pure_callback(functools.partial(_compute, node, shapes), shapes, *arrays)
 
 
-mlir.register_lowering(_call, mlir.lower_fun(_called_back, multiple_results=True))
+_lowered = mlir.lower_fun(_called_back, multiple_results=True)
+
+
+def _lowered_for_one_cpu(ctx: Any, *operands: Any, node: _Node) -> Any:
+    """Let compiled code call back with ndarrays: `pure_callback` makes arrays of JAX of them first."""
+    context = ctx.module_context.axis_context
+    if not (isinstance(context, mlir.ShardingContext) and context.num_devices == 1):
+        return _lowered(ctx, *operands, node=node)
+    results, _, _ = mlir.emit_python_callback(
+        ctx,
+        functools.partial(_compute, node, ctx.avals_out),
+        None,
+        list(operands),
+        ctx.avals_in,
+        ctx.avals_out,
+        has_side_effect=False,
+        returns_token=False,
+    )
+    return results
+
+
+mlir.register_lowering(_call, _lowered, cacheable=False)
+mlir.register_lowering(_call, _lowered_for_one_cpu, platform="cpu", cacheable=False)
 
 
 def _batched(arrays: Sequence[Any], axes: Sequence[int | None], *, node: _Node) -> Any:
