@@ -159,14 +159,21 @@ class _Function(_Node):
             taken.append(take_apart(self.flat.function(*arrays), "result", is_number_or_array))
             return tuple(taken[-1].leaves)
 
+        zeros = [np.zeros(x.shape, x.dtype) for x in of]
         try:
-            _core.trace(asked, *(np.zeros(x.shape, x.dtype) for x in of))
-        except Exception as error:
-            error.add_note(
-                f"ct.jax.wrap: this happened while the shapes of the results of {self.flat.name} "
-                "were looked for, with zeros as arguments; result_shape= says them"
-            )
-            raise
+            _core.trace(asked, *zeros)
+        except (ArithmeticError, TypeError, ValueError):
+            # What reads values is not traced, but runs.
+            try:
+                with np.errstate(all="ignore"):
+                    asked(*zeros)
+            except Exception as error:
+                error.add_note(
+                    "ct.jax.wrap: this happened while the shapes of the results of "
+                    f"{self.flat.name} were looked for, with zeros as arguments; result_shape= "
+                    "says them"
+                )
+                raise
         parts = taken[-1]
         shapes = [_struct(x if hasattr(x, "dtype") else np.asarray(x)) for x in parts.leaves]
         return parts.skeleton, shapes
@@ -324,7 +331,7 @@ _lowered = mlir.lower_fun(_called_back, multiple_results=True)
 
 
 def _lowered_for_one_cpu(ctx: Any, *operands: Any, node: _Node) -> Any:
-    """Let compiled code call back with ndarrays: `pure_callback` makes arrays of JAX of them first."""
+    """Let compiled code call back with ndarrays, of which `pure_callback` makes arrays of JAX."""
     context = ctx.module_context.axis_context
     if not (isinstance(context, mlir.ShardingContext) and context.num_devices == 1):
         return _lowered(ctx, *operands, node=node)
