@@ -7,8 +7,8 @@
 >>> import jax
 >>> import numpy as np
 >>> f = ct.jax.wrap(lambda x: np.sum(np.sin(x)))
->>> jax.jit(jax.grad(f))(jax.numpy.zeros(2))
-Array([1., 1.], dtype=float32)
+>>> print(jax.jit(jax.grad(f))(jax.numpy.zeros(2)))
+[1. 1.]
 """
 
 from cotan._src.interop.jax_api import lift, wrap

@@ -50,10 +50,10 @@ def wrap(
     >>> import numpy as np
     >>> norm = ct.jax.wrap(lambda x: np.sqrt(np.sum(x * x)))
     >>> x = jax.numpy.array([3.0, 4.0])
-    >>> jax.jit(jax.grad(norm))(x)
-    Array([0.6, 0.8], dtype=float32)
-    >>> jax.vmap(norm)(jax.numpy.stack([x, 2 * x]))
-    Array([ 5., 10.], dtype=float32)
+    >>> print(jax.jit(jax.grad(norm))(x))
+    [0.6 0.8]
+    >>> print(jax.vmap(norm)(jax.numpy.stack([x, 2 * x])))
+    [ 5. 10.]
     """
     from cotan._src.interop.jax_wrap import Wrapped
 
