@@ -7,7 +7,11 @@ from typing import Any
 from cotan._src.runtime.deprecation import OldNames
 
 #: Public modules that are imported when they are used for the first time.
-MODULES = frozenset({"implicit", "nn", "optim", "optimize", "parallel", "pytensor", "random"})
+MODULES = frozenset(
+    {
+        *("implicit", "jax", "nn", "optim", "optimize", "parallel", "pytensor", "random", "torch"),
+    }
+)
 
 #: By the name that somebody may ask for, what to say.
 _INSTEAD = {
