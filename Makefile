@@ -6,6 +6,8 @@
 #   make site    these pages as a site in build/site, checked; SITE=--rust takes `make docs` along
 #   make test-site  the notebooks in Jupyter's kernel, the site's links
 #   make lint    formatting, lints, types, generated files
+#   make lint-sources  that part of it which needs no compiled module
+#   make lint-module  the rest
 #   make wheel   one abi3 wheel in dist/
 #   make wheel-portable  the same for glibc 2.28, linked by zig (Linux)
 #   make sdist   a source distribution in dist/, and a wheel built from it
@@ -24,8 +26,8 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-rust test-python test-browser lint generate wheel wheel-portable sdist audit \
-    fuzz sanitize doctor test-oldest sbom workflows bench docs fmt clean lint-sources lint-module test- \
-    site site
+    fuzz sanitize doctor test-oldest sbom workflows bench docs fmt clean lint-sources \
+    lint-module test-site site
 
 SHELL := /bin/bash
 VENV := .venv

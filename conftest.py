@@ -1,10 +1,16 @@
-"""Leaves out the docstrings of modules for libraries that are not installed."""
+"""Leaves out the docstrings of modules, and scripts of tests, for libraries that are not installed."""
 
 import importlib.util
 
+_FILES = {
+    "jax": ("python/cotan/jax.py", "python/cotan/_src/interop/jax_*.py"),
+    "torch": ("python/cotan/torch.py", "python/cotan/_src/interop/torch_*.py"),
+    "pytensor": ("python/cotan/pytensor.py", "python/cotan/_src/pytensor/operation.py"),
+    "mpi4py": ("tests/python/parallel/ranks.py",),
+}
 collect_ignore_glob = [
     pattern
-    for library in ("jax", "torch")
+    for library, patterns in _FILES.items()
     if importlib.util.find_spec(library) is None
-    for pattern in (f"python/cotan/{library}.py", f"python/cotan/_src/interop/{library}_*.py")
+    for pattern in patterns
 ]

@@ -18,6 +18,7 @@ ROOTS = [TOP, *SOURCES, TOP / "python/cotan"]
 SUFFIXES = "bin|html|json|md|pyi?|rs|svg|template|toml|txt"
 # What commands write.
 OUTPUTS = {"dist/"}
+MADE = ("build/", "target/")
 
 
 def paths(page):
@@ -26,7 +27,7 @@ def paths(page):
     for name in re.findall(r"`([^`\n]+)`", text):
         is_file = re.fullmatch(rf"[\w./*-]+\.(?:{SUFFIXES})", name)
         is_folder = re.fullmatch(r"(?:[\w.*-]+/)+(?:[\w*-]+)?", name)
-        if (is_file or is_folder) and name not in OUTPUTS:
+        if (is_file or is_folder) and name not in OUTPUTS and not name.startswith(MADE):
             yield name
 
 

@@ -33,7 +33,9 @@ def shell(tmp_path, monkeypatch):
     shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
     shell.run_line_magic("load_ext", "cotan")
     run(shell, LOSS)
-    return shell
+    # `%precision` is for all arrays of the process.
+    with np.printoptions():
+        yield shell
 
 
 def run(shell, cell):

@@ -19,14 +19,15 @@ from cotan._src.typing import Function
 _R = TypeVar("_R")
 
 
-def plain_copy(function: Function) -> Function:
-    """Give a function that has plain values where a function captures an `Array`.
+def plain_copy(function: Function) -> tuple[Function, bool]:
+    """Give a function that has plain values where a function captures an `Array`; say if it does.
 
     Entered are closures, defaults, partials, lists, tuples and dictionaries. An array elsewhere
     stays, so the results of the copy may still be active.
     """
-    copied: Function = _Plain().of(function)
-    return copied
+    plain = _Plain()
+    copied: Function = plain.of(function)
+    return copied, plain.has_arrays
 
 
 def call_outside(call: Callable[[], _R]) -> _R:
@@ -47,6 +48,7 @@ class _Plain:
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[object, Any]] = {}
+        self.has_arrays = False
 
     def of(self, value: Any) -> Any:
         if id(value) not in self._made:
@@ -58,6 +60,7 @@ class _Plain:
     def _copy(self, value: Any) -> Any:
         kind = type(value)
         if is_array(value):
+            self.has_arrays = True
             return to_numpy(value)
         if kind in {list, tuple}:
             items = [self.of(item) for item in value]

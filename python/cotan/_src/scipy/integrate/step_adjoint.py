@@ -95,7 +95,9 @@ def solve_at_once(
     if any(callable(v) for v in options.values()):
         return None
     args = None if args is None else tuple(args)
-    plain = plain_copy(fun)
+    plain, captures = plain_copy(fun)
+    if not captures and not contains_active((y0, args)):
+        return None
     snapshot = StateSnapshot(fun, plain, args)
     run = _Run(plain)
     values = to_numpy_items(args)
