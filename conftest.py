@@ -1,4 +1,4 @@
-"""Leaves out the docstrings of modules, and scripts of tests, for libraries that are not installed."""
+"""Leaves out what only imports with a library that is not installed: docstrings, scripts of tests."""
 
 import importlib.util
 
