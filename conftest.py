@@ -1,4 +1,4 @@
-"""Leaves out what only imports with a library that is not installed: docstrings, scripts of tests."""
+"""Leaves out what only imports with a library that is missing: docstrings, scripts of tests."""
 
 import importlib.util
 
