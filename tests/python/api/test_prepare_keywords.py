@@ -151,3 +151,19 @@ def test_what_is_pickled_keeps_its_keywords():
     prepared = pickle.loads(pickle.dumps(ct.prepare(weighted, argnums=0, allow_int=True)))
     assert np.allclose(prepared(X, w=2.0)[0], 4 * X)
     assert prepared(X, 2)[1] is None
+
+
+@pytest.mark.parametrize("transform", ["gradient", "value_and_gradient"])
+def test_what_is_asked_for_beside_arguments_by_keyword(transform):
+    f, direct = lambda x, y: np.sum(x * y), getattr(ct, transform)
+    for keywords in ({"argnums": 1}, {"wrt": "y"}, {"argnums": (0, 1)}):
+        with pytest.raises(ValueError, match="there is no argument|matches nothing"):
+            direct(f, X, y=X, **keywords)
+        with pytest.raises(ValueError, match="there is no argument|matches nothing"):
+            ct.prepare(f, transform=transform, **keywords)(X, y=X)
+    for keywords in ({"argnums": -1}, {"wrt": "x"}, {"argnums": 0}):
+        prepared = ct.prepare(f, transform=transform, **keywords)
+        for factor in (1.0, 2.0):
+            result, expected = prepared(X, y=factor * X), direct(f, X, y=factor * X, **keywords)
+            for leaf, right in zip(ct.tree_leaves(result), ct.tree_leaves(expected), strict=True):
+                assert np.allclose(leaf, right)

@@ -222,3 +222,41 @@ def test_prepared_and_in_threads():
     for k, g in found.items():
         assert g == pytest.approx(-np.exp(-k), rel=1e-6)
     assert len(found) == 4
+
+
+def clipped(t, y, p):
+    y[y < 0] = 0.0
+    return -p * np.ones(2)
+
+
+def normalised(t, y, p):
+    y /= np.sqrt(y @ y)
+    return p[0] * np.array([-y[1], y[0]])
+
+
+@pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853"])
+@pytest.mark.parametrize(
+    ("slope", "start"), [(clipped, [0.13, 0.07]), (normalised, [1.0, 0.2])], ids=["clip", "norm"]
+)
+def test_right_sides_that_write_to_the_state_take_the_other_way(taken, method, slope, start):
+    def f(p):
+        run = solve_ivp(slope, (0, 1), np.array(start), method, args=(p,), max_step=0.1)
+        return run.y[:, -1] @ np.array([1.0, 2.0])
+
+    p = np.array([1.3, 0.7])
+    value, (dp,) = ct.value_and_gradient(f, p)
+    assert value == pytest.approx(f(p))
+    assert taken == [False]
+    step = 1e-6 * np.eye(2)
+    differences = [(f(p + e) - f(p - e)) / 2e-6 for e in step]
+    assert np.allclose(dp, differences, rtol=1e-3, atol=1e-5)
+
+
+def test_tolerances_of_each_component():
+    def f(p, method):
+        rtol = np.array([1e-6, 1e-7])
+        return solve_ivp(lambda t, y: -p * y, (0, 1), [1.0, 2.0], method, rtol=rtol).y[:, -1].sum()
+
+    for method in ("RK45", "LSODA", "DOP853"):
+        (dp,) = ct.gradient(f, 1.3, ct.const(method))[:1]
+        assert dp == pytest.approx(-3 * np.exp(-1.3), rel=1e-4)

@@ -19,6 +19,7 @@ use crate::runtime::hooks;
 /// Why calls are made without preparation, for the report.
 const INSIDE: &str = "inside another gradient or prepared function, which records it";
 const ERROR: &str = "an error that depends on values";
+const CHOSEN: &str = "wrt or argnums beside arguments by keyword";
 const OTHERWISE: &str = "a recording that does not hold for the arguments it was made with";
 
 #[pymethods]
@@ -93,6 +94,12 @@ impl PyPrepared {
         let out = out.or_else(|| self.out.as_ref().map(|o| o.bind(py)));
         // A replay has no lines, and what it computes between its results nobody looks at.
         if cotan::inspect::is_detecting() {
+            let args = &self.with_constants(py, args)?;
+            return self.unprepared(py, args, kwargs, out);
+        }
+        // Positions count the arguments that are given by position.
+        if kwargs.is_some() && self.wrt.is_some() {
+            self.log().add_unprepared(CHOSEN);
             let args = &self.with_constants(py, args)?;
             return self.unprepared(py, args, kwargs, out);
         }

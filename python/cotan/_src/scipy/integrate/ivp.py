@@ -475,6 +475,10 @@ def _log_of(
     called = Called(function)
     log = _Log(called.calls)
     chosen = {k: options[k] for k in ("rtol", "atol", "max_step", "first_step") if k in options}
+    if "rtol" in chosen:
+        chosen["rtol"] = float(
+            np.min(to_numpy(chosen["rtol"]))
+        )  # the other method takes one number
     cls = _logging(locate(f"scipy.integrate.{method}"))
     locate_original("scipy.integrate.solve_ivp")(
         called, to_numpy_items(t_span), to_numpy_items(y0), cls, args=_plain_args(args), log=log,

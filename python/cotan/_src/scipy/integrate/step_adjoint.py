@@ -22,6 +22,7 @@ from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
+from cotan._src.state.bitwise_equal import same_bits
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.plain_copy import call_outside, plain_copy
 from cotan._src.state.snapshot import StateSnapshot
@@ -38,6 +39,10 @@ class _IsActive(Exception):  # noqa: N818
     """The copy of the right side still gives active results."""
 
 
+class _Writes(Exception):  # noqa: N818
+    """The right side writes to the state, which the solver goes on with."""
+
+
 class _Run:
     """The calls of a right side, and the steps that were accepted."""
 
@@ -51,8 +56,11 @@ class _Run:
 
     def __call__(self, t: float, y: NDArray, *args: object) -> Any:
         self.times.append(t)
-        self.states.append(y.copy())
+        state = y.copy()
+        self.states.append(state)
         k = self._function(t, y, *args)
+        if not same_bits(y, state):
+            raise _Writes
         if contains_active(k):
             raise _IsActive
         self.slopes.append(k)
