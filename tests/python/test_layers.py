@@ -17,19 +17,8 @@ SRC = TOP / "_src"
 
 # A package may import itself and those that stand behind it.
 ORDER = [
-    *(
-        "hooks",
-        "bench",
-        "parallel",
-        "interop",
-        "pytensor",
-        "optimize",
-        "optim",
-        "nn",
-        "random",
-        "api",
-    ),
-    *("c_code", "onnx", "inspect", "program"),
+    *("hooks", "bench", "parallel", "interop", "pytensor", "optimize", "optim", "nn", "random"),
+    *("api", "c_code", "onnx", "inspect", "program"),
     *("scipy", "thirdparty", "stdlib", "array"),
     *("numpy", "special", "interpose", "kit", "state", "rebind", "runtime", "tree"),
     "typing",

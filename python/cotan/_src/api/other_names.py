@@ -8,9 +8,7 @@ from cotan._src.runtime.deprecation import OldNames
 
 #: Public modules that are imported when they are used for the first time.
 MODULES = frozenset(
-    {
-        *("implicit", "jax", "nn", "optim", "optimize", "parallel", "pytensor", "random", "torch"),
-    }
+    ("implicit", "jax", "nn", "optim", "optimize", "parallel", "pytensor", "random", "torch")
 )
 
 #: By the name that somebody may ask for, what to say.

@@ -8,6 +8,7 @@ Compiled code calls back to Python, as `jax.pure_callback` does.
 """
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,8 +57,8 @@ class Wrapped:
         skeleton, _ = node.results([_struct(x) for x in leaves])
         return put_in(skeleton, _call.bind(*leaves, node=node))
 
-    def _node(self, parts: Parts) -> "_Node":
-        def make() -> _Node:
+    def _node(self, parts: Parts) -> "_Function":
+        def make() -> _Function:
             function, skeleton = self._function, parts.skeleton
 
             def called(*leaves: Any) -> Any:
@@ -72,7 +73,7 @@ class Wrapped:
                 "has to; pass lists, tuples and dictionaries of arrays, numbers and strings, or "
                 "close over it"
             )
-        node: _Node = self._nodes.made(parts.key, make)
+        node: _Function = self._nodes.made(parts.key, make)
         return node
 
 
@@ -96,7 +97,7 @@ def _is_inexact(x: Any) -> bool:
 # Functions, and what is derived from them
 
 
-class _Node:
+class _Node(ABC):
     """What the primitive calls: a function, the shapes of its results, its transpose if linear."""
 
     residuals = 0
@@ -106,17 +107,13 @@ class _Node:
         self.flat = flat
         self._derived = Cache()
 
+    @abstractmethod
     def shapes(self, of: Shapes) -> Shapes:
         """Give shapes and dtypes of the results for those of arguments."""
-        raise NotImplementedError
 
     def transposed(self) -> "_Node":
         """Give the function from what it is not linear in, and cotangents, to cotangents."""
-        raise NotImplementedError
-
-    def results(self, of: Shapes) -> tuple[Any, Shapes]:
-        """Give the structure of the results, and their shapes."""
-        raise NotImplementedError
+        raise TypeError(f"ct.jax: {self.flat.name} is not linear and has no transpose")
 
     def push(self, mask: Mask) -> "_Node":
         """Give the function of arguments and tangents."""
@@ -143,6 +140,7 @@ class _Function(_Node):
         self._found = Cache()
 
     def results(self, of: Shapes) -> tuple[Any, Shapes]:
+        """Give the structure of the results, and their shapes."""
         if self._result is not None:
             return self._result.skeleton, [_struct(x) for x in self._result.leaves]
         key = tuple((x.shape, x.dtype) for x in of)

@@ -128,8 +128,8 @@ class Engine:
         return batch
 
     def examples(self, operation: str, batches: Sequence[Any]) -> list[float]:
-        """Count the examples of batches that lie on workers."""
-        raise NotImplementedError(operation, batches)
+        """Count the examples of batches that lie on workers, for which engines say how."""
+        raise TypeError(f"{operation}: {len(batches)} batches of {self} do not lie on workers")
 
 
 class Threads(Engine):

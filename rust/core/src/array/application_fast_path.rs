@@ -24,23 +24,17 @@ pub(super) fn evaluate(pending: &[&Array], interrupted: &mut dyn FnMut() -> bool
     }
     let inputs = inputs(pending[0]);
     // Somebody else may have computed them in the meantime; then there are no inputs.
-    if inputs.len() != application.program.num_inputs() {
+    let is_known = |a: &Array| a.value().is_some() || a.0.force_number();
+    if inputs.len() != application.program.num_inputs() || !inputs.iter().all(is_known) {
         return Ok(false);
     }
     let Some(part) = application.part(&asked, pending[0].0.site) else {
         return Ok(false);
     };
-    let mut values: Vec<Value> = Vec::with_capacity(part.inputs.len());
-    for &i in &part.inputs {
-        let input = &inputs[i];
-        if input.value().is_none() && !input.0.force_number() {
-            return Ok(false);
-        }
-        match input.value() {
-            Some(value) => values.push(value.clone()),
-            None => return Ok(false),
-        }
-    }
+    let values = part.inputs.iter().map(|&i| inputs[i].value().cloned());
+    let Some(values) = values.collect::<Option<Vec<Value>>>() else {
+        return Ok(false);
+    };
     drop(inputs);
     let plan = sched::plan(&part.program)?;
     let mut results = sched::run(&plan, values, interrupted)?.into_iter();

@@ -68,7 +68,7 @@ pub(crate) struct Part {
     pub kept: Vec<Var>,
 }
 
-/// How many parts of a program are kept: reading its outputs in one order takes at most one for each.
+/// How many parts of a program are kept: whoever reads its outputs in the same way again and again needs one or two.
 const MANY_PARTS: usize = 8;
 
 /// A program that was applied to arrays.

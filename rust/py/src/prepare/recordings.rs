@@ -20,6 +20,7 @@ use crate::prepare::specialization::{Failure, Specialization, Taken, work};
 use crate::runtime::error::{briefly, to_py};
 use crate::runtime::hooks;
 use crate::transforms::argument_names::argument_names;
+use crate::transforms::gradient;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Const, Kind, Leaf, Tree};
 
@@ -215,36 +216,22 @@ impl PyPrepared {
         let f = self.function.bind(py);
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         let result = match self.transform {
-            Transform::Gradient => crate::transforms::gradient::gradient(
-                py,
-                f,
-                args,
-                wrt,
-                None,
-                false,
-                self.allow_int,
-                false,
-                kwargs,
-            ),
+            Transform::Gradient | Transform::Pullback => {
+                let transform = if self.transform == Transform::Gradient {
+                    gradient::gradient
+                } else {
+                    gradient::pullback
+                };
+                transform(py, f, args, wrt, None, false, self.allow_int, false, kwargs)
+            }
             Transform::ValueAndGradient => {
-                let transform = crate::transforms::gradient::value_and_gradient;
+                let transform = gradient::value_and_gradient;
                 let pair = transform(py, f, args, wrt, None, false, self.allow_int, false, kwargs)?;
                 Ok(pair.into_pyobject(py)?.into_any())
             }
-            Transform::Pullback => crate::transforms::gradient::pullback(
-                py,
-                f,
-                args,
-                wrt,
-                None,
-                false,
-                self.allow_int,
-                false,
-                None,
-            ),
             Transform::Value if cotan::inspect::is_detecting() => {
                 let f = self.callee(py, kwargs.is_some())?;
-                crate::transforms::gradient::watched(py, &f, &with_keywords(args, kwargs)?)
+                gradient::watched(py, &f, &with_keywords(args, kwargs)?)
             }
             Transform::Value => {
                 let plain = args.iter().map(|arg| match arg.cast_exact::<Const>() {
