@@ -146,6 +146,8 @@ def rules():
         registry._ROWS[kind].pop("a_library", None)
     added = {place for place in registry._FROM_USER_CODE if "a_lib" in place[1]}
     registry._FROM_USER_CODE.difference_update(added)
+    for place in [place for place in registry._ENTERED_BY if "a_lib" in place[1]]:
+        del registry._ENTERED_BY[place]
 
 
 def test_a_second_rule_for_a_target_is_an_error_with_its_name(rules):
@@ -154,6 +156,30 @@ def test_a_second_rule_for_a_target_is_an_error_with_its_name(rules):
     with pytest.raises(ValueError, match=r"already is a row for the function a_library\.f"):
         override("a_library.f")(second)
     assert registry.rule_of("a_library.f") is first
+
+
+def test_rows_of_an_import_that_was_broken_off_give_way(rules, tmp_path, monkeypatch):
+    # Ctrl-C in the first gradient of a process may come while a module enters its rows.
+    (tmp_path / "enters_rows.py").write_text(
+        "from cotan._src.runtime.registry import override\n"
+        "override('a_library.f')(lambda x: x)\n"
+        "import an_interrupt\n"
+        "override('a_library.g')(lambda x: x)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError, match="an_interrupt"):
+            importlib.import_module("enters_rows")
+    (tmp_path / "an_interrupt.py").write_text("")
+    importlib.invalidate_caches()
+    try:
+        module = importlib.import_module("enters_rows")
+        assert registry.rule_of("a_library.f").__globals__ is vars(module)
+        with pytest.raises(ValueError, match=r"already is a row for the function a_library\.f"):
+            importlib.reload(module)
+    finally:
+        sys.modules.pop("enters_rows", None)
+        sys.modules.pop("an_interrupt", None)
 
 
 def test_a_name_may_be_given_twice(rules):

@@ -9,9 +9,12 @@ import enum
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cotan._src.runtime.constant_fallback import with_constant_fallback
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 Rule = Callable[..., Any]
 _R = TypeVar("_R")
@@ -121,12 +124,16 @@ UFUNCS: dict[str, Rule] = {}
 # Rows that user code has entered: cotan's rows, which may be entered later, do not replace them.
 _FROM_USER_CODE: set[tuple[Kind, str]] = set()
 
+# The globals of the module whose import has entered a row of cotan's.
+_ENTERED_BY: dict[tuple[Kind, str], dict[str, Any]] = {}
+
 
 def enter(row: Override, *, replace: bool = True) -> None:
     """Enter a row, in the place of one of the same kind and target, as `ct.lift` does.
 
     Such a row stays. With `replace=False`, as `override` enters cotan's own, a row gives way to it,
-    and `ValueError` is raised where cotan has another one.
+    and `ValueError` is raised where cotan has another one. A row of an import that was broken off,
+    as by Ctrl-C, is no other one: the module is imported again, and enters its rows again.
     """
     place = row.kind, row.target
     known = _ROWS[row.kind].setdefault(row.owner, {})
@@ -134,9 +141,29 @@ def enter(row: Override, *, replace: bool = True) -> None:
         _FROM_USER_CODE.add(place)
     elif place in _FROM_USER_CODE:
         return
-    elif known.get(row.name, row) != row:
-        raise ValueError(f"override: there already is a row for the {row.kind.value} {row.target}")
+    else:
+        if known.get(row.name, row) != row and _is_imported(_ENTERED_BY.get(place)):
+            raise ValueError(
+                f"override: there already is a row for the {row.kind.value} {row.target}"
+            )
+        _ENTERED_BY[place] = _importing_module()
     known[row.name] = row
+
+
+def _importing_module() -> dict[str, Any]:
+    """Give the globals of the module that is being imported, this module's where none is."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__spec__") is not None:
+            return frame.f_globals
+        frame = frame.f_back
+    return globals()
+
+
+def _is_imported(names: dict[str, Any] | None) -> bool:
+    """Say whether these are the globals of a module that is there, not of a broken-off import."""
+    module = None if names is None else sys.modules.get(names["__name__"])
+    return module is not None and vars(module) is names
 
 
 def _function(target: Any, versions: str) -> Any:
