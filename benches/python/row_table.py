@@ -1,0 +1,175 @@
+"""Value and gradient of the rows in `rows/`, next to the peers: all of them, also those that lose.
+
+    python benches/python/row_table.py [--groups common] [--only logreg] [--peers cotan jax]
+                                       [--rounds 5] [--json FILE] [--markdown FILE]
+    python benches/python/row_table.py --from FILE [FILE ...] --markdown FILE
+
+Every library runs in a process of its own, with two threads, and they take turns. Each result is
+compared with a formula or with differences in float64 before it is timed. A library that has not
+made its first gradient of a row within `--limit` seconds has no time there. `--from` writes the
+tables of samples that were measured before.
+"""
+
+import argparse
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from _harness import machine, serve, write_section
+from cotan._src.bench.contest import NOT_INSTALLED, TURN, Contestant, measure, versions
+from rows import GROUPS, ROWS, Row, _report
+from rows._libraries import TITLES, build, check
+
+BY_NAME = {w.name: w for w in ROWS}
+#: Seconds until the first gradient; a compiler that takes longer has no time in the table.
+LIMIT = 60.0
+HEADS = {
+    "common": ("rows", "Rows of everyday use"),
+    "field": ("field", "Workloads from the field"),
+}
+
+
+def worker(library: str) -> None:
+    """Answer `prepare` and `time`, for one row at a time."""
+    now: dict[str, Any] = {}
+
+    def prepare(w: Row) -> dict[str, Any]:
+        now.clear()
+        gc.collect()
+        arguments = w.data()
+        start = time.perf_counter()
+        call, arrays = build(library, w, arguments)
+        result = call()
+        first = time.perf_counter() - start
+        check(w, arrays(result), arguments)
+        now.update(call=call, before=w.before)
+        return {"first": first}
+
+    def answer(what: str, workload: str, seconds: float = TURN) -> dict[str, Any]:
+        try:
+            if what == "prepare":
+                return prepare(BY_NAME[workload])
+            if now["before"]:
+                return {"samples": after(now["before"], now["call"])}
+            return {"samples": repeat(now["call"], seconds)}
+        except ImportError as error:
+            return {"error": NOT_INSTALLED, "why": str(error)}
+        except BaseException as error:  # noqa: BLE001 - a peer that fails is a cell that says so
+            return {"error": f"{type(error).__name__}: {str(error).splitlines()[:1]}"}
+
+    serve(answer)
+
+
+def repeat(call: Callable[[], object], seconds: float) -> list[float]:
+    """Time the call for so many seconds; a sample is the mean over 10 ms, or one call."""
+    start = time.perf_counter()
+    call()  # what the others did to the caches is not counted
+    once = time.perf_counter() - start
+    if once < 0.005:
+        start = time.perf_counter()
+        call()
+        once = time.perf_counter() - start
+    repeats = max(1, min(10_000, int(0.01 / max(once, 1e-7))))
+    samples: list[float] = []
+    end = time.perf_counter() + seconds
+    while not samples or time.perf_counter() < end:
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        samples.append((time.perf_counter() - start) / repeats)
+    return samples
+
+
+def after(before: Callable[[], object], call: Callable[[], object]) -> list[float]:
+    """Time the call alone, after the other one each time."""
+    samples = []
+    for _ in range(3):
+        before()
+        start = time.perf_counter()
+        call()
+        samples.append(time.perf_counter() - start)
+    return samples
+
+
+def wanted(w: Row, only: list[str] | None) -> bool:
+    """Whether a row is asked for: by its name, or by the first word of it."""
+    return not only or w.name in only or w.name.partition(" ")[0] in only
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Measure the rows, and keep the samples of each as soon as it is done."""
+    peers = [
+        Contestant(library, [sys.executable, __file__, "--worker", library])
+        for library in args.peers
+    ]
+    found: dict[str, Any] = {"about": f"{machine()}; {versions(args.peers)}", "rows": {}}
+    print(found["about"], flush=True)
+    try:
+        for w in (w for g in args.groups for w in GROUPS[g]):
+            if not wanted(w, args.only):
+                continue
+            load = os.getloadavg()[0]
+            seen = measure(peers, w, args.rounds, args.turn, args.limit)
+            row = {"samples": seen.samples, "first": seen.first, "missing": seen.missing}
+            found["rows"][w.name] = {**row, "load": max(load, os.getloadavg()[0])}
+            print(_report.line(w.name, found["rows"][w.name]), flush=True)
+            if args.json:
+                args.json.write_text(json.dumps(found, indent=1))
+    finally:
+        for peer in peers:
+            peer.close(at_once=True)
+    return found
+
+
+def merged(files: list[Path]) -> dict[str, Any]:
+    """Put runs together: a library's samples of a row come from the last file that has them."""
+    whole: dict[str, Any] = {"about": "", "rows": {}}
+    for file in files:
+        found = json.loads(file.read_text())
+        whole["about"] = whole["about"] or found["about"]
+        for name, row in found["rows"].items():
+            kept = whole["rows"].setdefault(name, row)
+            kept["load"] = max(kept["load"], row["load"])
+            for what in ("samples", "first", "missing"):
+                kept[what] |= row[what]
+            for library in kept["samples"]:
+                kept["missing"].pop(library, None)
+    return whole
+
+
+def main() -> None:
+    """Measure, or read what was measured, and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="names, or their first word")
+    parser.add_argument("--peers", nargs="+", choices=list(TITLES), default=list(TITLES))
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each library at each row")
+    parser.add_argument("--turn", type=float, default=TURN, help="seconds of a turn")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds to the first gradient")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
+    parser.add_argument("--from", dest="files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the sections there")
+    parser.add_argument("--worker", choices=list(TITLES), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        worker(args.worker)
+        return
+    found = merged(args.files) if args.files else run(args)
+    for group in args.groups:
+        rows = {w.name: found["rows"][w.name] for w in GROUPS[group] if w.name in found["rows"]}
+        if not rows:
+            continue
+        text = _report.text(rows, found["about"], "`benches/python/row_table.py`")
+        print(f"\n{text}")
+        if args.markdown:
+            section, title = HEADS[group]
+            write_section(args.markdown, section, f"### {title}\n\n{text}")
+
+
+if __name__ == "__main__":
+    main()
