@@ -7,7 +7,7 @@ write. `by_hand` is the gradient in NumPy, and in float64 the reference; where n
 finite differences are. `tiny` are the arguments of the tests.
 """
 
-from rows import blocks, captured, elementwise, networks, products, scalars, steps
+from rows import blocks, captured, elementwise, field, networks, products, scalars, steps
 from rows._row import Row
 
 GROUPS: dict[str, list[Row]] = {
@@ -20,6 +20,7 @@ GROUPS: dict[str, list[Row]] = {
         *steps.ROWS,
         *scalars.ROWS,
     ],
+    "field": field.ROWS,
 }
 ROWS = [row for group in GROUPS.values() for row in group]
 

@@ -1,4 +1,4 @@
-"""Trajectories: of an attractor, of bodies, of heat, of a pendulum, of predators and of satellites."""
+"""Trajectories: an attractor, bodies, heat, a pendulum, predators and their prey, a satellite."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,23 +22,23 @@ def lorenz_slope(np, parameters) -> Callable[[Any], Any]:
     return slope
 
 
-def lorenz(np, state, parameters, steps):
+def lorenz(np, state, parameters, times):
     slope = lorenz_slope(np, parameters)
-    for _ in range(steps):
+    for _ in times:
         state = rk4(slope, state, 0.01)
     return np.sum(state**2)
 
 
-def lorenz_jax(jnp, state, parameters, steps):
+def lorenz_jax(jnp, state, parameters, times):
     import jax
 
     slope = lorenz_slope(jnp, parameters)
-    last, _ = jax.lax.scan(lambda s, _: (rk4(slope, s, 0.01), None), state, None, steps)
+    last, _ = jax.lax.scan(lambda s, _: (rk4(slope, s, 0.01), None), state, times)
     return jnp.sum(last**2)
 
 
 def lorenz_data(steps: int = 200) -> Arrays:
-    return np.array([1.0, 1.0, 1.0]), np.array([10.0, 28.0, 8 / 3]), steps
+    return np.array([1.0, 1.0, 1.0]), np.array([10.0, 28.0, 8 / 3]), np.arange(steps)
 
 
 # n-body: 100 bodies, 10 steps of the classical method
@@ -55,24 +55,24 @@ def bodies_slope(np, masses) -> Callable[[Any], Any]:
     return slope
 
 
-def n_body(np, state, masses, steps):
+def n_body(np, state, masses, times):
     slope = bodies_slope(np, masses)
-    for _ in range(steps):
+    for _ in times:
         state = rk4(slope, state, 0.01)
     return np.sum(state[0] ** 2) + np.sum(masses[:, None] * state[1] ** 2)
 
 
-def n_body_jax(jnp, state, masses, steps):
+def n_body_jax(jnp, state, masses, times):
     import jax
 
     slope = bodies_slope(jnp, masses)
-    state, _ = jax.lax.scan(lambda s, _: (rk4(slope, s, 0.01), None), state, None, steps)
+    state, _ = jax.lax.scan(lambda s, _: (rk4(slope, s, 0.01), None), state, times)
     return jnp.sum(state[0] ** 2) + jnp.sum(masses[:, None] * state[1] ** 2)
 
 
 def n_body_data(n: int = 100, steps: int = 10) -> Arrays:
     draw = rng()
-    return draw.normal(size=(2, n, 3)), draw.uniform(0.5, 1.5, n) / n, steps
+    return draw.normal(size=(2, n, 3)), draw.uniform(0.5, 1.5, n) / n, np.arange(steps)
 
 
 # heat: 50 explicit steps on 64 × 64 cells, with respect to what was there and what conducts
@@ -83,16 +83,16 @@ def heat_step(np, u, conductivity):
     return u + conductivity * (around - 4 * u)
 
 
-def heat(np, u, conductivity, wanted, steps):
-    for _ in range(steps):
+def heat(np, u, conductivity, wanted, times):
+    for _ in times:
         u = heat_step(np, u, conductivity)
     return np.mean((u - wanted) ** 2)
 
 
-def heat_jax(jnp, u, conductivity, wanted, steps):
+def heat_jax(jnp, u, conductivity, wanted, times):
     import jax
 
-    u, _ = jax.lax.scan(lambda u, _: (heat_step(jnp, u, conductivity), None), u, None, steps)
+    u, _ = jax.lax.scan(lambda u, _: (heat_step(jnp, u, conductivity), None), u, times)
     return jnp.mean((u - wanted) ** 2)
 
 
@@ -102,7 +102,7 @@ def heat_data(n: int = 64, steps: int = 50) -> Arrays:
         draw.uniform(size=(n, n)),
         draw.uniform(0.05, 0.2, (n, n)),
         draw.uniform(size=(n, n)),
-        steps,
+        np.arange(steps),
     )
 
 
@@ -232,7 +232,6 @@ ROWS = [
         lorenz_data,
         lorenz,
         wrt=(0, 1),
-        constants=(2,),
         tiny=lambda: lorenz_data(5),
         jax=lorenz_jax,
         step=1e-4,
@@ -243,7 +242,6 @@ ROWS = [
         n_body_data,
         n_body,
         wrt=(0, 1),
-        constants=(2,),
         tiny=lambda: n_body_data(3, 2),
         jax=n_body_jax,
     ),
@@ -252,7 +250,6 @@ ROWS = [
         heat_data,
         heat,
         wrt=(0, 1),
-        constants=(3,),
         tiny=lambda: heat_data(4, 3),
         jax=heat_jax,
     ),

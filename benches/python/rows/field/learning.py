@@ -2,7 +2,6 @@
 
 import math
 
-
 from rows._row import Arrays, Row, rng
 from rows.field._names import softmax, softplus
 

@@ -1,5 +1,6 @@
 """Sequences: filters, hidden states, alignments and a recurrent network."""
 
+import itertools
 import math
 
 import numpy as np
@@ -27,8 +28,8 @@ def predict(np, main, extra, state, x):
     """Give the next character and the state of all layers behind it."""
     x, states = x * extra[0], []
     for weights, (hidden, memory) in zip(main, state, strict=True):
-        x, memory = cell(np, weights[0], weights[1], hidden, memory, x)
-        states.append((x, memory))
+        x, kept = cell(np, weights[0], weights[1], hidden, memory, x)
+        states.append((x, kept))
     return x * extra[1] + extra[2], states
 
 
@@ -39,7 +40,7 @@ def fit(np, found, wanted):
 
 def lstm(np, main, extra, start, text):
     state, total = [(layer[0], layer[1]) for layer in start], 0.0
-    for now, following in zip(text[:-1], text[1:], strict=True):
+    for now, following in itertools.pairwise(text):
         found, state = predict(np, main, extra, state, now)
         total = total + fit(np, found, following)
     return -total / ((len(text) - 1) * text.shape[1])
@@ -211,7 +212,7 @@ def dtw_data(n: int = 20) -> Arrays:
 
 def particle_step(np, parameters, x, weights, noise, seen, time):
     a, b, spread, error = parameters
-    x = a * x + b * x / (1 + x**2) + 8 * math.cos(1.2) * time + spread * noise
+    x = a * x + b * x / (1 + x**2) + 8 * time + spread * noise
     fit = -0.5 * ((seen - x**2 / 20) / error) ** 2 - np.log(error)
     weights = weights + fit
     total = logsumexp(np, weights, 0)

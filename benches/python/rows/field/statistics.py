@@ -32,8 +32,8 @@ def gmm(np, alphas, means, icf, x):
     return likelihood - prior - n * d * 0.5 * math.log(2 * math.pi)
 
 
-def gmm_data() -> Arrays:
-    draw, n, d, k = rng(), 1_000, 10, 10
+def gmm_data(n: int = 1_000, d: int = 10, k: int = 10) -> Arrays:
+    draw = rng()
     return (
         draw.normal(size=k),
         draw.normal(size=(k, d)),
@@ -54,10 +54,10 @@ def gp(np, lengths, amplitude, noise, x, y):
     return -0.5 * y @ alpha - np.sum(np.log(np.diag(factor))) - 0.5 * len(y) * math.log(2 * math.pi)
 
 
-def gp_data() -> Arrays:
+def gp_data(n: int = 200) -> Arrays:
     draw = rng()
-    x = draw.uniform(-2, 2, (200, 3))
-    y = np.sin(2 * x).sum(1) + draw.normal(size=200) / 10
+    x = draw.uniform(-2, 2, (n, 3))
+    y = np.sin(2 * x).sum(1) + draw.normal(size=n) / 10
     return np.zeros(3), np.array([0.1]), np.array([-2.0]), x, y
 
 
@@ -71,8 +71,8 @@ def black_scholes(np, spot, volatility, rate, strike, time):
     return np.sum(spot * ndtr(np, d1) - strike * np.exp(-rate * time) * ndtr(np, d2))
 
 
-def black_scholes_data() -> Arrays:
-    draw, n = rng(), 100_000
+def black_scholes_data(n: int = 100_000) -> Arrays:
+    draw = rng()
     return (
         draw.uniform(80, 120, n),
         draw.uniform(0.1, 0.5, n),
@@ -93,9 +93,9 @@ def whitening(np, x):
     return np.mean(np.log(np.cosh(white)))
 
 
-def whitening_data() -> Arrays:
+def whitening_data(n: int = 500, size: int = 30) -> Arrays:
     draw = rng()
-    return (draw.normal(size=(500, 30)) @ draw.normal(size=(30, 30)),)
+    return (draw.normal(size=(n, size)) @ draw.normal(size=(size, size)),)
 
 
 # spline: a natural cubic spline of 50 knots, and its squared distance from 1,000 points
@@ -116,10 +116,10 @@ def spline(np, knots, values, x, y):
     return np.sum((cubic + linear - y) ** 2)
 
 
-def spline_data() -> Arrays:
+def spline_data(n: int = 1_000, knots: int = 50) -> Arrays:
     draw = rng()
-    knots = np.linspace(0, 10, 50)
-    x = draw.uniform(0.01, 9.99, 1_000)
+    knots = np.linspace(0, 10, knots)
+    x = draw.uniform(0.01, 9.99, n)
     return knots, np.sin(knots), x, np.sin(x) + draw.normal(size=len(x)) / 10
 
 
@@ -131,13 +131,13 @@ def factorization(np, people, items, who, what, rating):
     return np.mean((found - rating) ** 2) + 0.01 * (np.mean(people**2) + np.mean(items**2))
 
 
-def factorization_data() -> Arrays:
-    draw, n = rng(), 20_000
+def factorization_data(n: int = 20_000, people: int = 500, items: int = 800) -> Arrays:
+    draw = rng()
     return (
-        draw.normal(size=(500, 16)),
-        draw.normal(size=(800, 16)),
-        draw.integers(0, 500, n),
-        draw.integers(0, 800, n),
+        draw.normal(size=(people, 16)),
+        draw.normal(size=(items, 16)),
+        draw.integers(0, people, n),
+        draw.integers(0, items, n),
         draw.normal(size=n),
     )
 
@@ -150,11 +150,28 @@ def rosenbrock(np, x):
 
 
 ROWS = [
-    Row("gmm", gmm_data, gmm, wrt=(0, 1, 2), dtype="float64"),
-    Row("gp", gp_data, gp, wrt=(0, 1, 2), dtype="float64"),
-    Row("black-scholes", black_scholes_data, black_scholes, wrt=(0, 1, 2), dtype="float64"),
-    Row("whitening", whitening_data, whitening, dtype="float64"),
-    Row("spline", spline_data, spline, wrt=(0, 1), step=1e-5, dtype="float64"),
-    Row("factorization", factorization_data, factorization, wrt=(0, 1), dtype="float64"),
-    Row("rosenbrock", lambda: (rng().normal(size=1_000),), rosenbrock, dtype="float64"),
+    Row("gmm", gmm_data, gmm, wrt=(0, 1, 2), tiny=lambda: gmm_data(5, 3, 2)),
+    Row("gp", gp_data, gp, wrt=(0, 1, 2), tiny=lambda: gp_data(6)),
+    Row(
+        "black-scholes",
+        black_scholes_data,
+        black_scholes,
+        wrt=(0, 1, 2),
+        tiny=lambda: black_scholes_data(4),
+    ),
+    Row("whitening", whitening_data, whitening, tiny=lambda: whitening_data(12, 3)),
+    Row("spline", spline_data, spline, wrt=(0, 1), tiny=lambda: spline_data(9, 6), step=1e-5),
+    Row(
+        "factorization",
+        factorization_data,
+        factorization,
+        wrt=(0, 1),
+        tiny=lambda: factorization_data(7, 3, 4),
+    ),
+    Row(
+        "rosenbrock",
+        lambda: (rng().normal(size=1_000),),
+        rosenbrock,
+        tiny=lambda: (rng().normal(size=5),),
+    ),
 ]

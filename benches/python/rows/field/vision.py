@@ -13,15 +13,15 @@ def ba(np, cameras, points, camera, point, seen):
     return np.sum((reproject(np, cameras[camera], points[point]) - seen) ** 2)
 
 
-def ba_data() -> Arrays:
+def ba_data(n: int = 2_000, cameras: int = 20, points: int = 400) -> Arrays:
     draw = rng()
     centre = np.array([0.1, 0.2, -0.1, 0.1, 0.2, -6.0, 8.0, 0.01, 0.001])
     return (
-        centre * (1 + 0.1 * draw.normal(size=(20, 9))),
-        draw.normal(size=(400, 3)) / 2,
-        draw.integers(0, 20, 2_000),
-        draw.integers(0, 400, 2_000),
-        draw.normal(size=(2_000, 2)),
+        centre * (1 + 0.1 * draw.normal(size=(cameras, 9))),
+        draw.normal(size=(points, 3)) / 2,
+        draw.integers(0, cameras, n),
+        draw.integers(0, points, n),
+        draw.normal(size=(n, 2)),
     )
 
 
@@ -58,8 +58,8 @@ def hand(np, theta, rest, weights, base, seen):
     return np.sum((moved + theta[3:6][:, None] - seen) ** 2)
 
 
-def hand_data() -> Arrays:
-    draw, n = rng(), 500
+def hand_data(n: int = 500) -> Arrays:
+    draw = rng()
     rest = np.tile(np.eye(4), (BONES, 1, 1))
     rest[:, :3, 3] = draw.normal(size=(BONES, 3)) / 3
     weights = draw.uniform(size=(BONES, n)) ** 8
@@ -88,9 +88,9 @@ def ray_tracing(np, centres, radii, colours, light, rays, wanted):
     return np.mean((image - wanted) ** 2)
 
 
-def ray_tracing_data() -> Arrays:
+def ray_tracing_data(n: int = 64) -> Arrays:
     draw = rng()
-    x, y = np.meshgrid(np.linspace(-0.5, 0.5, 64), np.linspace(-0.5, 0.5, 64))
+    x, y = np.meshgrid(np.linspace(-0.5, 0.5, n), np.linspace(-0.5, 0.5, n))
     rays = np.stack([x.ravel(), y.ravel(), np.ones(x.size)], 1)
     return (
         np.array([[0.0, 0.0, 5.0], [1.0, 0.5, 6.0], [-1.2, -0.5, 5.5]]),
@@ -98,20 +98,20 @@ def ray_tracing_data() -> Arrays:
         draw.uniform(size=(3, 3)),
         np.array([3.0, -4.0, 0.0]),
         rays / np.sqrt(np.sum(rays**2, 1))[:, None],
-        draw.uniform(size=(64 * 64, 3)),
+        draw.uniform(size=(n * n, 3)),
     )
 
 
 ROWS = [
-    Row("ba", ba_data, ba, wrt=(0, 1), dtype="float64"),
-    Row("hand", hand_data, hand, dtype="float64"),
+    Row("ba", ba_data, ba, wrt=(0, 1), tiny=lambda: ba_data(6, 2, 3)),
+    Row("hand", hand_data, hand, tiny=lambda: hand_data(3)),
     Row(
         "ray-tracing",
         ray_tracing_data,
         ray_tracing,
         wrt=(0, 1, 2, 3),
+        tiny=lambda: ray_tracing_data(7),
         step=1e-7,
         loose=16,
-        dtype="float64",
     ),
 ]

@@ -1,0 +1,125 @@
+"""Rows of the benchmarks, with small arguments: gradients against formulas and differences."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cotan as ct
+from cotan._src.bench.libraries import WrongResult
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Import the package, which is beside the other benchmarks and not installed."""
+    folder = ROOT / "benches" / "python"
+    if not folder.exists():
+        pytest.skip("the benchmarks are not beside the tests")
+    sys.path.insert(0, str(folder))
+    try:
+        import rows
+        import rows._libraries
+        import rows._report
+
+        yield rows
+    finally:
+        sys.path.remove(str(folder))
+
+
+NAMES = {
+    "logreg captured", "logreg captured, read-only", "logreg captured, Array", "logreg argument",
+    "logreg-hvp captured", "logreg-hvp captured, read-only", "logreg-hvp captured, Array",
+    "matvec 10,000 × 200", "matvec 300 × 300", "matmul-sq float32 after a pause", "mlp", "mlp-last",
+    "conv", "ba-blocks", "seed 1,000,000 float32", "chain-line 1,000,000", "chain-line 10,000,000",
+    "gathers", "rk4-banded", "scalar-loop", "scalar-recursion", "scalar-lstm",
+    "gmm", "gp", "black-scholes", "whitening", "spline", "factorization", "rosenbrock", "ba",
+    "hand", "ray-tracing", "lorenz", "n-body", "heat", "pendulum", "ode-calibration", "satellite", "lstm",
+    "kalman", "hmm", "dtw", "particles", "flow", "attention", "vae",
+}  # fmt: skip
+
+
+@pytest.fixture
+def row(rows, name):
+    return {w.name: w for w in rows.ROWS}[name].small()
+
+
+def found(rows, row, library):
+    arguments = row.data()
+    call, arrays = rows._libraries.build(library, row, arguments)
+    return arguments, arrays(call()), arrays(call())
+
+
+def test_every_row_is_tested(rows):
+    assert {w.name for w in rows.ROWS} == NAMES
+    assert len(rows.ROWS) == len(NAMES)
+
+
+@pytest.mark.parametrize("library", ["cotan", "prepared"])
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_gradients_are_those_of_the_reference(rows, row, library):
+    arguments, first, again = found(rows, row, library)
+    rows._libraries.check(row, first, arguments)
+    rows._libraries.check(row, again, arguments)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_formulas_agree_with_differences(rows, row):
+    if row.by_hand is None or row.builders:
+        pytest.skip("differences are its reference, or it is no gradient of a value")
+    wide = [x if np.asarray(x).dtype.kind in "iu" else np.float64(x) for x in row.data()]
+    by_differences = replace(row, by_hand=None, dtype="float64", loose=1.0)
+    rows._libraries.check(by_differences, row.by_hand(*wide), wide)
+
+
+@pytest.mark.parametrize("name", ["gmm", "matvec 300 × 300", "vae"])
+def test_a_wrong_gradient_is_found(rows, row):
+    arguments, (value, gradients), _ = found(rows, row, "cotan")
+    off = 1e-3 if row.dtype == "float64" else 0.1
+    wrong = (gradients[0] * (1 + off), *gradients[1:])
+    with pytest.raises(WrongResult):
+        rows._libraries.check(row, (value, wrong), arguments)
+    with pytest.raises(WrongResult, match="value"):
+        rows._libraries.check(row, (value + 1, gradients), arguments)
+
+
+@pytest.mark.parametrize("name", ["logreg-hvp captured"])
+def test_products_with_hessians_agree_with_differences_of_gradients(rows, row):
+    x, y, w, v = row.data()
+    _, (product,) = row.by_hand(x, y, w, v)
+
+    def gradient(t):
+        return ct.gradient(lambda w: row.function(np, x, y, w), w + t * v)[0]
+
+    np.testing.assert_allclose(product, (gradient(1e-5) - gradient(-1e-5)) / 2e-5, rtol=1e-7)
+
+
+def measured(load, **seconds):
+    samples = {library: [s, s, s] for library, s in seconds.items()}
+    return {"samples": samples, "first": {}, "missing": {}, "load": load}
+
+
+def test_the_table_shows_what_loses_and_the_load(rows):
+    results = {"slow": measured(0.1, prepared=2.0, cotan=4.0, jax=1.0, numpy=0.5)}
+    text = rows._report.text(results, "a machine", "`command`")
+    (line,) = [x for x in text.splitlines() if x.startswith("| slow") and "JAX" in x]
+    assert [x.strip() for x in line.split("|")[2:8]] == [
+        "JAX (jit), 1 s", "**2.00**", "**4.00**", "2.00", "4.00", "0.1",
+    ]  # fmt: skip
+    assert "0 of 1" in text
+    assert "other work" not in text.split("|")[0]
+    results["fast"] = measured(9.0, prepared=0.5, cotan=1.0, torch=1.0)
+    text = rows._report.text(results, "a machine", "`command`")
+    assert "did other work meanwhile" in text
+    assert "| 1 of 2 " in text
+
+
+def test_the_table_names_who_has_no_time(rows):
+    row = measured(0.0, cotan=1.0)
+    row["missing"] = {"jax": "not ready after 60 s", "torch": "not installed"}
+    text = rows._report.text({"one": row}, "a machine", "`command`")
+    assert "- JAX (jit) has no time for one: not ready after 60 s" in text
+    assert "- not installed, and left out: PyTorch (eager)" in text
