@@ -20,7 +20,7 @@ from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, Way, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
-from cotan._src.scipy.integrate.step_adjoint import EXPLICIT, solve_at_once
+from cotan._src.scipy.integrate.step_adjoint import COLLOCATED, EXPLICIT, solve_at_once
 from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import (
@@ -359,7 +359,8 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
               args: Iterable[object] | None = None, **options: Any) -> _Solution:  # fmt: skip
     solve = locate_original("scipy.integrate.solve_ivp")
     args = None if args is None else _as_tuple(args)
-    if method in EXPLICIT and events is None and not dense_output and not vectorized:
+    can_be_at_once = method in EXPLICIT or method in COLLOCATED
+    if can_be_at_once and events is None and not dense_output and not vectorized:
         found: _Solution | None
         found = solve_at_once(fun, t_span, y0, str(method), t_eval, args, options)
         if found is not None:

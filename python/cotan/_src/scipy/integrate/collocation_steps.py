@@ -1,0 +1,167 @@
+"""The derivative of a stiff run: the linearised equation along it, by collocation on its steps.
+
+`Radau` is collocation itself: its stages are the nodes, and the derivative is that of the numbers
+which it gives, with the steps held constant. `BDF` and `LSODA` vary their order, and their
+interpolants lie within the tolerance around the solution. Along these interpolants the linearised
+equation is solved by Radau's methods with three or five stages, which are of order 5 and 9 and damp
+what is stiff (Hairer, Wanner, Solving Ordinary Differential Equations II, IV.5). A step on which
+collocation would move the interpolant itself by more than the tolerances allow is halved.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from cotan._src.scipy.integrate.plain_run import PlainRun
+from cotan._src.typing import NDArray
+
+# Up to so many times as many steps as the solver has taken.
+_MOST = 8
+_ROOT = 6**0.5
+#: The method with three stages as SciPy has it.
+_THREE = ((4 - _ROOT) / 10, (4 + _ROOT) / 10, 1.0)
+
+
+@functools.cache
+def nodes_of(stages: int) -> tuple[NDArray, NDArray]:
+    """Give places of nodes in a step, and how much slopes there count for states there."""
+    if stages == 3:
+        c = np.array(_THREE)
+    else:
+        # Zeros of the difference of two polynomials of Legendre.
+        both = np.zeros(stages + 1)
+        both[stages - 1 :] = -1.0, 1.0
+        c = (np.sort(np.polynomial.legendre.legroots(both).real) + 1) / 2
+        c[-1] = 1.0
+    powers = np.arange(stages)
+    a = (c[:, None] ** (powers + 1) / (powers + 1)) @ np.linalg.inv(c[:, None] ** powers)
+    return c, a
+
+
+def _inside(c: NDArray, x: NDArray) -> NDArray:
+    """Give how much changes at nodes count for states within steps, at parts `x` of them."""
+    ends = np.concatenate([[0.0], c])
+    factors = np.ones((len(x), len(c)))
+    for j in range(len(c)):
+        for i, other in enumerate(ends):
+            if i != j + 1:
+                factors[:, j] *= (x - other) / (ends[j + 1] - other)
+    return factors
+
+
+class CollocationSteps:
+    """States at the times of a result, as they change with slopes at nodes and the initial state.
+
+    After `__init__`, slopes and derivatives of the right side are to be computed at `times` and
+    `states`, and `begin` called with them. If that is False, it has to be done once more.
+    """
+
+    def __init__(
+        self, run: PlainRun, times: NDArray, stages: int, tolerances: Any = (0.0, 0.0)
+    ) -> None:
+        self._of, self._outputs, self._tolerances = run.steps, times, tolerances
+        self._c, self._a = nodes_of(stages)
+        # Numbers of steps, and which part of them.
+        self._numbers = np.arange(len(run.steps))
+        self._low = np.array([step.begin for step in run.steps])
+        self._high = np.array([step.end for step in run.steps])
+        self.is_exact = isinstance(run.steps[0].inside, np.ndarray)
+        self._place()
+
+    def _place(self) -> None:
+        self._h = self._high - self._low
+        at = self._low[:, None] + self._h[:, None] * np.concatenate([[0.0], self._c])
+        at[:, -1] = self._high
+        inside = [self._of[i].inside for i in self._numbers]
+        if self.is_exact:
+            self._known = np.array(inside)
+        else:
+            self._known = _evaluated(inside, at)
+        self._n = self._known.shape[-1]
+        self.times = at[:, 1:].reshape(-1)
+        self.states = self._known[:, 1:].reshape(-1, self._n)
+        sign = np.sign(self._h[0])
+        found = np.searchsorted(sign * self._high, sign * self._outputs)
+        self._steps = np.minimum(found, len(self._high) - 1)
+        x = (self._outputs - self._low[self._steps]) / self._h[self._steps]
+        self._weights = _inside(self._c, x)
+
+    def begin(self, derivatives: NDArray, slopes: NDArray) -> bool:
+        """Take derivatives and slopes at the nodes; False where steps have been halved."""
+        count, s, n = len(self._h), len(self._c), self._n
+        j = derivatives.reshape(count, s, n, n)
+        scaled = self._h[:, None, None] * self._a
+        # Of the change at node i the part that comes back as a change of the slope there.
+        coupling = np.einsum("kij,kjab->kiajb", scaled, j).reshape(count, s * n, s * n)
+        self._inverse = np.linalg.inv(np.eye(s * n) - coupling)
+        if not self.is_exact and self._halved(slopes.reshape(count, s, n)):
+            self._place()
+            return False
+        rows = self._inverse.reshape(count, s * n, s, n)
+        self._moved = rows.sum(2).reshape(count, s, n, n)
+        self._whole = self._moved[:, -1]
+        return True
+
+    def _halved(self, slopes: NDArray) -> bool:
+        count, s, n = slopes.shape
+        begin, at = self._known[:, :1], self._known[:, 1:]
+        rest = begin + self._h[:, None, None] * np.einsum("ij,kja->kia", self._a, slopes) - at
+        off = np.abs(self._inverse @ rest.reshape(count, s * n, 1)).reshape(count, s, n)
+        rtol, atol = self._tolerances
+        allowed = 30 * (atol + rtol * np.max(np.abs(self._known), 1))
+        is_off = ~np.all(off <= allowed[:, None], (1, 2))
+        if not is_off.any() or count >= _MOST * len(self._of):
+            return False
+        parts = np.where(is_off, 2, 1)
+        middle = (self._low + self._high) / 2
+        first = np.cumsum(parts) - parts
+        low, high = np.repeat(self._low, parts), np.repeat(self._high, parts)
+        high[first[is_off]] = low[first[is_off] + 1] = middle[is_off]
+        self._low, self._high = low, high
+        self._numbers = np.repeat(self._numbers, parts)
+        return True
+
+    def adjoint(self, cts: NDArray) -> NDArray:
+        """Give cotangents of slopes and initial state, for rows of cotangents of states."""
+        rows, n, s = len(cts), self._n, len(self._c)
+        count = len(self._h)
+        cts = cts.reshape(rows, -1, n)
+        stages = np.zeros((count, s, rows, n))
+        direct = np.zeros((count, rows, n))
+        for i, column in enumerate(self._weights.T):
+            if np.any(column):
+                np.add.at(stages[:, i], self._steps, (cts * column[:, None]).swapaxes(0, 1))
+        rest = 1.0 - self._weights.sum(1)
+        np.add.at(direct, self._steps, (cts * rest[:, None]).swapaxes(0, 1))
+        direct += np.einsum("ksra,ksab->krb", stages, self._moved)
+        state = np.zeros((rows, n))
+        for i in range(count - 1, -1, -1):
+            stages[i, -1] += state
+            state = state @ self._whole[i] + direct[i]
+        turned = stages.transpose(0, 2, 1, 3).reshape(count, rows, s * n) @ self._inverse
+        back = np.einsum("ij,krib->krjb", self._a, turned.reshape(count, rows, s, n))
+        back *= self._h[:, None, None, None]
+        slopes = back.transpose(1, 0, 2, 3).reshape(rows, -1)
+        return np.concatenate([slopes, state], 1)
+
+    def forward(self, changes: NDArray) -> NDArray:
+        """Give changes of states, for those of slopes and of the initial state."""
+        n, s, count = self._n, len(self._c), len(self._h)
+        slopes, state = changes[:-n].reshape(count, s, n), changes[-n:]
+        added = self._h[:, None, None] * np.einsum("ij,kja->kia", self._a, slopes)
+        own = (self._inverse @ added.reshape(count, s * n, 1)).reshape(count, s, n)
+        before = np.empty((count, n))
+        for i in range(count):
+            before[i] = state
+            state = self._whole[i] @ state + own[i, -1]
+        stages = own + np.einsum("ksab,kb->ksa", self._moved, before)
+        found: NDArray = np.einsum("js,jsa->ja", self._weights, stages[self._steps])
+        rest = 1.0 - self._weights.sum(1)
+        found += rest[:, None] * before[self._steps]
+        return found.reshape(-1)
+
+
+def _evaluated(inside: list[Any], at: NDArray) -> NDArray:
+    """Give the states at times of each step: of shape (steps, times, n)."""
+    return np.array([f(t).T for f, t in zip(inside, at, strict=True)])

@@ -1,0 +1,118 @@
+"""Runs a solver of SciPy on a plain copy of a right side, and notes what it has done.
+
+Problem: the derivative of a solution needs the accepted steps, and the solver needs to run as fast
+as without cotan. So the right side has plain values in the place of the arrays that it captures
+(`state.plain_copy`), and the solver notes its steps.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cotan._src.runtime.values import contains_active
+from cotan._src.state.bitwise_equal import same_bits
+from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.typing import Args, Function, NDArray
+
+# Of a run whose stages are not needed so many calls are noted, and then ever fewer.
+_SAMPLES = 8
+
+
+class NotPlainError(Exception):
+    """A plain run cannot stand for the user's: it is active, writes to the state, or has failed."""
+
+
+class Step(NamedTuple):
+    """A step that was accepted."""
+
+    begin: float
+    end: float
+    #: How many calls there were before it, and after it.
+    before: int
+    after: int
+    #: The solution within it; of Radau's method the three stages.
+    inside: Any
+
+
+class PlainRun:
+    """A right side of a plain run, with the calls and the steps that were accepted."""
+
+    def __init__(self, function: Function, keeps_all: bool) -> None:
+        self._function = function
+        self._keeps_all = keeps_all
+        self._count = 0
+        self.times: list[float] = []
+        self.states: list[NDArray] = []
+        self.slopes: list[Any] = []
+        self.steps: list[Step] = []
+
+    def __call__(self, t: float, y: NDArray, *args: object) -> Any:
+        state = y.copy()
+        try:
+            k = self._function(t, y, *args)
+        except Exception as error:
+            # What is the user's is raised by the other way.
+            raise NotPlainError from error
+        if not same_bits(y, state) or contains_active(k):
+            raise NotPlainError
+        n = self._count = self._count + 1
+        if self._keeps_all or n <= _SAMPLES or not n & (n - 1):
+            self.times.append(t)
+            self.states.append(state)
+            self.slopes.append(k)
+        return k
+
+
+def plain_slopes(function: Function) -> Function:
+    """Give the user's derivatives of the right side, for the solver only."""
+
+    def call(*args: object) -> Any:
+        try:
+            found = function(*args)
+        except Exception as error:
+            raise NotPlainError from error
+        return to_numpy_items(found)
+
+    return call
+
+
+@functools.cache
+def noting(cls: type) -> type:
+    """Give a solver that notes its steps in `run`."""
+    has_stages = hasattr(cls, "n_stages")
+
+    class Noting(cls):  # type: ignore[misc]
+        def __init__(self, *args: object, run: PlainRun, **kwargs: object) -> None:
+            super().__init__(*args, **kwargs)
+            self._run = run
+
+        def step(self) -> str | None:
+            before = len(self._run.times)
+            y_old = self.y
+            message: str | None = super().step()
+            if self.status != "failed":
+                inside: Any = None
+                if hasattr(self, "Z"):
+                    inside = np.vstack([y_old, y_old + self.Z])
+                elif not has_stages:
+                    inside = self.dense_output()
+                after = len(self._run.times)
+                self._run.steps.append(Step(self.t_old, self.t, before, after, inside))
+            return message
+
+    Noting.__name__ = cls.__name__
+    return Noting
+
+
+def points_of(run: PlainRun, count: int) -> tuple[NDArray, NDArray, NDArray]:
+    """Give times, states and slopes of some calls, spread over the run."""
+    chosen = np.unique(np.linspace(0, len(run.times) - 1, count).astype(int))
+    states = np.array([run.states[i] for i in chosen])
+    slopes = np.array([run.slopes[i] for i in chosen], np.float64).reshape(states.shape)
+    return np.array([run.times[i] for i in chosen]), states, slopes
+
+
+def more_of(args: object) -> Args:
+    """Give further arguments as a tuple, as `odeint` takes them."""
+    return args if isinstance(args, tuple) else (args,)
