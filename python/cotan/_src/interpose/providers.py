@@ -36,6 +36,7 @@ PROVIDERS = {
     "scipy.integrate": [
         "scipy.integrate.quadrature",
         "scipy.integrate.ivp",
+        "scipy.integrate.odeint",
         "scipy.integrate.ode_class",
     ],
     "scipy.interpolate": [

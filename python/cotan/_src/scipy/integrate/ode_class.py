@@ -15,16 +15,16 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
-from cotan._src.scipy.integrate.ivp import (
+from cotan._src.scipy.integrate.repeated_steps import (
     Called,
     Logged,
+    RepeatedStep,
     Slope,
     Time,
-    _log_of,
-    _slope,
-    _Step,
-    _steps,
     call_again,
+    log_of,
+    repeated_steps,
+    slope_of,
 )
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
@@ -165,7 +165,7 @@ def _traced(solver: _Solver, given: _Given, t: Time) -> tuple[AnyArray, AnyArray
     wanted = asarray(t if to_numpy(solver.t) == to_numpy(t) else solver.t)
     end: AnyArray | float = wanted
     begin = asarray(given.t)
-    slope = _slope(given.right_side, given.params, value.dtype)
+    slope = slope_of(given.right_side, given.params, value.dtype)
     y0 = _core.cast(y0, value.dtype)
     given.function.expect_again("ode.integrate")
     has_changed = given.snapshot.restore()
@@ -186,18 +186,18 @@ def _traced(solver: _Solver, given: _Given, t: Time) -> tuple[AnyArray, AnyArray
 
 def _steps_of(
     given: _Given, slope: Slope, ends: tuple[AnyArray, AnyArray], y0: AnyArray
-) -> list[_Step]:
+) -> list[RepeatedStep]:
     if given.method is not None:
         times = zip(given.times, given.times[1:], strict=False)
         log: list[Logged] = [(a, b, 0, ()) for a, b in times]
-        return _steps(given.method, slope, log, ends, y0)
+        return repeated_steps(given.method, slope, log, ends, y0)
     method = "Radau" if given.is_stiff else "DOP853"
     options = {"rtol": float(np.min(given.integrator.rtol)), "atol": given.integrator.atol}
-    found = _log_of(method, slope, to_numpy_items(ends), to_numpy(y0), (), options)
-    return _steps(method, slope, found, ends, y0)
+    found = log_of(method, slope, to_numpy_items(ends), to_numpy(y0), (), options)
+    return repeated_steps(method, slope, found, ends, y0)
 
 
-def _tell(given: _Given, steps: list[_Step], y0: AnyArray) -> _Step | None:
+def _tell(given: _Given, steps: list[RepeatedStep], y0: AnyArray) -> RepeatedStep | None:
     """Call `solout` with the steps; gives the one at which it returned -1."""
     if given.known == 0 and given.told(to_numpy(steps[0].t_old), y0) == -1:
         return steps[0]

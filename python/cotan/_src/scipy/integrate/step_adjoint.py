@@ -86,7 +86,7 @@ def solve_at_once(
 
     def derived(found: Any) -> Any:
         run, result = found
-        n, count = result.y.shape
+        count = result.y.shape[1]
         if not run.steps or not count or result.y.dtype != np.float64:
             raise NotPlainError
         steps: Steps
@@ -111,12 +111,17 @@ Steps = ExplicitSteps | CollocationSteps
 class RightSide:
     """A right side of a differential equation, with its plain copy."""
 
-    def __init__(self, function: Function, args: Args, jac: Any = None) -> None:
-        self._function, self._args = function, args
-        self.plain, self.captures = plain_copy(function)
-        self.jac = plain_copy(jac)[0] if callable(jac) else jac
+    def __init__(
+        self, function: Function, args: Args, jac: Any = None, state_first: bool = False
+    ) -> None:
+        plain, self.captures = plain_copy(function)
+        jac_of = plain_copy(jac)[0] if callable(jac) else jac
+        self._snapshot = StateSnapshot(function, plain, args, jac, jac_of)
+        if state_first:
+            function, plain, jac_of = map(_swapped, (function, plain, jac_of))
+        self._function, self.plain, self.jac = function, plain, jac_of
+        self._args = args
         self.values: Args = to_numpy_items(args)
-        self._snapshot = StateSnapshot(function, self.plain, args, jac, self.jac)
 
     def attempt(self, solve: Callable[[], Any], derived: Callable[[Any], Any]) -> Any:
         """Give what `derived` makes of a plain run; None, with the state restored, if it cannot."""
@@ -182,6 +187,11 @@ class RightSide:
         k, rows = _batched(both, times, states)
         shape = len(times), n, n
         return to_numpy(k), np.broadcast_to(to_numpy(rows), shape)
+
+
+def _swapped(function: Any) -> Any:
+    """Give a function of time and state for one of state and time."""
+    return (lambda t, y, *more: function(y, t, *more)) if callable(function) else function
 
 
 def _batched(function: Function, times: NDArray, states: NDArray) -> Any:

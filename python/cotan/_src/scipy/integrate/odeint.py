@@ -1,0 +1,210 @@
+"""Overrides of `scipy.integrate.odeint` and `solve_bvp`.
+
+`odeint` is compiled, and does not tell which steps it took. The derivative is that along a second
+run of the same solver, LSODA, step by step; where that does not do, that of an integrator with the
+same tolerances.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cotan import _core
+from cotan._core import NotDifferentiableError
+from cotan._src.rebind.engine import locate, locate_original
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.registry import ALWAYS, Way, override
+from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
+from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
+from cotan._src.scipy.integrate.plain_run import (
+    NotPlainError,
+    PlainRun,
+    more_of,
+    noting,
+    plain_slopes,
+)
+from cotan._src.scipy.integrate.repeated_steps import (
+    Called,
+    Time,
+    call_again,
+    log_of,
+    repeated_steps,
+    slope_of,
+    states_at,
+)
+from cotan._src.scipy.integrate.step_adjoint import COLLOCATED, RightSide, is_one_gradient
+from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
+from cotan._src.state.snapshot import StateSnapshot
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
+
+# The tolerances of `odeint`.
+_USUAL = 1.49012e-8
+#: What `odeint` gives with full output.
+_Found = tuple[NDArray, dict[str, Any]]
+
+
+class _Options(NamedTuple):
+    """Options of `odeint` that a second run needs."""
+
+    jac: Any
+    col_deriv: int
+    ml: int | None
+    mu: int | None
+    rtol: Any
+    atol: Any
+    h0: float
+    hmax: float
+    hmin: float
+
+
+def _at_once(
+    solve: Callable[[Function, Any, Any], _Found],
+    func: Function,
+    y0: ArrayLike,
+    t: ArrayLike,
+    args: Any,
+    options: _Options,
+    state_first: bool,
+) -> tuple[AnyArray, dict[str, Any]] | None:
+    """Give what `odeint` gives, with its derivatives; None where another way is needed."""
+    if not is_one_gradient() or contains_active((t, *options[1:])):
+        return None
+    times = np.array(to_numpy_items(t), np.float64)
+    has_bands = not (options.ml is None and options.mu is None)
+    if times.ndim != 1 or not times.size or times[0] == times[-1]:
+        return None
+    if has_bands and callable(options.jac):
+        return None
+    side = RightSide(func, more_of(args), options.jac, state_first)
+    if not side.captures and not contains_active((y0, args)):
+        return None
+
+    def run_twice() -> tuple[_Found, PlainRun]:
+        jac = plain_slopes(side.jac) if callable(side.jac) else None
+        found = solve(PlainRun(side.plain, False), side.values, jac)
+        return found, _second_run(side, times, to_numpy_items(y0), jac, options)
+
+    def derived(found: tuple[_Found, PlainRun]) -> tuple[AnyArray, dict[str, Any]]:
+        (y, info), run = found
+        steps = CollocationSteps(run, times, COLLOCATED["LSODA"], _tolerances(options))
+        moved = side.derived("odeint", run, steps, y0, len(times))
+        return y if moved is None else attach_derivative(y, moved), info
+
+    attempted: tuple[AnyArray, dict[str, Any]] | None = side.attempt(run_twice, derived)
+    return attempted
+
+
+def _tolerances(options: _Options) -> tuple[Any, Any]:
+    rtol, atol = to_numpy(options.rtol), to_numpy(options.atol)
+    return _USUAL if options.rtol is None else rtol, _USUAL if options.atol is None else atol
+
+
+def _second_run(
+    side: RightSide, times: NDArray, y0: Any, jac: Function | None, options: _Options
+) -> PlainRun:
+    """Let LSODA find the steps, with the same options."""
+    run = PlainRun(lambda t, y: side.plain(t, y, *side.values), False)
+    slopes: Any = None
+    if jac is not None:
+        turned = np.transpose if options.col_deriv else np.asarray
+        slopes = lambda t, y: turned(jac(t, y, *side.values))  # noqa: E731
+    rtol, atol = _tolerances(options)
+
+    solver = noting(locate("scipy.integrate.LSODA"))(
+        run, times[0], np.array(np.atleast_1d(y0), np.float64), times[-1], run=run,
+        rtol=rtol, atol=atol, first_step=options.h0 or None, min_step=options.hmin,
+        max_step=options.hmax or np.inf, jac=slopes,
+        lband=options.ml, uband=options.mu,
+    )  # fmt: skip
+    while solver.status == "running":
+        solver.step()
+    if solver.status == "failed":
+        raise NotPlainError
+    return run
+
+
+@override("scipy.integrate.odeint", when=ALWAYS)
+def odeint(func: Function, y0: ArrayLike, t: ArrayLike, args: object = (),
+           Dfun: Function | None = None, col_deriv: int = 0,  # noqa: N803
+           full_output: int = 0, ml: int | None = None, mu: int | None = None,
+           rtol: ArrayLike | None = None, atol: ArrayLike | None = None,
+           tcrit: ArrayLike | None = None, h0: float = 0.0,
+           hmax: float = 0.0, hmin: float = 0.0, ixpr: int = 0, mxstep: int = 0,
+           mxhnil: int = 0, mxordn: int = 12, mxords: int = 5, printmessg: int = 0,
+           tfirst: bool = False) -> AnyArray | tuple[AnyArray, dict[str, object]]:  # fmt: skip
+    solve = locate_original("scipy.integrate.odeint")
+    steps_of = (col_deriv, 1, ml, mu, to_numpy(rtol), to_numpy(atol), tcrit, h0, hmax, hmin, ixpr,
+                mxstep, mxhnil, mxordn, mxords, printmessg)  # fmt: skip
+
+    def solve_plain(function: Function, values: Any, slopes: Any) -> _Found:
+        found: _Found = solve(
+            function, to_numpy_items(y0), to_numpy_items(t), values, slopes, *steps_of, True
+        )
+        return found
+
+    chosen = _Options(Dfun, col_deriv, ml, mu, rtol, atol, h0, hmax, hmin)
+    found = None
+    if tcrit is None:
+        found = _at_once(solve_plain, func, y0, t, args, chosen, not tfirst)
+    if found is not None:
+        return found if full_output else found[0]
+    function = Called(func, state_at=int(tfirst))
+    snapshot = StateSnapshot(func, args, Dfun)
+    more = more_of(args)
+    slopes = Called(Dfun, int(tfirst), function.history) if callable(Dfun) else Dfun
+    y, info = solve(
+        function, to_numpy_items(y0), to_numpy_items(t), to_numpy_items(more), slopes,
+        *steps_of, tfirst,
+    )  # fmt: skip
+    if function.captures_active or contains_active((y0, t, more)):
+
+        def ordered(t: Time, y: AnyArray, *more: object) -> object:
+            return func(t, y, *more) if tfirst else func(y, t, *more)
+
+        # What is stiff was integrated by formulas for that, and so it is here.
+        stiff = np.any(np.asarray(info["mused"]) == 2)
+        method = "Radau" if stiff else "DOP853"
+        options = {
+            "rtol": _USUAL if rtol is None else float(np.min(to_numpy(rtol))),
+            "atol": _USUAL if atol is None else to_numpy(atol),
+        }
+        times = asarray(t)
+        start = _core.asarray(np.atleast_1d(asarray(y0)), np.float64)
+        slope = slope_of(ordered, more, np.dtype(np.float64))
+        span = (times[0], times[-1])
+        function.expect_again("odeint")
+        has_changed = snapshot.restore()
+        if to_numpy(times[0]) == to_numpy(times[-1]):  # no time passes
+            rows: AnyArray = np.stack(
+                [start + slope(times[0], start) * (at - times[0]) for at in times]
+            )
+        else:
+            log = log_of(method, ordered, span, to_numpy(start), more, options)
+            if has_changed:
+                snapshot.restore()
+            steps = repeated_steps(method, slope, log, span, start)
+            rows = _core.concatenate([start[None, :], states_at(steps, times[1:]).T])
+            if has_changed:
+                call_again(snapshot, function.history, more, steps)
+        y = attach_derivative(y, rows)
+    return (y, info) if full_output else y
+
+
+@override("scipy.integrate.solve_bvp", when=ALWAYS, way=Way.REFUSED)
+def solve_bvp(
+    fun: Function, bc: Function, x: ArrayLike, y: ArrayLike, p: ArrayLike | None = None,
+    *rest: object, **options: object,
+) -> object:  # fmt: skip
+    """Solve a boundary value problem on values; where it is active, refuse and say what to do."""
+    function, ends = CallbackProbe(fun), CallbackProbe(bc)
+    result: object = locate_original("scipy.integrate.solve_bvp")(
+        function, ends, *map(to_numpy_items, (x, y, p, *rest)), **options
+    )
+    if any_captures_active(function, ends) or contains_active((x, rest)):
+        raise NotDifferentiableError(
+            "solve_bvp has no derivative rule in cotan; use shooting: find the initial values with "
+            "scipy.optimize.root, so that solve_ivp meets the boundary conditions, or hold its "
+            "inputs constant with ct.dropgrad"
+        )
+    return result
