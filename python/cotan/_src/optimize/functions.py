@@ -5,6 +5,7 @@ once, where that is possible, and run as it is where it is not. A function that 
 then refused has run once more than the user sees; what it wrote is taken back.
 """
 
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from cotan._src.api.prepare import prepare
 from cotan._src.api.second_order import hessian, hvp
 from cotan._src.kit.repeated_call import refused_repeats
 from cotan._src.optimize.unknowns import Unknowns, result_vector
+from cotan._src.runtime.values import to_numpy
 from cotan._src.state.snapshot import StateSnapshot
-from cotan._src.typing import AnyArray, Function, NDArray
+from cotan._src.typing import AnyArray, Args, Function, NDArray
 
 # Recordings that are made before the number of calls matters.
 _FEW = 5
@@ -44,6 +46,11 @@ class Replayed:
         else:
             wrt = None if transform == "value" else 0
             self._prepared = prepare(function, transform=transform, wrt=wrt)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Say whether it is prepared, as far as is known."""
+        return self._prepared is not None
 
     def __call__(self, vector: AnyArray, *args: object) -> Any:
         prepared = self._prepared
@@ -135,6 +142,21 @@ class Objective:
         return found
 
 
+class _Columns:
+    """Values of a function of a vector, and its Jacobian, which is computed when asked for."""
+
+    def __init__(self, function: Function, vector: AnyArray) -> None:
+        self._size = np.shape(vector)[0]
+        values, self._push = _core.linearize(function, vector)
+        self.values = to_numpy(values)
+
+    def matrix(self) -> NDArray:
+        """Give the Jacobian, by as many tangents as there are variables."""
+        rows = _core.call_vmap(self._push, (np.eye(self._size),), [True], ["tangent"])
+        found: NDArray = np.array(to_numpy(rows)).T
+        return found
+
+
 class Equations:
     """A function with several results, of vectors: values and Jacobian.
 
@@ -146,6 +168,9 @@ class Equations:
     ) -> None:
         self._operation, self._unknowns = operation, unknowns
         self._undo: Function = np.asarray
+        # The last point at which values were asked for, with what gives the derivatives there.
+        self._last: tuple[NDArray, Args, _Columns | None] | None = None
+        self._wants_both = False
         self._is_first = True
 
         def of_vector(vector: AnyArray, *args: object) -> Any:
@@ -173,11 +198,19 @@ class Equations:
 
     def values(self, vector: AnyArray, *args: object) -> Any:
         """Give the vector of results."""
-        return self._of_vector(vector, *args)
+        if self._jacobian.is_prepared or is_recording():
+            return self._of_vector(vector, *args)
+        # A simulation is run once for values and derivatives, where the last values led to these.
+        columns = None
+        if self._wants_both:
+            columns = _Columns(lambda x: self._of_vector(x, *args), vector)
+        self._last = np.array(vector), args, columns
+        self._wants_both = False
+        return self._of_vector(vector, *args) if columns is None else columns.values
 
     def values_of_fit(self, vector: AnyArray, *args: object) -> Any:
         """Give the same; raise `ValueError` if the first results are not finite."""
-        found = self._of_vector(vector, *args)
+        found = self.values(vector, *args)
         if self._is_first and not is_recording():
             self._is_first = False
             wrong = np.flatnonzero(~np.isfinite(np.asarray(found)))
@@ -192,7 +225,17 @@ class Equations:
 
     def jacobian(self, vector: AnyArray, *args: object) -> Any:
         """Give the matrix of derivatives, a row for each result."""
-        return self._jacobian(vector, *args)
+        is_there = False
+        if self._last is not None:
+            place, more, columns = self._last
+            is_there = np.array_equal(place, vector) and all(map(is_, more, args))
+            if is_there and columns is not None:
+                self._last, self._wants_both = None, True
+                return columns.matrix()
+        found = self._jacobian(vector, *args)
+        # Tangents of the variables cost less than cotangents of the results, if they are fewer.
+        self._wants_both = is_there and found.shape[0] >= found.shape[1]
+        return found
 
     def structure(self, values: NDArray) -> Any:
         """Give values as the function returned them."""

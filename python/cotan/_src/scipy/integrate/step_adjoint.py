@@ -164,9 +164,9 @@ class RightSide:
             moved: AnyArray = _core.matmul(steps.adjoint(np.eye(count * n)), change)
         else:
             moved = linear(
-                name, lambda v: steps.forward(to_numpy(v)),
-                lambda ct: steps.adjoint(to_numpy(ct)[None, :])[0],
-            )(change)  # fmt: skip
+                name, _unless_zero(steps.forward, count * n),
+                _unless_zero(lambda ct: steps.adjoint(ct[None, :])[0], change.shape[0]),
+            )(change - _core.dropgrad(change))  # fmt: skip
         return _core.reshape(moved, (count, n))
 
     @staticmethod
@@ -187,6 +187,16 @@ class RightSide:
         k, rows = _batched(both, times, states)
         shape = len(times), n, n
         return to_numpy(k), np.broadcast_to(to_numpy(rows), shape)
+
+
+def _unless_zero(function: Callable[[NDArray], NDArray], size: int) -> Function:
+    """Give a linear function of vectors that is not called for zeros: transposing it asks there."""
+
+    def call(vector: AnyArray) -> NDArray:
+        values = to_numpy(vector)
+        return function(values) if values.any() else np.zeros(size)
+
+    return call
 
 
 def _swapped(function: Any) -> Any:
