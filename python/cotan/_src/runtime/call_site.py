@@ -167,6 +167,7 @@ def assignments(code: CodeType) -> Assignments:
     return Assignments(names, _STORE_ATTR in steps)
 
 
+@functools.lru_cache(maxsize=1024)
 def assigns_captured(code: CodeType) -> bool:
     """Say whether some code, or a function inside of it, assigns to variables around it."""
     return any(

@@ -1,4 +1,4 @@
-"""Runs a callback on plain values while a gradient is recorded: `plain_copy`, `call_outside`.
+"""Runs a callback on plain values while a gradient is recorded: `PlainCallback`, `call_outside`.
 
 Problem: a solver calls the user's function a thousand times to find its way, and only what comes
 after needs the derivative. As long as the function captures active arrays, each of these calls
@@ -9,21 +9,92 @@ captures, runs as fast as without cotan, in a context that records nothing.
 import contextvars
 import functools
 from collections.abc import Callable
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType
 from typing import Any, TypeVar
 
+import numpy as np
+
+from cotan import _core
 from cotan._src.runtime.call_site import assigns_captured
-from cotan._src.runtime.values import is_array, to_numpy
-from cotan._src.typing import Function
+from cotan._src.runtime.values import contains_active, is_array, to_numpy
+from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.state.snapshot import StateSnapshot
+from cotan._src.typing import Args, Function
 
 _R = TypeVar("_R")
+# Instances whose attributes are looked through.
+_INSTANCES = 200
+_NUMBERS = frozenset({float, int, np.float64})
+
+
+class NotPlainError(Exception):
+    """A plain run cannot stand for the user's: it is active, writes to its argument, or fails."""
+
+
+def is_one_gradient() -> bool:
+    """Say whether a first derivative is recorded, and nothing else."""
+    return bool(_core.isderiving() and not _core.is_tracing() and _core.nestlevel() == 1)
+
+
+def is_plain(y: Any) -> bool:
+    """Say whether a result has nothing active in it."""
+    kind = type(y)
+    if kind is np.ndarray or kind in _NUMBERS:
+        return True
+    return (kind is list and _NUMBERS.issuperset(map(type, y))) or not contains_active(y)
+
+
+class PlainCallback:
+    """A user's function for a solver that runs on a plain copy of it.
+
+    `run` gives None where the copy does not do: it gives active results (the function finds what is
+    active in a global variable, say), it keeps state, or it fails. The state is restored then, and
+    the caller goes another way, which raises what is the user's.
+    """
+
+    def __init__(self, function: Function, args: Args = (), *others: object) -> None:
+        self.function, self.args = function, args
+        self.plain, self.captures = plain_copy(function)
+        self.others = [plain_copy(f)[0] if callable(f) else f for f in others]
+        self.values: Args = to_numpy_items(args)
+        self._snapshot = StateSnapshot(function, self.plain, args, others, self.others)
+
+    def run(
+        self, solve: Callable[[], _R], derived: Callable[[_R], Any], outside: bool = True
+    ) -> Any:
+        """Give what `derived` makes of the result of a plain run; None if it cannot."""
+        try:
+            result = call_outside(solve) if outside else solve()
+            found = None if self._snapshot.has_changed() else derived(result)
+        except NotPlainError:
+            found = None
+        if self._snapshot.has_changed():
+            self._snapshot.restore()
+            return None
+        return found
+
+    def checked(self, function: Function | None = None) -> Function:
+        """Give the copy, or another one, as a solver calls it."""
+        plain = self.plain if function is None else function
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                y = plain(*args, **kwargs)
+            except Exception as error:
+                raise NotPlainError from error
+            if not is_plain(y):
+                raise NotPlainError
+            return y
+
+        return call
 
 
 def plain_copy(function: Function) -> tuple[Function, bool]:
     """Give a function that has plain values where a function captures an `Array`; say if it does.
 
-    Entered are closures, defaults, partials, lists, tuples and dictionaries. An array elsewhere
-    stays, so the results of the copy may still be active.
+    Entered are closures, defaults, partials, lists, tuples, dictionaries, and the attributes of
+    objects of user classes, methods with their object. An array elsewhere stays, so the results of
+    the copy may still be active.
     """
     plain = _Plain()
     copied: Function = plain.of(function)
@@ -43,12 +114,27 @@ def call_outside(call: Callable[[], _R]) -> _R:
     return context.run(run)
 
 
+class _WithAttributes:
+    """What an instance looks like that has attributes in a dictionary and nothing else."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_simple(kind: type) -> bool:
+    """Say whether instances of a class have attributes in a dictionary and nothing else."""
+    return (
+        kind.__basicsize__ == _WithAttributes.__basicsize__
+        and kind.__dictoffset__ == _WithAttributes.__dictoffset__
+        and not hasattr(kind, "__del__")
+    )
+
+
 class _Plain:
     """Copies, each object once."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[object, Any]] = {}
         self.has_arrays = False
+        self._num_instances = 0
 
     def of(self, value: Any) -> Any:
         if id(value) not in self._made:
@@ -73,7 +159,24 @@ class _Plain:
             return functools.partial(
                 self.of(value.func), *self.of(value.args), **self.of(value.keywords)
             )
-        return self._function(value) if kind is FunctionType else value
+        if kind is MethodType:
+            owner = self.of(value.__self__)
+            return value if owner is value.__self__ else MethodType(value.__func__, owner)
+        if kind is FunctionType:
+            return self._function(value)
+        return self._instance(value) if _is_simple(kind) else value
+
+    def _instance(self, value: Any) -> Any:
+        self._num_instances += 1
+        if self._num_instances > _INSTANCES:
+            return value
+        members = object.__getattribute__(value, "__dict__")
+        copies = {name: self.of(item) for name, item in members.items()}
+        if all(copies[name] is item for name, item in members.items()):
+            return value
+        copy = object.__new__(type(value))
+        object.__getattribute__(copy, "__dict__").update(copies)
+        return copy
 
     def _function(self, function: FunctionType) -> FunctionType:
         cells = function.__closure__ or ()

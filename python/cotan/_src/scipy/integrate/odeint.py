@@ -18,7 +18,6 @@ from cotan._src.runtime.registry import ALWAYS, Way, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.plain_run import (
-    NotPlainError,
     PlainRun,
     more_of,
     noting,
@@ -33,8 +32,9 @@ from cotan._src.scipy.integrate.repeated_steps import (
     slope_of,
     states_at,
 )
-from cotan._src.scipy.integrate.step_adjoint import COLLOCATED, RightSide, is_one_gradient
+from cotan._src.scipy.integrate.step_adjoint import COLLOCATED, RightSide
 from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
+from cotan._src.state.plain_copy import NotPlainError, is_one_gradient
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
@@ -91,7 +91,7 @@ def _at_once(
         moved = side.derived("odeint", run, steps, y0, len(times))
         return y if moved is None else attach_derivative(y, moved), info
 
-    attempted: tuple[AnyArray, dict[str, Any]] | None = side.attempt(run_twice, derived)
+    attempted: tuple[AnyArray, dict[str, Any]] | None = side.run(run_twice, derived)
     return attempted
 
 

@@ -10,18 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cotan._src.runtime.values import contains_active
 from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.state.plain_copy import NotPlainError, is_plain
 from cotan._src.typing import Args, Function, NDArray
 
 # Of a run whose stages are not needed so many calls are noted, and then ever fewer.
 _SAMPLES = 8
-
-_NUMBERS = frozenset({float, int, np.float64})
-
-
-class NotPlainError(Exception):
-    """A plain run cannot stand for the user's: it is active, writes to the state, or has failed."""
 
 
 class Step(NamedTuple):
@@ -55,7 +49,7 @@ class PlainRun:
         except Exception as error:
             # What is the user's is raised by the other way.
             raise NotPlainError from error
-        if y.tobytes() != before or not _is_plain(k):
+        if y.tobytes() != before or not is_plain(k):
             raise NotPlainError
         n = self._count = self._count + 1
         if self._keeps_all or n <= _SAMPLES or not n & (n - 1):
@@ -63,13 +57,6 @@ class PlainRun:
             self.states.append(np.frombuffer(before, y.dtype))
             self.slopes.append(k)
         return k
-
-
-def _is_plain(k: Any) -> bool:
-    kind = type(k)
-    if kind is np.ndarray:
-        return bool(k.dtype.kind != "O")
-    return (kind is list and _NUMBERS.issuperset(map(type, k))) or not contains_active(k)
 
 
 def plain_slopes(function: Function) -> Function:

@@ -25,15 +25,13 @@ from cotan._src.runtime.values import attach_derivative, contains_active, to_num
 from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
 from cotan._src.scipy.integrate.plain_run import (
-    NotPlainError,
     PlainRun,
     noting,
     plain_slopes,
     points_of,
 )
 from cotan._src.state.callback_probe import to_numpy_items
-from cotan._src.state.plain_copy import call_outside, plain_copy
-from cotan._src.state.snapshot import StateSnapshot
+from cotan._src.state.plain_copy import NotPlainError, PlainCallback, is_one_gradient
 from cotan._src.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray
 
 EXPLICIT = ("RK45", "RK23", "DOP853")
@@ -45,11 +43,6 @@ _MATRIX = 4_000
 _DERIVATIVES = 4_000_000
 # At so many calls of the solver the recorded right side has to give the same.
 _COMPARED = 16
-
-
-def is_one_gradient() -> bool:
-    """Say whether a first derivative is recorded, and nothing else."""
-    return bool(_core.isderiving() and not _core.is_tracing() and _core.nestlevel() == 1)
 
 
 def solve_at_once(
@@ -101,39 +94,23 @@ def solve_at_once(
             result.y = attach_derivative(result.y, moved.T)
         return result
 
-    return side.attempt(solve, derived)
+    return side.run(solve, derived)
 
 
 #: The states of a run as a linear function of changes.
 Steps = ExplicitSteps | CollocationSteps
 
 
-class RightSide:
+class RightSide(PlainCallback):
     """A right side of a differential equation, with its plain copy."""
 
     def __init__(
         self, function: Function, args: Args, jac: Any = None, state_first: bool = False
     ) -> None:
-        plain, self.captures = plain_copy(function)
-        jac_of = plain_copy(jac)[0] if callable(jac) else jac
-        self._snapshot = StateSnapshot(function, plain, args, jac, jac_of)
+        super().__init__(function, args, jac)
+        (self.jac,) = self.others
         if state_first:
-            function, plain, jac_of = map(_swapped, (function, plain, jac_of))
-        self._function, self.plain, self.jac = function, plain, jac_of
-        self._args = args
-        self.values: Args = to_numpy_items(args)
-
-    def attempt(self, solve: Callable[[], Any], derived: Callable[[Any], Any]) -> Any:
-        """Give what `derived` makes of a plain run; None, with the state restored, if it cannot."""
-        try:
-            run = call_outside(solve)
-            found = None if self._snapshot.has_changed() else derived(run)
-        except NotPlainError:
-            found = None
-        if self._snapshot.has_changed():
-            self._snapshot.restore()
-            return None
-        return found
+            self.function, self.plain, self.jac = map(_swapped, (function, self.plain, self.jac))
 
     def derived(self, name: str, run: PlainRun, steps: Steps, y0: ArrayLike,
                 count: int) -> AnyArray | None:  # fmt: skip
@@ -152,7 +129,7 @@ class RightSide:
         compared = points_of(run, _COMPARED)
         times = np.concatenate([steps.times, compared[0]])
         states = np.concatenate([steps.states, compared[1]])
-        k = _batched(functools.partial(self._slope, self._function, self._args), times, states)
+        k = _batched(functools.partial(self._slope, self.function, self.args), times, states)
         m = len(steps.times)
         if not np.allclose(to_numpy(k[m:]), compared[2], 1e-9, 1e-300, equal_nan=True):
             raise NotPlainError
