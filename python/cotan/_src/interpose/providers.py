@@ -64,7 +64,8 @@ PROVIDERS = {
     "scipy.linalg.lapack": ["scipy.linalg.blas"],
     "scipy.ndimage": ["scipy.ndimage"],
     "scipy.optimize": [
-        "scipy.optimize.minimize_root",
+        "scipy.optimize.roots",
+        "scipy.optimize.minima",
         "scipy.optimize.least_squares",
         "scipy.optimize.global_search",
         "scipy.optimize.linear_least_squares",

@@ -13,7 +13,7 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import conj, host_call, linear
 from cotan._src.kit.linear_systems import LinearSolver, products
-from cotan._src.runtime.values import attach_derivative
+from cotan._src.runtime.values import attach_derivative, is_active
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
@@ -83,6 +83,30 @@ def solution(
         residual = stacked(equation(moved)).reshape(-1)
         moved = moved - newton(residual).reshape(at.shape)
     return attach_derivative(at, moved)
+
+
+def plain_solution(
+    name: str,
+    equation: Callable[[AnyArray], ArrayLike],
+    plain: Callable[[AnyArray], ArrayLike],
+    x: NDArray,
+    nearest: bool = False,
+    is_constant: bool = False,
+) -> Array | None:
+    """Give the same with first derivatives only, where the equation is called once.
+
+    `plain` is the equation with values in the place of what is active; its derivative is taken.
+    None where the equation depends on nothing active, if it `is_constant` then: an active place to
+    start from counts where the solver has stopped early, which is an error.
+    """
+    at = np.array(x, np.float64, ndmin=1)
+    residual = stacked(equation(at)).reshape(-1)
+    if is_constant and not is_active(residual):
+        return None
+    newton = _dense(name, plain, at, None, nearest)
+    step = newton(residual)
+    _expect_solution(name, at, _core.value(step))
+    return attach_derivative(at, at - step.reshape(at.shape))
 
 
 def recorded_solution(name: str, equation: Callable[[AnyArray], ArrayLike], x: Array) -> Array:
@@ -156,6 +180,10 @@ def _inverse(matrix: NDArray, near: float | None = None) -> NDArray | None:
 
     Units count for nothing: rows and columns are scaled before.
     """
+    if matrix.shape == (1, 1):
+        number = float(matrix[0, 0]) if matrix.dtype.kind == "f" else 0.0
+        if number and np.isfinite(1.0 / number):
+            return np.array([[1.0 / number]], matrix.dtype)
     if near is None:
         near = 10 * float(np.finfo(matrix.dtype).eps)
     rows, columns = np.ones((len(matrix), 1)), np.ones(len(matrix))

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cotan import _core
+from cotan._core import Array
 from cotan._src.runtime.call_site import assigns_captured
-from cotan._src.runtime.values import contains_active, is_array, to_numpy
+from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import Args, Function
@@ -145,7 +146,8 @@ class _Plain:
 
     def _copy(self, value: Any) -> Any:
         kind = type(value)
-        if is_array(value):
+        # Proxies are not asked for their class.
+        if issubclass(kind, Array):
             self.has_arrays = True
             return to_numpy(value)
         if kind in {list, tuple}:

@@ -14,7 +14,10 @@ from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate_original
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active
-from cotan._src.scipy.optimize.minimize_root import more_of, slope_of
+from cotan._src.scipy.optimize.solver_arguments import (
+    more_of,
+    slope_of,
+)
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.solver_replay import ReplayedCallback
 from cotan._src.typing import AnyArray, ArrayLike, Function

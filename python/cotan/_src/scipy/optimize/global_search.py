@@ -17,18 +17,22 @@ from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
-from cotan._src.scipy.optimize.minimize_root import (
-    Limits,
-    Result,
+from cotan._src.scipy.optimize.minima import (
     constraints_from_initial_state,
-    expect_constant_bounds,
     inside_of,
     minimize_scalar,
     minimum_of,
-    more_of,
     moving,
-    probed_all,
+)
+from cotan._src.scipy.optimize.roots import (
     root_of,
+)
+from cotan._src.scipy.optimize.solver_arguments import (
+    Limits,
+    Result,
+    expect_constant_bounds,
+    more_of,
+    probed_all,
     with_args,
 )
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items

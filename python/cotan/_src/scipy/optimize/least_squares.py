@@ -19,12 +19,14 @@ from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
-from cotan._src.scipy.optimize.minimize_root import (
+from cotan._src.scipy.optimize.minima import (
+    free_of,
+    minimum_of,
+)
+from cotan._src.scipy.optimize.solver_arguments import (
     Bounds,
     FitResult,
     estimated,
-    free_of,
-    minimum_of,
     more_of,
     plain_of,
     probed_all,

@@ -14,7 +14,10 @@ from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
-from cotan._src.scipy.optimize.minimize_root import Bounds, FitResult
+from cotan._src.scipy.optimize.solver_arguments import (
+    Bounds,
+    FitResult,
+)
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.typing import AnyArray, ArrayLike, NDArray, Scalar
 

@@ -1,27 +1,41 @@
-"""Overrides of the minimizers and root finders of `scipy.optimize`.
+"""Overrides of the minimizers of `scipy.optimize`.
 
-SciPy finds the solution, on values. It satisfies an equation: the function is zero, or its gradient
-is; so its derivative is given by the implicit function theorem (`kit.implicit_diff`). The initial
-guess has no influence on what is a solution, and neither has a bound that is not reached; so an
-active initial guess is accepted where the result is a solution.
+SciPy finds the minimum, on values. There the gradient is zero, so its derivative is given by the
+implicit function theorem (`kit.implicit_diff`). The initial guess has no influence on what is a
+minimum, and neither has a bound that is not reached; so an active initial guess is accepted where
+the result is a solution.
 """
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import Array, NotDifferentiableError
-from cotan._src.kit.implicit_diff import solution, stacked, without_rule
+from cotan._core import Array
+from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.kit.kkt import constrained
 from cotan._src.rebind.engine import locate, locate_original, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
-from cotan._src.runtime.values import attach_derivative, contains_active, refuse, to_numpy
+from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
+from cotan._src.scipy.optimize.solver_arguments import (
+    Constraint,
+    Constraints,
+    Limits,
+    Result,
+    expect_constant_bounds,
+    mark_estimated,
+    more_of,
+    plain_of,
+    probed_all,
+    probed_items,
+    slope_of,
+    with_args,
+)
 from cotan._src.state.callback_probe import (
     CallbackProbe,
     any_captures_active,
@@ -29,284 +43,9 @@ from cotan._src.state.callback_probe import (
     to_numpy_items,
 )
 from cotan._src.state.solver_replay import ReplayedCallback
-from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
 _HERE = "scipy.optimize"
-
-
-class Bounds(Protocol):
-    """The bounds of variables, as `scipy.optimize.Bounds` has them."""
-
-    lb: NDArray
-    ub: NDArray
-
-
-class Result(Protocol):
-    """What solvers of `scipy.optimize` give."""
-
-    x: AnyArray
-    fun: AnyArray
-    jac: AnyArray
-    # Minima in several places.
-    xl: AnyArray
-    funl: AnyArray
-    status: int
-    nfev: int
-    nit: int
-
-    def get(self, name: str, /) -> Any: ...
-    def __getitem__(self, name: str, /) -> Any: ...
-    def __setitem__(self, name: str, value: Any, /) -> None: ...
-    def __contains__(self, name: str, /) -> bool: ...
-
-
-class FitResult(Result, Protocol):
-    """What solvers of least squares give."""
-
-    cost: AnyArray
-    grad: AnyArray
-    active_mask: NDArray
-    unbounded_sol: tuple[Any, ...]
-
-
-class RootResult(Protocol):
-    """What solvers of equations in one variable give."""
-
-    root: AnyArray | float
-
-
-class Constraint(Protocol):
-    """A constraint, as `scipy.optimize.LinearConstraint` is one."""
-
-    lb: ArrayLike
-    ub: ArrayLike
-    keep_feasible: bool | Sequence[bool]
-
-
-#: The ends between which variables lie: an object, or a pair for each variable.
-Limits: TypeAlias = Bounds | Sequence[tuple[float | None, float | None]]
-#: One constraint or several: objects of SciPy's, or dictionaries.
-Constraints: TypeAlias = (
-    Constraint
-    | dict[str, Any]
-    | list[Constraint | dict[str, Any]]
-    | tuple[Constraint | dict[str, Any], ...]
-)
-
-
-def more_of(args: object) -> Args:
-    """Give what `args=` says as a tuple, as SciPy takes it."""
-    return args if isinstance(args, tuple) else (args,)
-
-
-def probed_all(options: Mapping[str, object]) -> dict[str, Any]:
-    """Wrap the functions among options, in constraints too, and give the rest as values."""
-    return {k: _probed_items(v) for k, v in options.items()}
-
-
-def _probed_items(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _probed_items(v) for k, v in value.items()}
-    if _is_constraint(value):
-        value = copy.copy(value)
-        for name, part in vars(value).items():
-            setattr(value, name, probed(part) if name == "fun" else to_numpy_items(part))
-        return value
-    if isinstance(value, (list, tuple)) and any(
-        isinstance(v, dict) or _is_constraint(v) for v in value
-    ):
-        return type(value)(map(_probed_items, value))
-    return (
-        probed(value) if callable(value) and not isinstance(value, type) else to_numpy_items(value)
-    )
-
-
-def _is_constraint(value: object) -> bool:
-    """Say whether something is a `NonlinearConstraint` or a `LinearConstraint`."""
-    return hasattr(value, "keep_feasible") and (
-        callable(getattr(value, "fun", None)) or hasattr(value, "A")
-    )
-
-
-def with_args(function: Function, args: object) -> Function:
-    """Give a function of a vector alone, the further arguments being `args`."""
-    more = more_of(args)
-    return lambda x: function(x, *more)
-
-
-def slope_of(name: str, function: Function) -> Callable[[AnyArray], AnyArray]:
-    """Give the gradient of a real function of a vector."""
-
-    def gradient(x: AnyArray) -> AnyArray:
-        g: AnyArray | None
-        (g,) = _core.gradient(lambda x: asarray(function(x)).reshape(()), x)
-        if g is None:
-            raise ValueError(f"{name}: the function does not depend on the vector")
-        return g
-
-    return gradient
-
-
-# --------------------------------------------------------------------------------------------------
-# Equations in one variable
-
-
-def _scalar(
-    name: str, function: Function, args: object, root: AnyArray | float, watch: ReplayedCallback
-) -> AnyArray:
-    more = more_of(args)
-    equation = lambda v: stacked(function(v[0], *more)).reshape(1)  # noqa: E731
-    at = np.array([root if np.iscomplexobj(root) else float(root)])
-    y: AnyArray = solution(f"{_HERE}.{name}", equation, at)[0]
-    watch.write_back(y, more)
-    return y
-
-
-def _bracketed(name: str) -> None:
-    @override(f"{_HERE}.{name}", when=ALWAYS)
-    def solve(
-        f: Function, a: ArrayLike, b: ArrayLike, args: object = (), *rest: object, **options: object
-    ) -> AnyArray | float | tuple[AnyArray | float, RootResult]:
-        function = ReplayedCallback(f, args)
-        result: float | tuple[float, RootResult]
-        result = function.wrap_solver(locate_original(f"{_HERE}.{name}"))(
-            function, to_numpy(a), to_numpy(b), to_numpy_items(more_of(args)), *map(to_numpy, rest),
-            **plain_of(options),
-        )  # fmt: skip
-        if not function.captures_active and not contains_active((args, a, b)):
-            return result
-        f = function.from_initial_state(f)
-        if isinstance(result, tuple):
-            root, report = result
-            report.root = _scalar(name, f, args, root, function)
-            return report.root, report
-        return _scalar(name, f, args, result, function)
-
-
-def plain_of(options: Mapping[str, object]) -> dict[str, object]:
-    """Give options with values in place of arrays."""
-    return {k: to_numpy_items(v) for k, v in options.items()}
-
-
-for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
-    _bracketed(_name)
-
-
-@override(f"{_HERE}.newton", when=ALWAYS)
-def newton(func: Function, x0: ArrayLike, fprime: Function | None = None,
-           args: Iterable[object] = (), *rest: object,
-           **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
-    function = ReplayedCallback(func, args)
-    start, args = to_numpy(x0), tuple(args)  # SciPy takes a list for several arguments here
-    result: NDArray | tuple[NDArray, *tuple[RootResult, ...]]
-    result = function.wrap_solver(locate_original(f"{_HERE}.newton"))(
-        function, start, probed(fprime), to_numpy_items(more_of(args)), *map(probed, rest),
-        **probed_all(options),
-    )  # fmt: skip
-    if not function.captures_active and not contains_active((args, x0)):
-        return result
-    func = function.from_initial_state(func)
-    root, *report = result if isinstance(result, tuple) else (result,)
-    if np.ndim(root) == 0:
-        y = _scalar("newton", func, args, root, function)
-    else:
-        # Many equations in one variable each.
-        y = root_of("newton", func, args, root, function)
-    if report and hasattr(report[0], "root"):
-        report[0].root = y
-    return (y, *report) if report else y
-
-
-@override(f"{_HERE}.root_scalar", when=ALWAYS)
-def root_scalar(f: Function, args: object = (), *rest: object, **options: object) -> RootResult:
-    fprime = options.get("fprime")
-    function = ReplayedCallback(f, args)
-    result: RootResult = function.wrap_solver(locate_original(f"{_HERE}.root_scalar"))(
-        function,
-        to_numpy_items(more_of(args)),
-        *map(to_numpy_items, rest),
-        **probed_all(options),
-    )
-    if function.captures_active or contains_active((args, rest, options)):
-        # A function may give its derivatives, too.
-        f = function.from_initial_state(f)
-        value = (lambda x, *a: f(x, *a)[0]) if fprime is True else f
-        result.root = _scalar("root_scalar", value, args, result.root, function)
-    return result
-
-
-@override(f"{_HERE}.fixed_point", when=ALWAYS)
-def fixed_point(func: Function, x0: ArrayLike, args: Iterable[object] = (), *rest: object,
-                **options: object) -> AnyArray:  # fmt: skip
-    function, args = ReplayedCallback(func, args), tuple(args)  # as in newton
-    x: NDArray = function.wrap_solver(locate_original(f"{_HERE}.fixed_point"))(
-        function, to_numpy_items(x0), to_numpy_items(args), *rest, **plain_of(options)
-    )
-    if not function.captures_active and not contains_active((args, x0)):
-        return x
-    func, shape = function.from_initial_state(func), np.shape(x)
-    if np.iscomplexobj(x):
-        raise refuse(f"{_HERE}.fixed_point of complex numbers")
-
-    def equation(v: AnyArray) -> AnyArray:
-        v = _core.reshape(v, shape)
-        return (v - stacked(func(v, *args))).reshape(-1)
-
-    flat = solution(f"{_HERE}.fixed_point", equation, np.asarray(x, np.float64).reshape(-1))
-    y = _core.reshape(flat, shape)
-    function.write_back(y, args)
-    return y
-
-
-# --------------------------------------------------------------------------------------------------
-# Systems of equations
-
-
-@override(f"{_HERE}.root", when=ALWAYS)
-def root(fun: Function, x0: ArrayLike, args: object = (), method: str = "hybr",
-         jac: Function | bool | None = None, *rest: object,
-         **options: object) -> Result:  # fmt: skip
-    function = ReplayedCallback(fun, args)
-    result: Result = function.wrap_solver(locate_original(f"{_HERE}.root"))(
-        function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, probed(jac), *rest,
-        **probed_all(options),
-    )  # fmt: skip
-    if function.captures_active or contains_active((args, x0)):
-        fun = function.from_initial_state(fun)
-        value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
-        result.x = root_of("root", value, args, result.x, function)
-        _without_rules("root", result, ("fjac", "r", "jac", "cov_x"), result.x)
-    return result
-
-
-def root_of(
-    name: str, fun: Function, args: object, x: AnyArray, watch: ReplayedCallback
-) -> AnyArray:
-    """Give a root that a solver found its derivative, and the callback's state that of the root."""
-    y: AnyArray = solution(f"{_HERE}.{name}", with_args(fun, args), x)
-    watch.write_back(y, more_of(args))
-    return y
-
-
-@override(f"{_HERE}.fsolve", when=ALWAYS)
-def fsolve(func: Function, x0: ArrayLike, args: object = (), fprime: Function | None = None,
-           full_output: bool | int = 0, *rest: object,
-           **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
-    function = ReplayedCallback(func, args)
-    result: Any = function.wrap_solver(locate_original(f"{_HERE}.fsolve"))(
-        function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(fprime), full_output,
-        *rest,
-        **plain_of(options),
-    )  # fmt: skip
-    if not function.captures_active and not contains_active((args, x0)):
-        plain: NDArray | tuple[object, ...] = result
-        return plain
-    func = function.from_initial_state(func)
-    if not full_output:
-        return root_of("fsolve", func, args, result, function)
-    y = root_of("fsolve", func, args, result[0], function)
-    _without_rules("fsolve", result[1], ("fjac", "r", "qtf"), y)
-    return (y, *result[1:])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -358,7 +97,7 @@ def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function |
              options: Mapping[str, object] | None = None) -> Result:  # fmt: skip
     expect_constant_bounds("minimize", bounds)
     function, slope = ReplayedCallback(fun, args, constraints, callback), probed(jac)
-    others = _probed_items(constraints)
+    others = probed_items(constraints)
     result: Result = function.wrap_solver(locate_original(f"{_HERE}.minimize"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), method, slope, probed(hess),
         probed(hessp), bounds, others, tol, function.wrap_callback(callback), options,
@@ -378,51 +117,9 @@ def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function |
     if at_bounds and np.shape(result.get("jac")) == np.shape(result.x):
         # Elsewhere it is zero, and stays so.
         result.jac = attach_derivative(result.jac, slope_of("minimize", call)(result.x))
-    _without_rules("minimize", result, ("hess", "hess_inv", "multipliers"), result.x)
+    mark_estimated("minimize", result, ("hess", "hess_inv", "multipliers"), result.x)
     function.write_back(result.x, more_of(args))
     return result
-
-
-def _without_rules(
-    name: str, report: Result | dict[str, Any], parts: tuple[str, ...], on: AnyArray
-) -> None:
-    """Let what a solver estimates say that it has no derivative, where one is asked for."""
-    for part in parts:
-        if report.get(part) is not None:
-            report[part] = estimated(f"{part} of {name}", report[part], on)
-
-
-def estimated(what: str, value: Any, on: AnyArray) -> Any:
-    """Give a matrix that a solver estimates, in any form, so that it says it has no derivative."""
-    if isinstance(value, np.ndarray):
-        return without_rule(what, value, on)
-    marked = copy.copy(value)
-    if hasattr(value, "tocoo"):
-        marked.data = without_rule(what, value.data, on)
-    elif hasattr(value, "matmat"):
-
-        class Estimated(type(value)):  # type: ignore[misc]
-            def dot(self, x: ArrayLike) -> Array:
-                return without_rule(what, value.dot(to_numpy(x)), on)
-
-            matvec = matmat = dot
-
-            def todense(self) -> Array:
-                return without_rule(what, value.todense(), on)
-
-        Estimated.__name__ = Estimated.__qualname__ = type(value).__name__
-        marked.__class__ = Estimated
-    return marked
-
-
-def expect_constant_bounds(name: str, bounds: object) -> None:
-    """Raise `NotDifferentiableError` for bounds that are active."""
-    items = vars(bounds).values() if hasattr(bounds, "lb") else (bounds,)
-    if contains_active(tuple(items)):
-        raise NotDifferentiableError(
-            f"{name}: active bounds have no derivative rule in cotan; pass them as constraints, or "
-            "hold them constant with ct.dropgrad"
-        )
 
 
 def _goes_by_slopes(method: Function | str | None, x0: ArrayLike) -> bool:

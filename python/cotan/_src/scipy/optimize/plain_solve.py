@@ -1,0 +1,92 @@
+"""Runs solvers of `scipy.optimize` on a plain copy of the user's function: `PlainSolve`.
+
+Problem: a root takes SciPy microseconds, and only its equation has to be recorded, once. Calls on
+plain values outside of the recording cost what they cost without cotan.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from cotan._src.kit.implicit_diff import plain_solution, stacked
+from cotan._src.runtime.values import contains_active
+from cotan._src.scipy.optimize.solver_arguments import more_of
+from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.state.plain_copy import NotPlainError, PlainCallback, is_one_gradient
+from cotan._src.typing import AnyArray, Function
+
+
+class PlainSolve(PlainCallback):
+    """A function whose root, minimum or fit a solver finds, with its plain copy.
+
+    `others` are further functions for the solver, such as derivatives, and what stands for them.
+    """
+
+    def __init__(self, function: Function, args: object, *others: object) -> None:
+        super().__init__(function, more_of(args), *others)
+        self.is_given_active = False
+
+    @classmethod
+    def attempt(
+        cls,
+        function: Function,
+        args: object,
+        active: object,
+        solve: Function,
+        derived: Function,
+        *others: object,
+    ) -> Any:
+        """Give what `derived` makes of the result of `solve`, None where another way is needed.
+
+        `active` are the other arguments that may be active. `solve(self)` runs outside of the
+        recording, and `derived(self, result)` in it.
+        """
+        if not is_one_gradient() or not callable(function):
+            return None
+        made = cls(function, args, *others)
+        made.is_given_active = contains_active((args, active))
+        if not made.captures and not made.is_given_active:
+            return None
+        return made.run(lambda: solve(made), lambda result: derived(made, result))
+
+    def other(self, number: int) -> Any:
+        """Give one of the other functions as the solver calls it."""
+        function = self.others[number]
+        if not callable(function):
+            return to_numpy_items(function)
+
+        def call(*args: object, **kwargs: object) -> Any:
+            try:
+                return to_numpy_items(function(*args, **kwargs))
+            except Exception as error:
+                raise NotPlainError from error
+
+        return call
+
+    def both(self, is_pair: bool = False) -> tuple[Function, Function]:
+        """Give the function and its copy, of the vector alone; of a pair they give the first."""
+
+        def of(function: Function, more: Any) -> Function:
+            if is_pair:
+                return lambda x: function(x, *more)[0]
+            return lambda x: function(x, *more)
+
+        return of(self.function, self.args), of(self.plain, self.values)
+
+    def scalar_root(self, name: str, root: Any, is_pair: bool = False) -> AnyArray:
+        """Give the root of one equation in one variable, with its derivative."""
+        if np.iscomplexobj(root):
+            raise NotPlainError
+        equation, plain = (lambda v, f=f: stacked(f(v[0])).reshape(1) for f in self.both(is_pair))
+        at = np.array([float(root)])
+        found = plain_solution(name, equation, plain, at, is_constant=not self.is_given_active)
+        y: AnyArray = root if found is None else found[0]
+        return y
+
+    def root(self, name: str, x: Any, is_pair: bool = False) -> AnyArray:
+        """Give the root of a system of equations, with its derivative."""
+        if np.iscomplexobj(x):
+            raise NotPlainError
+        is_constant = not self.is_given_active
+        found = plain_solution(name, *self.both(is_pair), x, is_constant=is_constant)
+        return x if found is None else found
