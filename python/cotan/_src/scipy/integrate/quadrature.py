@@ -17,13 +17,16 @@ from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
+from cotan._src.state.plain_copy import PlainCallback, is_one_gradient
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray, Scalar
 
 #: One end of an interval, or a place in it.
 _Place: TypeAlias = AnyArray | float
+#: Sums a function over nodes, by weights.
+_Sum: TypeAlias = Callable[[Function, Sequence[_Place], NDArray], AnyArray | float]
 #: Sums an integrand over the whole line: over pieces of 0 to 1, by nodes and weights.
-_Line: TypeAlias = Callable[[Function, NDArray, NDArray], AnyArray | float]
+_Line: TypeAlias = Callable[[Function, NDArray, NDArray, _Sum], AnyArray | float]
 
 override(
     *named(
@@ -57,7 +60,19 @@ def _nodes(pieces: Iterable[Sequence[float]]) -> tuple[NDArray, NDArray]:
     return np.concatenate(at), np.concatenate(weights)
 
 
-def _summed(f: Function, at: Iterable[_Place], weights: NDArray) -> AnyArray | float:
+def _summed_at_once(f: Function, at: Sequence[_Place], weights: NDArray) -> AnyArray | float:
+    """Call an integrand that keeps no state for all nodes together, where it allows that."""
+    nodes = np.stack(at) if any(map(is_array, at)) else np.array(at, np.float64)
+    try:
+        values = _core.call_vmap(f, (nodes,), [True], ["x"])
+    except Exception:  # noqa: BLE001
+        # It works for one node at a time, as the integral has shown, but looks at values.
+        return _summed(f, at, weights)
+    flat = _core.reshape(_core.asarray(values), (len(weights), -1))
+    return _core.reshape(_core.matmul(weights, flat), np.shape(values)[1:])
+
+
+def _summed(f: Function, at: Sequence[_Place], weights: NDArray) -> AnyArray | float:
     total: AnyArray | float = 0.0
     for x, w in zip(at, weights, strict=True):
         total = total + float(w) * f(x)
@@ -65,7 +80,12 @@ def _summed(f: Function, at: Iterable[_Place], weights: NDArray) -> AnyArray | f
 
 
 def _on_interval(
-    f: Function, a: _Place, b: _Place, pieces: Sequence[tuple[float, float]], both: _Line
+    f: Function,
+    a: _Place,
+    b: _Place,
+    pieces: Sequence[tuple[float, float]],
+    both: _Line,
+    summed: _Sum,
 ) -> AnyArray | float:
     """Sum over pieces of an interval whose ends may be active, too."""
     low, high = float(to_numpy(a)), float(to_numpy(b))
@@ -78,25 +98,25 @@ def _on_interval(
         u, w = _nodes(sorted(tuple(sorted(((p - low) / width, (q - low) / width)))
                              for p, q in pieces))  # fmt: skip
         ends = is_array(a) or is_array(b)
-        along = (a + (b - a) * float(v) if ends else low + width * v for v in u)
-        whole: AnyArray | float = (b - a) * _summed(f, along, w)
+        along = [a + (b - a) * float(v) if ends else low + width * v for v in u]
+        whole: AnyArray | float = (b - a) * summed(f, along, w)
         return whole
     t, w = _nodes(pieces)
     if np.isinf(low) and np.isinf(high):
-        return both(f, t, w) * sign
+        return both(f, t, w, summed) * sign
     x, w = (1 - t) / t, w / t**2
     start, way = (a, 1.0 if high > 0 else -1.0) if np.isinf(high) else (b, 1.0 if low > 0 else -1.0)
-    return _summed(lambda v: f(start + way * v), x, w) * sign
+    return summed(lambda v: f(start + way * v), list(x), w) * sign
 
 
-def _halves(f: Function, t: NDArray, w: NDArray) -> AnyArray | float:
+def _halves(f: Function, t: NDArray, w: NDArray, summed: _Sum) -> AnyArray | float:
     """Integrate over the whole line as QUADPACK: x = (1 - t) / t, to both sides."""
-    return _summed(lambda v: f(v) + f(-v), (1 - t) / t, w / t**2)
+    return summed(lambda v: f(v) + f(-v), list((1 - t) / t), w / t**2)
 
 
-def _whole(f: Function, t: NDArray, w: NDArray) -> AnyArray | float:
+def _whole(f: Function, t: NDArray, w: NDArray, summed: _Sum) -> AnyArray | float:
     """Integrate over the whole line as `quad_vec`: x = (1 - |t|) / t."""
-    return _summed(f, (1 - np.abs(t)) / t, w / t**2)
+    return summed(f, list((1 - np.abs(t)) / t), w / t**2)
 
 
 def _checked(name: str, value: NDArray | float, total: AnyArray | float, tolerance: float) -> Any:
@@ -137,6 +157,17 @@ class _Listed(CallbackProbe):
         return super().__call__(*args, **kwargs)
 
 
+def _integrated_plainly(func: Any, args: Args, ends: tuple[_Place, _Place],
+                        integrate: Function, derived: Function) -> Any:  # fmt: skip
+    """Integrate a plain copy of an integrand; None where another way is needed."""
+    if not is_one_gradient() or not callable(func):
+        return None
+    plain = PlainCallback(func, args)
+    if not plain.captures and not contains_active((ends, args)):
+        return None
+    return plain.run(lambda: integrate(plain.checked()), derived)
+
+
 @override("scipy.integrate.quad", when=ALWAYS)
 def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 0,
          epsabs: Scalar = 1.49e-8, epsrel: Scalar = 1.49e-8, limit: int = 50,
@@ -152,6 +183,29 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
                      to_numpy_items(wvar), wopts, maxp1, limlst)  # fmt: skip
     values = to_numpy_items(more)
     result: tuple[Any, ...]
+
+    def found_with(result: tuple[Any, ...], summed: _Sum) -> tuple[Any, ...]:
+        value, error, info = result[:3]
+        f = (lambda x: func(x, *more)) if more else func
+        count = info.get("last", 1)
+        pieces = sorted(zip(info["alist"][:count], info["blist"][:count], strict=True))
+        total = _on_interval(f, a, b, pieces, _halves, summed)
+        scale = max(abs(value), float(np.sum(np.abs(info["rlist"][:count]))))
+        allowed = 100 * max(error, options[0], options[1] * scale, 1e-12 * scale)
+        y = value
+        if contains_active(total):
+            y = _checked("quad", value, total, allowed)
+            y = y[()] if is_array(y) else y
+        return (y, error, *result[2:]) if full_output else _told((y, *result[1:]))
+
+    if weight is None and not complex_func:
+        found = _integrated_plainly(
+            func, more, (a, b),
+            lambda call: compute(call, *limits, values, 1, *options),
+            lambda result: found_with(result, _summed_at_once),
+        )  # fmt: skip
+        if found is not None:
+            return found
     if not isinstance(function, CallbackProbe):
         result = compute(func, *limits, values, full_output, *options, complex_func)
         return result
@@ -179,19 +233,13 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
         )
     has_changed = snapshot is not None and snapshot.has_changed()
     snapshot = snapshot or StateSnapshot(func, more)
-    value, error, info = result[:3]
-    f = (lambda x: func(x, *more)) if more else func
-    count = info.get("last", 1)
-    pieces = sorted(zip(info["alist"][:count], info["blist"][:count], strict=True))
-    total = _on_interval(f, a, b, pieces, _halves)
+    # What has written nothing may be called for all nodes together.
+    is_pure = is_known and not has_changed
+    found = found_with(result, _summed_at_once if is_pure else _summed)
     snapshot.restore()
     if has_changed:
-        _again(f, function.calls, a, b)
-    scale = max(abs(value), float(np.sum(np.abs(info["rlist"][:count]))))
-    allowed = 100 * max(error, options[0], options[1] * scale, 1e-12 * scale)
-    y = _checked("quad", value, total, allowed)
-    y = y[()] if is_array(y) else y
-    return (y, error, *result[2:]) if full_output else _told((y, *result[1:]))
+        _again((lambda x: func(x, *more)) if more else func, function.calls, a, b)
+    return found
 
 
 def _told(result: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -220,7 +268,9 @@ def quad_vec(f: Function, a: _Place, b: _Place, *args: Any, **kwargs: Any) -> tu
         has_changed = snapshot is not None and snapshot.has_changed()
         snapshot = snapshot or StateSnapshot(f, more)
         g = (lambda x: _core.asarray(f(x, *more))) if more else (lambda x: _core.asarray(f(x)))
-        total = _on_interval(g, a, b, [tuple(p) for p in info.intervals], _whole)
+        is_pure = contains_active((a, b, more)) and not has_changed
+        summed = _summed_at_once if is_pure else _summed
+        total = _on_interval(g, a, b, [tuple(p) for p in info.intervals], _whole, summed)
         snapshot.restore()
         if has_changed:
             _again(g, function.calls, a, b)
