@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import inverse
-from cotan._src.kit.implicit_diff import stacked, without_rule
+from cotan._src.kit.implicit_diff import recorded_jacobian, stacked, without_rule
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
@@ -23,6 +23,7 @@ from cotan._src.scipy.optimize.minima import (
     free_of,
     minimum_of,
 )
+from cotan._src.scipy.optimize.plain_solve import PlainSolve
 from cotan._src.scipy.optimize.solver_arguments import (
     Bounds,
     FitResult,
@@ -113,6 +114,37 @@ def least_squares(fun: Function, x0: ArrayLike, jac: Function | str = "2-point",
     options |= dict(zip(list(inspect.signature(solve).parameters)[4:], rest, strict=False))
     # SciPy takes a list for several arguments here.
     args, kwargs = tuple(options.pop("args", ())), options.pop("kwargs", None) or {}
+
+    def solve_plainly(plain: PlainSolve) -> Any:
+        return solve(
+            plain.checked(), to_numpy_items(x0), plain.other(0), bounds,
+            args=plain.values, kwargs=kwargs, **plain_of(options),
+        )  # fmt: skip
+
+    def derived(plain: PlainSolve, result: Any) -> Any:
+        residuals, copy = (
+            lambda x, f=f, more=more: stacked(f(x, *more, **kwargs)).reshape(-1)
+            for f, more in ((plain.function, args), (plain.plain, plain.values))
+        )
+        loss, constant = _Loss(options), _Loss(plain_of(options))
+        costs = lambda x: loss.cost(residuals(x)), lambda x: constant.cost(copy(x))
+        free = result.active_mask == 0
+        x = plain.minimum(f"{_HERE}.least_squares", costs, result.x, free)
+        if x is result.x:
+            return result
+        result.x, result.fun = x, residuals(x)
+        result.cost = loss.cost(result.fun)
+        if not np.all(free):
+            # Elsewhere it is zero, and stays so.
+            result.grad = attach_derivative(result.grad, slope_of("least_squares", costs[0])(x))
+        result.jac = estimated("jac of least_squares", result.jac, x)
+        return result
+
+    if not any(map(callable, options.values())) and not contains_active(kwargs):
+        given = x0, options
+        found = PlainSolve.attempt(fun, args, given, solve_plainly, derived, jac)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     function, loss = ReplayedCallback(fun, args, kwargs, options), _Loss(options)
     result: FitResult = function.wrap_solver(solve)(
         function, to_numpy_items(x0), probed(jac), bounds,
@@ -197,44 +229,95 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
               full_output: bool = False, nan_policy: str | None = None,
               **options: object) -> tuple[object, ...]:  # fmt: skip
     _expect_constant("curve_fit", bounds)
-    function, loss = ReplayedCallback(f, options), _Loss(options)
+    loss = _Loss(options)
     if p0 is None and hasattr(f, "__code__"):
         # SciPy counts the parameters of the function itself.
         count = f.__code__.co_argcount - 1 - int(hasattr(f, "__self__"))
         is_free = np.all(np.isinf(to_numpy_items(_pair(bounds)[0])))
         p0 = np.ones(count) if is_free and count > 0 else None
-    result: tuple[Any, ...] = function.wrap_solver(locate_original(f"{_HERE}.curve_fit"))(
-        function if p0 is not None else _counted(function, f), to_numpy_items(xdata),
-        to_numpy_items(ydata), to_numpy_items(p0), to_numpy_items(sigma), absolute_sigma,
-        check_finite,
-        bounds, method, probed(jac), full_output=full_output, nan_policy=nan_policy,
-        **probed_all(options),
-    )  # fmt: skip
+
+    def solve(call: Function, jac: Any, options: Kwargs) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = locate_original(f"{_HERE}.curve_fit")(
+            call if p0 is not None else _counted(call, f), to_numpy_items(xdata),
+            to_numpy_items(ydata), to_numpy_items(p0), to_numpy_items(sigma), absolute_sigma,
+            check_finite, bounds, method, jac, full_output=full_output, nan_policy=nan_policy,
+            **options,
+        )  # fmt: skip
+        return found
+
+    def derived(plain: PlainSolve, result: tuple[Any, ...]) -> tuple[Any, ...]:
+        given = xdata, ydata, sigma
+        residuals, copy = (
+            _residuals_of(g, *_samples(*of, nan_policy == "omit"))
+            for g, of in ((f, given), (plain.plain, to_numpy_items(given)))
+        )
+        constant = _Loss(plain_of(options))
+
+        def find(popt: NDArray, free: NDArray) -> AnyArray:
+            costs = lambda p: loss.cost(residuals(p)), lambda p: constant.cost(copy(p))
+            return plain.minimum(f"{_HERE}.curve_fit", costs, popt, free)
+
+        return _fitted(result, residuals, find, bounds, loss, absolute_sigma)
+
+    if not any(map(callable, options.values())):
+        found: tuple[object, ...] | None = PlainSolve.attempt(
+            f, (), (xdata, ydata, sigma, p0, options),
+            lambda plain: solve(plain.checked(), plain.other(0), plain_of(options)), derived, jac,
+        )  # fmt: skip
+        if found is not None:
+            return found
+    function = ReplayedCallback(f, options)
+    result = function.wrap_solver(solve)(function, probed(jac), probed_all(options))
     active = loss.is_active or contains_active((xdata, ydata, sigma, p0))
     if not function.captures_active and not active:
         return result
-    call = function.from_initial_state(f)
-    places, heights, weight = _samples(xdata, ydata, sigma, nan_policy == "omit")
-    lower = np.linalg.cholesky(weight) if np.ndim(weight) == 2 else None
+    samples = _samples(xdata, ydata, sigma, nan_policy == "omit")
+    residuals = _residuals_of(function.from_initial_state(f), *samples)
 
-    def residuals(p: AnyArray) -> AnyArray:
-        r: AnyArray = stacked(call(places, *(p[i] for i in range(p.shape[0])))) - heights
-        return r / weight if lower is None else np.linalg.solve(lower, r)
+    def find(popt: NDArray, free: NDArray) -> AnyArray:
+        return minimum_of("curve_fit", lambda p: loss.cost(residuals(p)), popt, free)
 
-    popt, pcov, *report = result
-    low, high = (np.broadcast_to(to_numpy_items(b), popt.shape) for b in _pair(bounds))
-    free = free_of(locate(f"{_HERE}.Bounds")(low, high), popt)
-    y = minimum_of("curve_fit", lambda p: loss.cost(residuals(p)), popt, free)
-    if report:
-        report[0] = _with_residuals(report[0], residuals(y), y)
-    covariance = _covariance(pcov, y, residuals, loss, absolute_sigma)
+    fitted = _fitted(result, residuals, find, bounds, loss, absolute_sigma)
+    y = fitted[0]
 
     def again(given: Args) -> Args:
         at = with_solution_derivative(np.array(given[1:]), y)
-        return places, *(at[i] for i in range(len(given) - 1))
+        return samples[0], *(at[i] for i in range(len(given) - 1))
 
-    function.write_back_by(places, again)
-    return (y, covariance, *report)
+    function.write_back_by(samples[0], again)
+    return fitted
+
+
+def _residuals_of(
+    f: Function, places: Any, heights: AnyArray, weight: AnyArray
+) -> Callable[[AnyArray], AnyArray]:
+    """Give residuals as a function of the parameters."""
+    lower = np.linalg.cholesky(weight) if np.ndim(weight) == 2 else None
+
+    def residuals(p: AnyArray) -> AnyArray:
+        r: AnyArray = stacked(f(places, *(p[i] for i in range(p.shape[0])))) - heights
+        return r / weight if lower is None else np.linalg.solve(lower, r)
+
+    return residuals
+
+
+def _fitted(
+    result: tuple[Any, ...],
+    residuals: Callable[[AnyArray], AnyArray],
+    find: Callable[[NDArray, NDArray], AnyArray],
+    bounds: Any,
+    loss: _Loss,
+    absolute_sigma: bool,
+) -> tuple[Any, ...]:
+    """Give a result of `curve_fit` with the derivatives of parameters that `find` gives."""
+    popt, pcov, *report = result
+    low, high = (np.broadcast_to(to_numpy_items(b), popt.shape) for b in _pair(bounds))
+    y = find(popt, free_of(locate(f"{_HERE}.Bounds")(low, high), popt))
+    if y is popt:
+        return result
+    if report:
+        report[0] = _with_residuals(report[0], residuals(y), y)
+    return (y, _covariance(pcov, y, residuals, loss, absolute_sigma), *report)
 
 
 def _samples(
@@ -260,7 +343,7 @@ def _pair(bounds: Any) -> tuple[ArrayLike, ArrayLike]:
     return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
 
 
-def _counted(function: ReplayedCallback, f: Function) -> Function:
+def _counted(function: Function, f: Function) -> Function:
     """Let SciPy count the parameters of a function that is watched."""
 
     @functools.wraps(f)
@@ -281,15 +364,8 @@ def _covariance(
     if not np.all(np.isfinite(value)):
         return value
 
-    def rows(p: AnyArray) -> AnyArray:
-        y, back = _core.pullback(residuals, p)
-        units = np.eye(y.shape[0])
-        zero = np.zeros(p.shape)
-        found_rows = [back(u)[0] for u in units]
-        return np.stack([zero if r is None else r for r in found_rows])
-
     r = residuals(p)
-    matrix = rows(p) * loss.weights(r)[:, None]
+    matrix = recorded_jacobian(residuals, p) * loss.weights(r)[:, None]
     covariance = inverse(_core.matmul(matrix.T, matrix))
     if not absolute:
         covariance = covariance * (2 * loss.cost(r) / (r.shape[0] - p.shape[0]))

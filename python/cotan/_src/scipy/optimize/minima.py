@@ -22,6 +22,7 @@ from cotan._src.rebind.engine import locate, locate_original, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
+from cotan._src.scipy.optimize.plain_solve import PlainSolve
 from cotan._src.scipy.optimize.solver_arguments import (
     Constraint,
     Constraints,
@@ -96,6 +97,32 @@ def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function |
              callback: Function | None = None,
              options: Mapping[str, object] | None = None) -> Result:  # fmt: skip
     expect_constant_bounds("minimize", bounds)
+    nearest = _goes_by_slopes(method or "bfgs", x0)
+
+    def solve_plainly(plain: PlainSolve) -> Any:
+        return locate_original(f"{_HERE}.minimize")(
+            plain.checked(), to_numpy_items(x0), plain.values, method,
+            *map(plain.other, range(3)), bounds, (), tol, None, options,
+        )  # fmt: skip
+
+    def derived(plain: PlainSolve, result: Any) -> Any:
+        free, functions = free_of(bounds, result.x), plain.both(jac is True)
+        x = plain.minimum(f"{_HERE}.minimize", functions, result.x, free, nearest)
+        if x is result.x:
+            return result
+        result.x, call = x, functions[0]
+        result.fun = asarray(call(x)).reshape(())[()]
+        if not np.all(free) and np.shape(result.get("jac")) == np.shape(x):
+            # Elsewhere it is zero, and stays so.
+            result.jac = attach_derivative(result.jac, slope_of("minimize", call)(x))
+        mark_estimated("minimize", result, ("hess", "hess_inv", "multipliers"), x)
+        return result
+
+    is_free = isinstance(constraints, (list, tuple)) and not constraints
+    if is_free and callback is None and not callable(method):
+        found = PlainSolve.attempt(fun, args, x0, solve_plainly, derived, jac, hess, hessp)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     function, slope = ReplayedCallback(fun, args, constraints, callback), probed(jac)
     others = probed_items(constraints)
     result: Result = function.wrap_solver(locate_original(f"{_HERE}.minimize"))(
@@ -111,7 +138,6 @@ def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function |
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
     call = with_args(value, args)
     at_bounds = not np.all(free_of(bounds, result.x)) or bool(_each(constraints))
-    nearest = _goes_by_slopes(method or "bfgs", x0)
     result.x = inside_of("minimize", call, result.x, bounds, constraints, nearest)
     result.fun = asarray(call(result.x)).reshape(())[()]
     if at_bounds and np.shape(result.get("jac")) == np.shape(result.x):

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from cotan import _core
 from cotan._src.kit.implicit_diff import plain_solution, stacked
 from cotan._src.runtime.values import contains_active
-from cotan._src.scipy.optimize.solver_arguments import more_of
+from cotan._src.scipy.optimize.solver_arguments import more_of, slope_of
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.plain_copy import NotPlainError, PlainCallback, is_one_gradient
-from cotan._src.typing import AnyArray, Function
+from cotan._src.typing import AnyArray, Function, NDArray
 
 
 class PlainSolve(PlainCallback):
@@ -90,3 +91,33 @@ class PlainSolve(PlainCallback):
         is_constant = not self.is_given_active
         found = plain_solution(name, *self.both(is_pair), x, is_constant=is_constant)
         return x if found is None else found
+
+    def minimum(
+        self,
+        name: str,
+        functions: tuple[Function, Function],
+        x: NDArray,
+        free: NDArray | None = None,
+        nearest: bool = False,
+    ) -> AnyArray:
+        """Give where the gradient of a function is zero, with its derivative.
+
+        `functions` are the function and its copy; variables that are not free stay at their bounds.
+        Gives `x` itself back where nothing depends on anything active.
+        """
+        whole = at = np.asarray(x, np.float64)
+        slopes: list[Function] = [slope_of(name, f) for f in functions]
+        if free is None or np.all(free):
+            put: Function | None = None
+        else:
+            index = np.flatnonzero(free)
+            if index.size == 0:
+                return _core.asarray(whole)
+            put = lambda v: _core.index_update(whole, index, v)  # noqa: E731
+            slopes = [lambda v, f=f: f(put(v))[index] for f in slopes]
+            at = at[index]
+        constant = not self.is_given_active
+        found = plain_solution(name, *slopes, at, nearest=nearest, is_constant=constant)
+        if found is None:
+            return x
+        return found if put is None else put(found)
