@@ -4,18 +4,32 @@ import functools
 import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType
-from typing import Any, Literal, overload
+from typing import Any, Literal, NoReturn, overload
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.api.second_order import hvp
+from cotan._src.api.selected import expect_positions
 from cotan._src.runtime.call_site import package_of
 from cotan._src.runtime.libraries import LIBRARIES_WITHOUT_USER_CODE
 from cotan._src.typing import Function, P, R
 
 _SINGLE = (float, int, str, bool, complex, bytes, np.generic, type, BuiltinFunctionType)
 _TRANSFORMS = ("gradient", "value_and_gradient", "value", "pullback", "hvp")
+
+# What to write for a transform that has no name here: the function that it makes is prepared.
+_OTHER_TRANSFORMS = {
+    "vjp": "transform='pullback'",
+    **{
+        name: f"prepare(ct.{name}(f), transform='value')"
+        for name in ("grad", "value_and_grad", "jacfwd", "jacrev", "vmap")
+    },
+    **{
+        name: f"prepare(lambda *args: ct.{name}(f, *args), transform='value')"
+        for name in ("jacobian", "hessian", "vhp", "ggnvp", "jvp")
+    },
+}
 
 
 @overload
@@ -79,6 +93,7 @@ def prepare(
     argnums: "_core._Argnums" = None,
     allow_int: bool = False,
     out: object = None,
+    **others: object,
 ) -> "_core.Prepared[..., Any]":
     """Record a function once, and replay it without touching Python.
 
@@ -118,14 +133,19 @@ def prepare(
     (array([0., 6.]), None)
     """
     if transform not in _TRANSFORMS:
+        instead = _OTHER_TRANSFORMS.get(transform) if isinstance(transform, str) else None
         raise ValueError(
             f"prepare: transform must be one of {', '.join(_TRANSFORMS)}, not {transform!r}"
+            + (f"; write {instead}" if instead else "")
         )
     if not callable(f):
         raise TypeError(f"prepare: the first argument must be callable, not {type(f)}")
+    if others:
+        _refuse(next(iter(others)), transform)
     if argnums is not None:
         if wrt is not None:
             raise TypeError("prepare: give wrt or argnums, not both")
+        expect_positions("prepare", argnums)
         wrt = argnums
     if transform == "hvp":
         if wrt is not None or allow_int:
@@ -143,37 +163,60 @@ def prepare(
 
 
 @overload
-def prepared(f: Callable[P, Any], /, *, wrt: "_core._Wrt" = None) -> "_core.Prepared[P, Any]": ...
+def prepared(
+    f: Callable[P, Any],
+    /,
+    *,
+    wrt: "_core._Wrt" = None,
+    argnums: "_core._Argnums" = None,
+    allow_int: bool = False,
+    out: object = None,
+) -> "_core.Prepared[P, Any]": ...
 
 
 @overload
 def prepared(
-    f: None = None, /, *, transform: Literal["value"], wrt: "_core._Wrt" = None
+    f: None = None,
+    /,
+    *,
+    transform: Literal["value"],
+    wrt: "_core._Wrt" = None,
+    argnums: "_core._Argnums" = None,
+    allow_int: bool = False,
+    out: object = None,
 ) -> "Callable[[Callable[P, R]], _core.Prepared[P, R]]": ...
 
 
 @overload
 def prepared(
-    f: None = None, /, *, transform: Literal["value_and_gradient"], wrt: "_core._Wrt" = None
+    f: None = None,
+    /,
+    *,
+    transform: Literal["value_and_gradient"],
+    wrt: "_core._Wrt" = None,
+    argnums: "_core._Argnums" = None,
+    allow_int: bool = False,
+    out: object = None,
 ) -> "Callable[[Callable[P, R]], _core.Prepared[P, tuple[R, Any]]]": ...
 
 
 @overload
 def prepared(
-    f: None = None, /, *, transform: str = "gradient", wrt: "_core._Wrt" = None
-) -> "Callable[[Callable[P, Any]], _core.Prepared[P, Any]]": ...
-
-
-def prepared(
-    f: Function | None = None,
+    f: None = None,
     /,
     *,
     transform: str = "gradient",
     wrt: "_core._Wrt" = None,
-) -> Any:
+    argnums: "_core._Argnums" = None,
+    allow_int: bool = False,
+    out: object = None,
+) -> "Callable[[Callable[P, Any]], _core.Prepared[P, Any]]": ...
+
+
+def prepared(f: Function | None = None, /, **keywords: Any) -> Any:
     """Prepare a function where it is defined; it is recorded at its first call.
 
-    Arguments and errors are those of `prepare`.
+    Keywords and errors are those of `prepare`.
 
     >>> import cotan as ct
     >>> @ct.prepared(transform="value_and_gradient")
@@ -183,8 +226,25 @@ def prepared(
     (8.0, (12.0,))
     """
     if f is None:
-        return functools.partial(prepared, transform=transform, wrt=wrt)
-    return prepare(f, transform=transform, wrt=wrt)
+        return functools.partial(prepared, **keywords)
+    return prepare(f, **keywords)
+
+
+def _refuse(keyword: str, transform: str) -> NoReturn:
+    """Say for a keyword that `prepare` has not got what to write instead."""
+    if keyword != "has_aux":
+        raise TypeError(f"prepare: there is no keyword {keyword!r}")
+    made = {"gradient": "grad", "value_and_gradient": "value_and_grad"}.get(transform)
+    if made is None:
+        raise TypeError(
+            f"prepare: transform={transform!r} has no has_aux; return what else there is as a part "
+            "of the value"
+        )
+    raise TypeError(
+        "prepare: has_aux is a keyword of what differentiates: write "
+        f"prepare(ct.{made}(f, has_aux=True), transform='value'), with argnums= of ct.{made} for "
+        "several arguments"
+    )
 
 
 def place() -> str:

@@ -83,7 +83,7 @@ def selected(
     """
     if wrt is not None and argnums is not None:
         raise TypeError(f"{operation}: give wrt or argnums, not both")
-    called = functools.partial(function, **kwargs) if kwargs else function
+    called = with_keywords(function, kwargs)
     chosen: int | list[int] | None
     if argnums is not None:
         chosen = _positions(operation, argnums, len(args))
@@ -106,6 +106,11 @@ def selected(
     return Selected(called, held, None, chosen)
 
 
+def with_keywords(function: Function, kwargs: Kwargs) -> Function:
+    """Give the function of the positional arguments alone."""
+    return functools.partial(function, **kwargs) if kwargs else function
+
+
 def _is_position(x: object) -> bool:
     return isinstance(x, int | np.integer) and not isinstance(x, bool)
 
@@ -120,14 +125,20 @@ def _position(operation: str, position: Any, count: int) -> int:
 
 
 def _positions(operation: str, argnums: Any, count: int) -> int | list[int]:
+    expect_positions(operation, argnums)
     if _is_position(argnums):
         return _position(operation, argnums, count)
-    if isinstance(argnums, list | tuple) and all(map(_is_position, argnums)):
-        return [_position(operation, i, count) for i in argnums]
-    raise TypeError(
-        f"{operation}: argnums is a position of an argument or a tuple of positions, not "
-        f"{argnums!r}; names, paths and masks go to wrt"
-    )
+    return [_position(operation, i, count) for i in argnums]
+
+
+def expect_positions(operation: str, argnums: object) -> None:
+    """Refuse what is neither a position nor several."""
+    several = isinstance(argnums, list | tuple) and all(map(_is_position, argnums))
+    if not several and not _is_position(argnums):
+        raise TypeError(
+            f"{operation}: argnums is a position of an argument or a tuple of positions, not "
+            f"{argnums!r}; names, paths and masks go to wrt"
+        )
 
 
 def _named(operation: str, function: Function, wrt: Any, count: int) -> int | list[int] | None:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cotan import _core
-from cotan._src.api.selected import Selected
+from cotan._src.api.selected import Selected, with_keywords
 from cotan._src.api.sparsity import Coloring, SparsityPattern, scipy_sparse, transpose
 from cotan._src.kit.host_call import writes_primitives
 from cotan._src.tree.ravel import Unravel, ravel_floats
@@ -27,7 +27,7 @@ Sparse: TypeAlias = bool | SparsityPattern | Coloring
 _TOGETHER = 32
 
 
-def jacobian_sparsity(function: Function, *args: Any) -> SparsityPattern:
+def jacobian_sparsity(function: Function, *args: Any, **kwargs: Any) -> SparsityPattern:
     """Find which elements of the result of a function depend on which elements of its arguments.
 
     The function is traced at these arguments, and sets of elements are passed through the program
@@ -42,6 +42,8 @@ def jacobian_sparsity(function: Function, *args: Any) -> SparsityPattern:
     args
         Arrays and structures of them, as `jacobian` takes them. What is inside `ct.const` is
         constant.
+    kwargs
+        Keyword arguments of the function, which are constant.
 
     Returns
     -------
@@ -65,10 +67,10 @@ def jacobian_sparsity(function: Function, *args: Any) -> SparsityPattern:
            [0, 1, 1, 0],
            [0, 0, 1, 1]])
     """
-    return _Traced("jacobian_sparsity", function, args).pattern()
+    return _Traced("jacobian_sparsity", with_keywords(function, kwargs), args).pattern()
 
 
-def hessian_sparsity(function: Function, *args: Any) -> SparsityPattern:
+def hessian_sparsity(function: Function, *args: Any, **kwargs: Any) -> SparsityPattern:
     """Find which second derivatives of a scalar function may differ from zero.
 
     It is `jacobian_sparsity` of the gradient, made symmetric.
@@ -79,6 +81,8 @@ def hessian_sparsity(function: Function, *args: Any) -> SparsityPattern:
         Returns a real scalar.
     args
         The point, of which shapes matter, and values for branches.
+    kwargs
+        Keyword arguments of the function, which are constant.
 
     Returns
     -------
@@ -100,7 +104,9 @@ def hessian_sparsity(function: Function, *args: Any) -> SparsityPattern:
            [0, 1, 1, 1],
            [0, 0, 1, 1]])
     """
-    return _Traced("hessian_sparsity", function, args, second=True).pattern()
+    return _Traced(
+        "hessian_sparsity", with_keywords(function, kwargs), args, second=True
+    ).pattern()
 
 
 def sparse_jacobian(call: Selected, sparse: Sparse, check: bool) -> Any:

@@ -79,7 +79,14 @@ class Report(ReportFacts):
         )
 
 
-def explain(f: Function, /, *args: object, wrt: "_core._Wrt" = None) -> Report:
+def explain(
+    f: Function,
+    /,
+    *args: object,
+    wrt: "_core._Wrt" = None,
+    argnums: "_core._Argnums" = None,
+    **kwargs: object,
+) -> Report:
     """Say what the pullback of a function would hold, and why.
 
     The function is recorded and run once, with its lines; no cotangent is computed. Arguments are
@@ -95,7 +102,7 @@ def explain(f: Function, /, *args: object, wrt: "_core._Wrt" = None) -> Report:
     _core.begin_decisions()
     try:
         with recorded_lines():
-            _, back = _core.pullback(f, *args, wrt=wrt)
+            _, back = _core.pullback(f, *args, wrt=wrt, argnums=argnums, **kwargs)
             report: Report = back.report()
     finally:
         counts = _core.end_decisions()

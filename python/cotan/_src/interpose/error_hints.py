@@ -1,6 +1,7 @@
 """What an error says besides, where the reason is that code does not see a traced value."""
 
 import math
+import re
 import struct
 import sys
 from types import TracebackType
@@ -210,8 +211,43 @@ def _of_packages(message: str, packages: list[str]) -> str | None:
     return f"{said}: compute with arrays, and hand it ct.dropgrad(x)"
 
 
+# What some of the functions that differentiate have as a keyword. The others hand it on to the
+# function that they are given, as they do with every keyword.
+_KEYWORDS = {
+    **dict.fromkeys(
+        ("wrt", "argnums"), "hold arguments constant with ct.const, those without a tangent by None"
+    ),
+    "has_aux": "return the value alone, or what else there is as a part of it",
+    "allow_int": (
+        "give arguments of integers the tangent None, hold them constant with ct.const, or make "
+        "them floats"
+    ),
+    **dict.fromkeys(
+        ("sparse", "check", "holomorphic"), "it is a keyword of ct.jacobian, or of ct.hessian"
+    ),
+}
+_UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'$")
+
+
+def _not_taken(message: str) -> str | None:
+    """Say what helps where a keyword meant for what differentiates went to the function."""
+    found = _UNEXPECTED.search(message)
+    remedy = _KEYWORDS.get(found[1]) if found else None
+    if found is None or remedy is None:
+        return None
+    return (
+        f"; if {found[1]} is meant for what differentiates this function, that has no such keyword "
+        f"and hands it on: {remedy}"
+    )
+
+
 def explain(error: BaseException, trace: TracebackType | None) -> None:
     """Add a remedy to what a library complains of."""
+    if type(error) is TypeError and error.args and isinstance(error.args[0], str):
+        more = _not_taken(error.args[0])
+        if more is not None:
+            error.args = (error.args[0] + more, *error.args[1:])
+            return
     own: TracebackType | None = None
     packages = []
     while trace is not None:
