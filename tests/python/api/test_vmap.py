@@ -216,8 +216,6 @@ def test_opaque_rules_take_what_examples_share(rng):
     def cube(w):
         return np.asarray(w) ** 3, lambda dy: 3 * dy * w**2
 
-    with pytest.raises(ValueError, match=r"vmap: cube is an opaque rule.*map it with a loop"):
-        ct.vmap(lambda a: np.sum(cube(a)))(x)
     slope = lambda a: ct.gradient(lambda w: np.sum(cube(w) * a), w)[0]
     np.testing.assert_allclose(ct.vmap(slope)(x), [slope(a) for a in x], rtol=1e-12)
     total = ct.grad(lambda w: np.sum(ct.vmap(lambda a: cube(w) @ a)(x)))

@@ -17,6 +17,7 @@ from cotan._core import Array
 from cotan._src.interpose.adjoint_rules import add_adjoint
 from cotan._src.interpose.users_rules import AdjointRule
 from cotan._src.runtime import call_site
+from cotan._src.runtime.by_example import expect_values
 from cotan._src.tree.pickle_by_name import by_name
 from cotan._src.tree.selection import argument_names
 from cotan._src.tree.tangent import leaves_of, map_leaves
@@ -71,7 +72,8 @@ def adjoint(target: Any = None, rule: Function | None = None, /, *, opaque: bool
         with a parameter `wanted` gets a tuple of bools: which arguments are being differentiated.
     opaque
         The rule calls code that cannot be traced. It gets plain values (ndarrays, floats), and so
-        does its pullback, which is called when a cotangent is computed.
+        does its pullback, which is called when a cotangent is computed. Inside of `vmap` it gets
+        those of one example after the other.
 
     Without `opaque` both are traced into primitives, once for each call: they run fused, take part
     in programs, and are differentiated again. Where nothing is differentiated a decorated rule just
@@ -118,11 +120,8 @@ def adjoint(target: Any = None, rule: Function | None = None, /, *, opaque: bool
 
     @functools.wraps(rule)
     def function(*args: object, **kwargs: object) -> Any:
-        if opaque and any(isinstance(arg, Array) and _core.is_mapped(arg) for arg in args):
-            raise ValueError(
-                f"vmap: {name} is an opaque rule, which is called with the values of one example; "
-                "map it with a loop, or leave out opaque=True if cotan can record it"
-            )
+        if opaque:
+            expect_values(f"{name}, an opaque rule,", leaves_of(args))
         return _core.call_adjoint(rule, name, names(len(args)), args, kwargs, opaque)
 
     return function

@@ -133,7 +133,7 @@ def prepare(
     (array([0., 6.]), None)
     """
     if transform not in _TRANSFORMS:
-        instead = _OTHER_TRANSFORMS.get(transform) if isinstance(transform, str) else None
+        instead = _OTHER_TRANSFORMS.get(str(transform))
         raise ValueError(
             f"prepare: transform must be one of {', '.join(_TRANSFORMS)}, not {transform!r}"
             + (f"; write {instead}" if instead else "")

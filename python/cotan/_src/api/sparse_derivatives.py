@@ -104,9 +104,7 @@ def hessian_sparsity(function: Function, *args: Any, **kwargs: Any) -> SparsityP
            [0, 1, 1, 1],
            [0, 0, 1, 1]])
     """
-    return _Traced(
-        "hessian_sparsity", with_keywords(function, kwargs), args, second=True
-    ).pattern()
+    return _Traced("hessian_sparsity", with_keywords(function, kwargs), args, second=True).pattern()
 
 
 def sparse_jacobian(call: Selected, sparse: Sparse, check: bool) -> Any:

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
+from cotan._src.runtime.by_example import needs_values
 from cotan._src.tree import selection
 from cotan._src.tree.prefix import is_axis, spread
-from cotan._src.tree.structure import without_constants
+from cotan._src.tree.structure import tree_structure, without_constants
 from cotan._src.typing import Axis, Function, P, R
 
 
@@ -27,7 +28,8 @@ def vmap(
     The function is recorded once, on one example, and what was recorded is written anew for all
     examples: products become batched products, and what does not differ between examples is
     computed once. It may call `gradient` and functions with rules of their own, and be
-    differentiated itself.
+    differentiated itself. Where it calls an opaque rule, or what SciPy computes in compiled code,
+    with what differs between examples, it is called once for each example instead.
 
     Parameters
     ----------
@@ -127,16 +129,21 @@ def vmap(
                 *given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True))
             )
 
-        if chunk is None or chunk >= total:
-            if is_axis(out_axes) and not out_axes:
-                return _mapped(one, batch, slice(None))
-            return _call(one, batch, slice(None), out_axes).placed()
-        pieces = []
-        for start in range(0, total, chunk):
-            piece = _call(one, batch, slice(start, start + chunk), out_axes)
-            piece.compute()
-            pieces.append(piece)
-        return _joined(pieces).placed()
+        try:
+            if chunk is None or chunk >= total:
+                if is_axis(out_axes) and not out_axes:
+                    return _mapped(one, batch, slice(None))
+                return _call(one, batch, slice(None), out_axes).placed()
+            pieces = []
+            for start in range(0, total, chunk):
+                piece = _call(one, batch, slice(start, start + chunk), out_axes)
+                piece.compute()
+                pieces.append(piece)
+            return _joined(pieces).placed()
+        except ValueError as error:
+            if not total or not needs_values(error):
+                raise
+        return _by_example(one, batch, total, out_axes).placed()
 
     return mapped
 
@@ -419,6 +426,64 @@ def _expect_equal(
                 f"vmap: out_axes has None for {result.parts.paths[i]}, which differs between "
                 "examples; give the axis along which they are to lie"
             )
+
+
+def _by_example(one: Function, batch: list[_Column], total: int, out_axes: object) -> _Result:
+    """Call the function of one example for each of them, because it calls what takes values."""
+    lazy = any(isinstance(column.array, _core.Array) for column in batch)
+    results = [without_constants(one(*(column.array[i] for column in batch))) for i in range(total)]
+    every = [_core.structure(result, root="result") for result in results]
+    first, structure = every[0], tree_structure(results[0])
+    for i, result in enumerate(results):
+        if tree_structure(result) != structure:
+            raise ValueError(
+                "vmap: the function gave results of different structures, or other objects than "
+                f"arrays and floats that differ, for two examples: {structure} for 0, "
+                f"{tree_structure(result)} for {i}"
+            )
+    axes = spread("vmap: out_axes", out_axes, results[0], first.paths, "result")
+    columns = zip(*(parts.leaves for parts in every), strict=True)
+    leaves = [
+        _as_others(_stacked(column, axis, path), lazy)
+        for column, axis, path in zip(columns, axes, first.paths, strict=True)
+    ]
+    return _Result(first, leaves, axes)
+
+
+def _as_others(leaf: Any, lazy: bool) -> Any:
+    """Give a result as what `vmap` gives: an `Array` where arguments hold one."""
+    if lazy and isinstance(leaf, np.ndarray | float | complex) and _is_numeric(leaf):
+        return _core.asarray(leaf)
+    return _given_once(leaf, lazy)
+
+
+def _stacked(column: tuple[Any, ...], axis: Axis, path: str) -> Any:
+    """Put the results of all examples along a first axis, or give the one that they share."""
+    shapes = {np.shape(leaf): i for i, leaf in reversed([*enumerate(column)])}
+    if len(shapes) > 1:
+        one, other = [*shapes.items()][:-3:-1]
+        raise ValueError(
+            f"vmap: {path} has shape {one[0]} for example {one[1]}, {other[0]} for example "
+            f"{other[1]}; results of all examples need the same shape"
+        )
+    if axis is not None and _is_numeric(column[0]):
+        return np.stack(column)
+    if not all(_is_same(leaf, column[0]) for leaf in column[1:]):
+        raise ValueError(
+            f"vmap: out_axes has None for {path}, which differs between examples; give the axis "
+            "along which they are to lie"
+        )
+    return column[0]
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Say whether two results are known and equal."""
+    if a is b:
+        return True
+    arrays = [x for x in (a, b) if isinstance(x, _core.Array)]
+    if arrays and (_core.is_tracing() or any(map(_core.is_active, arrays))):
+        return False
+    return np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
 def _given_once(leaf: Any, lazy: bool) -> Any:

@@ -85,7 +85,7 @@ def explain(
     *args: object,
     wrt: "_core._Wrt" = None,
     argnums: "_core._Argnums" = None,
-    **kwargs: object,
+    **kwargs: Any,
 ) -> Report:
     """Say what the pullback of a function would hold, and why.
 

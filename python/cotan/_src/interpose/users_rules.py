@@ -17,6 +17,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.interpose.prologue import as_called
+from cotan._src.runtime.by_example import expect_values
 from cotan._src.runtime.ufunc_dtypes import name_of_ufunc
 from cotan._src.tree.selection import argument_names
 from cotan._src.tree.structure import tree_leaves
@@ -57,6 +58,8 @@ class AdjointRule:
     def _called(self, args: Args, kwargs: Kwargs) -> Any:
         name = self._asked.name
         args, kwargs = self._fitted(args, kwargs)
+        if self._opaque:
+            expect_values(f"the opaque rule of {name}", tree_leaves(args))
         token = _RUNNING.set((*_RUNNING.get(), self))
         try:
             names = self._names(len(args))

@@ -12,6 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
+from cotan._src.runtime.by_example import expect_values
 from cotan._src.runtime.values import is_active, to_numpy
 from cotan._src.typing import AnyArray, ArrayLike, NDArray, Shape
 
@@ -36,6 +37,7 @@ def host_call(name: str, forward: Plain, pullback: Pullback, *args: ArrayLike) -
         From the cotangent, the arguments (`Array`s or plain ones) and a tuple that says which
         of them are wanted to a sequence of cotangents, None for those that are not wanted.
     """
+    expect_values(name, args)
     wanted = tuple(map(is_active, args))
     inputs = [a if w else to_numpy(a) for a, w in zip(args, wanted, strict=True)]
     if not any(wanted):

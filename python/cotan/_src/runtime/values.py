@@ -19,6 +19,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
+from cotan._src.runtime.by_example import ByExampleError
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
 from cotan._src.runtime.plotting_context import is_read_for_display
 from cotan._src.typing import (
@@ -128,6 +129,11 @@ def to_numpy(x: object) -> Any: ...
 def to_numpy(x: object) -> object:
     """Give the value of an array, anything else as it is. For what has no derivative anyway."""
     if is_array(x):
+        if _core.is_mapped(x):
+            raise ByExampleError(
+                f"vmap: a library function takes the value of an array ({x.dtype}{list(x.shape)}) "
+                "that differs between examples"
+            )
         value = _core.value(x)
         return value if x._rank == "array" else value.item() if x._rank == "number" else value[()]
     expect_unmasked(x)
