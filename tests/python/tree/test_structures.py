@@ -340,7 +340,7 @@ def test_what_is_not_taken_apart():
         Base,
         functools.partial(square, [2.0]),
         Exception(1.0),
-        frozenset([1.0]),
+        frozenset([1, "text"]),
         collections.deque([1, "text"]),
         range(3),
         np.array(["a"]),

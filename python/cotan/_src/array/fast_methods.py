@@ -293,7 +293,7 @@ class _NoArrayError(AttributeError, TypeError):
 class _OfArrays:
     """A method that arrays have and scalars have not: `hasattr(x, "__len__")`."""
 
-    def __init__(self, method: Callable[[Array], object], message: str) -> None:
+    def __init__(self, method: Callable[..., object], message: str) -> None:
         self._method, self._message = method, message
 
     def __get__(self, array: Array | None, owner: type | None = None) -> Function:
@@ -304,7 +304,7 @@ class _OfArrays:
         return MethodType(self._method, array)
 
 
-def _contains(self: Array, item: object) -> bool:
+def _contains(self: Array, item: object, /) -> bool:
     return bool(np.any(peek(self) == peek(item)))
 
 
@@ -366,7 +366,8 @@ def attach(cls: type) -> None:
     names["__iter__"] = _OfArrays(names["__iter__"], "{!r} object has no attribute '__iter__'")
     length = _OfArrays(names["__len__"], "object of type {!r} has no len()")
     setattr(cls, "__len__", length)  # noqa: B010
-    setattr(cls, "__contains__", _contains)  # noqa: B010
+    contains = _OfArrays(_contains, "argument of type {!r} is not iterable")
+    setattr(cls, "__contains__", contains)  # noqa: B010
     for name in _SYMBOLS:
         operator = getattr(cls, f"__{name}__")
         setattr(cls, f"__i{name}__", _in_place(name, operator))

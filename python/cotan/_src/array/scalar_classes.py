@@ -1,7 +1,8 @@
 """Makes the classes of scalars, which compare equal to the classes of the numbers they stand for.
 
 `type(x) == float` and `type(x) in (int, float)` hold for an active number as they do for the number
-itself. `type(x) is float` cannot.
+itself. `type(x) is float` cannot. Abstract classes that ask a class for its methods, such as
+`collections.abc.Iterable`, get the answer of the class of the number.
 """
 
 from typing import Any
@@ -24,6 +25,12 @@ class ScalarClass(type):
 
     def __eq__(cls, other: object) -> bool:
         return cls is other or _NUMBER.get(cls) is other
+
+    @property
+    def __mro__(cls) -> tuple[type, ...]:
+        """The classes that abstract ones look for methods in: `Iterable` for `__iter__`, say."""
+        number = _NUMBER.get(cls)
+        return tuple(type.mro(cls)) if number is None else number.__mro__
 
     # Classes are keys of tables that others fill, `copy`'s say: an active number is not to be found
     # where plain ones are handled.

@@ -179,6 +179,15 @@ class GuardCollector:
             self._alive.append(owner)
             self.found.append((_LiveValue(read), description, read(), self._reader, description))
 
+    def _guard_argument(self, container: Any) -> None:
+        """Guard what a set or a buffer among the arguments holds."""
+        source = f"a {type(container).__qualname__} among the arguments"
+        self._reader = 0
+        if isinstance(container, set):
+            self._guard(container, "", list(container), source)
+        else:
+            self._guard_computed(container, source, lambda: bytes(memoryview(container)))
+
     def _follow(self, edges: Iterable[Edge], names: Names) -> None:
         """Guard values where they are stored, and visit them later with some names."""
         for edge in edges:
@@ -496,7 +505,31 @@ def collect_guards(function: Callable[..., object], args: tuple[object, ...]) ->
     bare = [arg.value if isinstance(arg, _core.Const) else arg for arg in args]
     guards._random_states += GuardCollector(bare)._random_states
     guards.call = function, args
+    for container in _unseen_containers(bare):
+        guards._guard_argument(container)
     return guards
+
+
+def _unseen_containers(roots: Iterable[object]) -> Iterator[object]:
+    """Give the sets and buffers in arguments: they are no leaves, and may change."""
+    waiting, seen = list(roots), set[int]()
+    while waiting and len(seen) < GUARDED_VALUES:
+        value = waiting.pop()
+        if isinstance(value, (*_ATOMS, np.ndarray, _core.Array, type, ModuleType, *_CALLABLES)):
+            continue
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, _core.Const):
+            waiting.append(value.value)
+        elif isinstance(value, (set, array, bytearray)):
+            yield value
+        elif isinstance(value, (list, tuple, deque)):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+        else:
+            waiting += getattr(value, "__dict__", {}).values()
 
 
 def functions_in(functions: Iterable[object]) -> list[int]:

@@ -33,6 +33,8 @@ def refusal(
 
     `is_argument` says that it is an argument, not a part of one.
     """
+    if isinstance(value, (set, frozenset)) and not any(map(_may_have_gradient, value)):
+        return None
     dtype = _dtype(value)
     if not is_argument and dtype is not None and not _has_floats(dtype):
         return None
@@ -88,6 +90,13 @@ def _holds_integers(value: object) -> bool:
     """Whether there are integers or bools in a structure."""
     leaves = _core.structure(value).leaves
     return any(_is_integral(leaf, str(getattr(leaf, "dtype", "")) or None) for leaf in leaves)
+
+
+def _may_have_gradient(member: object) -> bool:
+    """Whether a member of a set is or holds a number that is no integer."""
+    if isinstance(member, (set, frozenset)):
+        return any(map(_may_have_gradient, member))
+    return isinstance(member, (Fraction, Decimal)) or bool(_core.structure([member]).leaves)
 
 
 def _described(value: object, dtype: str | None) -> str:

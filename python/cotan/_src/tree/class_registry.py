@@ -93,7 +93,7 @@ def layout(cls: type, sample: object) -> Layout | None:
         return Layout(
             "registered", flatten=flatten, unflatten=unflatten, project=project, numbers=numbers
         )
-    if issubclass(cls, (Fraction, Decimal)):
+    if issubclass(cls, (Fraction, Decimal, set, frozenset)):
         return Layout("foreign")
     is_foreign = any(hasattr(cls, name) for name in _ARRAY_PROTOCOLS)
     if issubclass(cls, (type, enum.Enum)):
