@@ -3,13 +3,14 @@
 import functools
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
 
 from cotan import _core
-from cotan._src.typing import Function, P, R
+from cotan._src.tree.tangent import map_leaves
+from cotan._src.typing import AnyArray, Args, Function, Kwargs, P, R
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
@@ -54,7 +55,8 @@ def checkpoint(
     function
         Any function of arrays, numbers and structures of them. Where a gradient is being taken it
         runs twice: once in its place, and once more when the reverse pass begins (the last
-        checkpoint first), so side effects happen twice. Both runs must do the same.
+        checkpoint first), so side effects happen twice. Both runs must do the same. Inside `vmap`
+        it runs once more.
     *args, **kwargs
         Its arguments. Without any, `checkpoint` makes a function that is called like this one, so
         it can decorate.
@@ -84,13 +86,102 @@ def checkpoint(
     keep = _policy(policy, budget)
     name = getattr(function, "__name__", None) or type(function).__name__
     if args or kwargs:
-        return _core.call_checkpoint(function, name, args, kwargs, keep)
+        run = _run_again(function, name, args, kwargs, keep)
+        return _core.call_checkpoint(run, name, args, kwargs, keep)
 
     def checkpointed(*args: object, **kwargs: object) -> Any:
-        return _core.call_checkpoint(function, name, args, kwargs, keep)
+        run = _run_again(function, name, args, kwargs, keep)
+        return _core.call_checkpoint(run, name, args, kwargs, keep)
 
     # A model with a __call__ need not have what functions have.
     return functools.update_wrapper(checkpointed, function, updated=())
+
+
+# What `vmap` makes of indices and branches that differ between examples, and of much else that
+# looks at a value otherwise; and what may have them inside.
+_CHOICES = {"custom", "gather", "scatter", "where"}
+
+
+def _run_again(function: Function, name: str, args: Args, kwargs: Kwargs, keep: object) -> Function:
+    """Give the function in a form that does the same in its second run.
+
+    The second run is no part of `vmap` any more, and the values of its arguments are not known. For
+    indices and branches that differ between examples, both runs map over the single example. That
+    takes more time, so it is looked for them first.
+    """
+    leaves = _core.structure((args, kwargs)).leaves
+    if not _is_mapped(leaves):
+        return function
+    if isinstance(keep, list):
+        # What is named inside of `vmap` over an example is none of the values that are kept.
+        return functools.partial(_named, function, name)
+    single = _Single(function, [isinstance(x, _core.Array) and _is_unknown(x) for x in leaves])
+    program = _core.trace(single.of_unknown(args, kwargs), *single.examples(leaves))
+    chooses = any(equation.primitive in _CHOICES for equation in program.equations)
+    return single if chooses else function
+
+
+def _is_mapped(leaves: Iterable[object]) -> bool:
+    """Say whether `vmap` maps a function, and one of these differs between examples."""
+    return any(isinstance(leaf, _core.Array) and _core.is_mapped(leaf) for leaf in leaves)
+
+
+def _is_unknown(x: _core.Array) -> bool:
+    return _core.is_mapped(x) or _core.is_traced(x) or _core.is_active(x)
+
+
+class _Single:
+    """A function as one of a single example of `vmap`, in which the marked leaves differ."""
+
+    def __init__(self, function: Function, differs: list[bool]) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._function, self._differs = function, differs
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        one = self.of_unknown(args, kwargs, self._function)
+        leaves = _core.structure((args, kwargs)).leaves
+        batch = tuple(_core.asarray(leaf)[None] for leaf in self._those(leaves))
+        names = [f"argument {i}" for i in range(len(batch))]
+        results = _core.call_vmap(one, batch, [True] * len(batch), names)
+        return map_leaves(lambda leaf: leaf[0], results)
+
+    def examples(self, leaves: Sequence[Any]) -> list[AnyArray]:
+        """Give arrays like those that differ."""
+        return [np.zeros(leaf.shape, leaf.dtype) for leaf in self._those(leaves)]
+
+    def _those(self, leaves: Iterable[Any]) -> Iterator[Any]:
+        return (leaf for leaf, differs in zip(leaves, self._differs, strict=True) if differs)
+
+    def of_unknown(self, args: Args, kwargs: Kwargs, function: Function | None = None) -> Function:
+        """Give a function, or this one, as one of the arrays that differ."""
+        parts = _core.structure((args, kwargs))
+
+        def call(*arrays: object) -> object:
+            rest = iter(arrays)
+            pairs = zip(parts.leaves, self._differs, strict=True)
+            leaves = [next(rest) if differs else _as_given(leaf) for leaf, differs in pairs]
+            args, kwargs = parts.build(leaves)
+            return (function or self)(*args, **kwargs)
+
+        return call
+
+
+def _as_given(leaf: object) -> object:
+    """Give a constant as a checkpoint hands it on."""
+    return _core.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
+
+
+def _named(function: Function, name: str, *args: object, **kwargs: object) -> object:
+    """Call a function, and say what helps if its second run looks at a value."""
+    try:
+        return function(*args, **kwargs)
+    except _core.UnknownValueError as error:
+        if _is_mapped(_core.structure((args, kwargs)).leaves):
+            raise
+        raise ValueError(
+            f"checkpoint {name}: inside of vmap, with a policy of names, the function cannot take "
+            "indices or branches that differ between examples; put the checkpoint around vmap"
+        ) from error
 
 
 def _policy(
