@@ -17,7 +17,7 @@ MATRIX = R.from_euler("xyz", [2.8, 0.3, -0.7]).as_matrix()
 
 PROGRAMS = {
     "euler": lambda t: R.from_euler("zyx", t * ANGLES).as_matrix(),
-    "intrinsic": lambda t: R.from_euler("ZXZ", t * ANGLES * 50, degrees=True).as_quat(),
+    "EULER ZXZ": lambda t: R.from_euler("ZXZ", t * ANGLES * 50, degrees=True).as_quat(),
     "one": lambda t: R.from_euler("y", t).apply(VECTORS),
     "several": lambda t: R.from_euler("xy", t * VECTORS[:, :2]).as_matrix(),
     "rotvec": lambda t: R.from_rotvec(t * VECTORS).as_quat(),
@@ -40,6 +40,27 @@ PROGRAMS = {
     "power": lambda t: (R.from_rotvec(t * ANGLES) ** 0.5).as_matrix(),
     "magnitude": lambda t: R.from_euler("zyx", t * ANGLES).magnitude(),
     "items": lambda t: R.from_rotvec(t * VECTORS)[1].as_matrix(),
+    "inverse power": lambda t: (R.from_rotvec(t * ANGLES) ** -1).as_rotvec(),
+    "inverses": lambda t: R.from_rotvec(t * VECTORS).inv().as_rotvec(degrees=True),
+    "loop": lambda t: sum(r.apply(ANGLES) for r in R.from_rotvec(t * VECTORS)),
+    "mean": lambda t: R.from_rotvec(t * VECTORS).mean().as_rotvec(),
+    "weighted mean": lambda t: R.from_rotvec(t * VECTORS).mean([1.0, t]).as_matrix(),
+    "mean of one": lambda t: R.from_rotvec(t * VECTORS[[1, 1]]).mean().as_matrix(),
+    "davenport": lambda t: R.from_davenport(MATRIX, "e", t * ANGLES).as_matrix(),
+    "intrinsic davenport": lambda t: (
+        R.from_davenport(2 * MATRIX[:2], "i", t * VECTORS[:, :2]).inv()[1].as_matrix()
+    ),
+    "concatenated": lambda t: R.concatenate(
+        [R.from_rotvec(t * VECTORS), R.from_rotvec(ANGLES), R.from_rotvec(t * ANGLES)]
+    ).as_rotvec(),
+    "aligned": lambda t: R.align_vectors(VECTORS + t * ANGLES, VECTORS)[0].as_rotvec(),
+    "aligned with weights": lambda t: R.align_vectors(
+        np.vstack([VECTORS + t * ANGLES, ANGLES]), MATRIX, weights=[1.0, t, 2.0]
+    )[1],
+    "aligned axes": lambda t: R.align_vectors(R.from_rotvec(t * ANGLES).as_matrix(), MATRIX)[
+        0
+    ].as_rotvec(),
+    "slerp": lambda t: transform.Slerp([0, 1], R.from_rotvec(t * VECTORS))([0.3, t]).as_rotvec(),
 }
 
 
@@ -60,6 +81,27 @@ def test_rotations(name):
     assert second == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
+def weighted(name):
+    def f(t):
+        result = PROGRAMS[name](t)
+        return np.sum(result * np.cos(np.arange(np.size(result))).reshape(np.shape(result)))
+
+    return f
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_prepared_and_mapped(name):
+    f = weighted(name)
+    prepared, value = ct.prepare(f), ct.prepare(f, transform="value")
+    points = [0.7, 0.75, 0.65]
+    for t in points:
+        assert prepared(t)[0] == pytest.approx(ct.gradient(f, t)[0], rel=1e-9)
+        assert value(t) == pytest.approx(f(t), rel=1e-9)
+    assert prepared.num_recordings == 1
+    found = ct.vmap(ct.grad(f))(np.array(points))
+    np.testing.assert_allclose(found, [ct.grad(f)(t) for t in points], rtol=1e-8)
+
+
 def test_the_class_stays():
     def f(x):
         r = R.from_euler("z", x)
@@ -68,8 +110,12 @@ def test_the_class_stays():
         assert type(R.identity()) is R
         with pytest.raises(ValueError, match="zero norm"):
             R.from_quat(x * np.zeros(4))
-        with pytest.raises(TypeError, match="use np.linalg.eigh"):
-            R.from_rotvec(x * VECTORS).mean()
+        with pytest.raises(ValueError, match="non-negative"):
+            R.from_rotvec(x * VECTORS).mean([1.0, -1.0])
+        with pytest.raises(TypeError, match="has a derivative rule for two vectors or more"):
+            R.align_vectors(x * VECTORS[:1], VECTORS[:1])
+        with pytest.raises(AttributeError, match="as_davenport has no derivative rule"):
+            r.as_davenport(MATRIX, "e")
         return r.as_matrix()[0, 1]
 
     assert ct.gradient(f, 0.0) == (-1.0,)

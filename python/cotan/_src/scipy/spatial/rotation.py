@@ -14,13 +14,15 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.by_example import expect_values
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
-from cotan._src.runtime.values import to_numpy
 from cotan._src.typing import AnyArray, ArrayLike, Axis, Scalar, Shape
 
 _NAME = "scipy.spatial.transform.Rotation"
 _AXES = {"x": 0, "y": 1, "z": 2}
+# Of Newton's method for a rotation next to a matrix, where nobody sees that it has converged.
+_MOST_STEPS = 30
 
 
 class _Quaternions(Protocol):
@@ -52,19 +54,51 @@ def _compose(p: AnyArray, q: AnyArray) -> AnyArray:
 def _half_sine(square: AnyArray, half: AnyArray) -> AnyArray:
     """Give sin(a / 2) / a for angles given by a² and a / 2; a series where they are small."""
     series = 0.5 - square / 48 + square * square / 3840
-    return np.where(to_numpy(square) < 1e-6, series, np.sin(half) / (2 * half))
+    return np.where(square < 1e-6, series, np.sin(half) / (2 * half))
+
+
+def _occurs(condition: AnyArray) -> bool:
+    """Say whether a condition holds somewhere, where that is known: an error is raised then."""
+    return not _core.is_traced(condition) and bool(np.any(condition))
 
 
 def _orthogonal(m: AnyArray) -> AnyArray:
     """Give the rotation next to a matrix, by Newton's method: all derivatives converge with it."""
-    if np.any(np.linalg.det(to_numpy(m)) <= 0):
+    if _occurs(np.linalg.det(m) <= 0):
         raise ValueError("Non-positive determinant in rotation matrix")
-    while True:
+    for _ in range(_MOST_STEPS):
         step = (np.swapaxes(np.linalg.inv(m), -1, -2) - m) / 2
         m = m + step
-        if np.max(np.abs(to_numpy(step)), initial=0.0) < 1e-9:
+        if not _core.is_traced(m) and np.max(np.abs(step), initial=0.0) < 1e-9:
             # The last step was of no more than this, so the next one would be lost in rounding.
-            return m
+            break
+    return m
+
+
+def _highest(k: AnyArray) -> AnyArray:
+    """Give the unit eigenvector of the highest eigenvalue of symmetric matrices.
+
+    Its derivatives do not ask whether the other eigenvalues differ, as those of all eigenvectors
+    do: they are those of Newton's method, which starts from the eigenvector and stays there. Each
+    step doubles the order up to which they are exact.
+    """
+    expect_values(f"what has no derivative in {_NAME}", [k])
+    values, vectors = np.linalg.eigh(_core.dropgrad(k))
+    v, value = vectors[..., -1:], values[..., -1:, None]
+    corner = np.zeros((*k.shape[:-2], 1, 1))
+    for _ in range(2):
+        shifted = k - value * np.eye(k.shape[-1])
+        bordered = np.concatenate(
+            [
+                np.concatenate([shifted, -v], axis=-1),
+                np.concatenate([np.swapaxes(v, -1, -2), corner], axis=-1),
+            ],
+            axis=-2,
+        )
+        norm = (np.sum(v * v, axis=-2, keepdims=True) - 1) / 2
+        step = np.linalg.solve(bordered, -np.concatenate([shifted @ v, norm], axis=-2))
+        v, value = v + step[..., :-1, :], value + step[..., -1:, :]
+    return v[..., 0]
 
 
 class Rotation:
@@ -78,7 +112,7 @@ class Rotation:
         if quat.shape[-1:] != (4,):
             raise ValueError(f"Expected `quat` to have shape (..., 4), got {quat.shape}.")
         length = np.sqrt(_scalar_product(quat, quat))
-        if np.any(to_numpy(length) == 0):
+        if _occurs(length == 0):
             raise ValueError("Found zero norm quaternions in `quat`.")
         self._quat = quat / length if normalize else quat
 
@@ -119,7 +153,7 @@ class Rotation:
     def from_rotvec(cls, rotvec: ArrayLike, degrees: bool = False) -> "Rotation":
         v = np.deg2rad(_double(rotvec)) if degrees else _double(rotvec)
         square = _scalar_product(v, v)
-        small = to_numpy(square) < 1e-6
+        small = square < 1e-6
         # The root of what is not small only, or its slope at 0 would be infinite.
         half = np.sqrt(np.where(small, 1.0, square)) / 2
         cosine = np.where(small, 1 - square / 8 + square * square / 384, np.cos(half))
@@ -179,13 +213,13 @@ class Rotation:
         rows.append(_stack([*skew, 1 + trace]))
         # Each is right where its own component is not small; which one is read jumps nowhere.
         diagonal = [m[..., 0, 0], m[..., 1, 1], m[..., 2, 2], trace]
-        choice = np.argmax(np.stack([to_numpy(d) for d in diagonal], axis=-1), axis=-1)[..., None]
+        choice = np.argmax(_stack(diagonal), axis=-1)[..., None]
         return cls(np.select([choice == n for n in range(4)], rows))
 
     def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> AnyArray:
         q: AnyArray = self._quat
         if canonical:
-            values = to_numpy(q)[..., [3, 0, 1, 2]]
+            values = np.roll(q, 1, axis=-1)
             found_at = np.argmax(values != 0, axis=-1)[..., None]
             first = np.take_along_axis(values, found_at, axis=-1)
             q = np.where(first < 0, -q, q)
@@ -201,16 +235,16 @@ class Rotation:
         return np.stack([_stack(row) for row in rows], axis=-2)
 
     def as_rotvec(self, degrees: bool = False) -> AnyArray:
-        q = np.where(to_numpy(self._quat[..., 3:]) < 0, -self._quat, self._quat)
+        q = np.where(self._quat[..., 3:] < 0, -self._quat, self._quat)
         square = _scalar_product(q[..., :3], q[..., :3])
-        small = to_numpy(square) < 1e-8
+        small = square < 1e-8
         sine = np.sqrt(np.where(small, 1.0, square))
         scale = np.where(small, 2 + square / 3, 2 * np.arctan2(sine, q[..., 3:]) / sine)
         v: AnyArray = scale * q[..., :3]
         return np.rad2deg(v) if degrees else v
 
     def as_mrp(self) -> AnyArray:
-        q = np.where(to_numpy(self._quat[..., 3:]) < 0, -self._quat, self._quat)
+        q = np.where(self._quat[..., 3:] < 0, -self._quat, self._quat)
         mrp: AnyArray = q[..., :3] / (1 + q[..., 3:])
         return mrp
 
@@ -234,7 +268,7 @@ class Rotation:
         if not symmetric:
             third, middle = sign * third, middle - np.pi / 2
         angles = [third, middle, first] if intrinsic else [first, middle, third]
-        wrapped = [x - 2 * np.pi * np.round(to_numpy(x) / (2 * np.pi)) for x in angles]
+        wrapped = [x - 2 * np.pi * np.round(x / (2 * np.pi)) for x in angles]
         return np.rad2deg(_stack(wrapped)) if degrees else _stack(wrapped)
 
     def apply(self, vectors: ArrayLike, inverse: bool = False) -> AnyArray:
@@ -250,12 +284,72 @@ class Rotation:
         half: AnyArray = np.arctan2(np.sqrt(np.sum(v * v, axis=-1)), np.abs(self._quat[..., 3]))
         return 2 * half
 
-    def mean(self, weights: ArrayLike | None = None, axis: Axis = None) -> AnyArray:
-        del weights, axis
-        raise NotDifferentiableError(
-            f"{_NAME}.mean has no derivative rule in cotan; use np.linalg.eigh of the sum of "
-            "q[:, None] * q over the quaternions q"
-        )
+    def mean(self, weights: ArrayLike | None = None, axis: Axis = None) -> "Rotation":
+        q: AnyArray = self._quat
+        shape = self.shape
+        if weights is not None:
+            factor = np.broadcast_to(asarray(weights), shape)
+            if _occurs(factor < 0):
+                raise ValueError("`weights` must be non-negative.")
+            q = factor[..., None] * q
+        axes = range(len(shape)) if axis is None else np.atleast_1d(np.asarray(axis)) % len(shape)
+        products = q[..., :, None] * self._quat[..., None, :]
+        return Rotation(_highest(np.sum(products, axis=tuple(map(int, axes)))), normalize=False)
+
+    @classmethod
+    def from_davenport(
+        cls, axes: ArrayLike, order: str, angles: ArrayLike, degrees: bool = False
+    ) -> "Rotation":
+        axes, turned = np.atleast_2d(_double(axes)), _double(angles)
+        if order not in {"e", "extrinsic", "i", "intrinsic"}:
+            raise ValueError(
+                "order should be 'e'/'extrinsic' for extrinsic sequences or 'i'/'intrinsic' for "
+                f"intrinsic sequences, got {order}"
+            )
+        turned = turned[..., None] if len(axes) == 1 and turned.shape[-1:] != (1,) else turned
+        if len(axes) > 3 or turned.shape[-1:] != (len(axes),):
+            raise ValueError(f"Expected angles of shape (..., {len(axes)}) for {len(axes)} axes")
+        axes = axes / np.sqrt(_scalar_product(axes, axes))
+        turns = [
+            cls.from_rotvec(turned[..., k, None] * axes[k], degrees)._quat for k in range(len(axes))
+        ]
+        total = turns[0]
+        for turn in turns[1:]:
+            total = _compose(turn, total) if order[0] == "e" else _compose(total, turn)
+        return cls(total, normalize=False)
+
+    @classmethod
+    def concatenate(cls, rotations: Any) -> "Rotation":
+        if type(rotations) is Rotation:
+            return rotations
+        parts = [asarray(_quaternions(rotation)) for rotation in rotations]
+        return cls(np.concatenate([q.reshape(-1, 4) for q in parts]), normalize=False)
+
+    @classmethod
+    def align_vectors(
+        cls,
+        a: ArrayLike,
+        b: ArrayLike,
+        weights: ArrayLike | None = None,
+        return_sensitivity: bool = False,
+    ) -> tuple["Rotation", AnyArray]:
+        a, b = _double(a), _double(b)
+        if a.ndim != 2 or a.shape != b.shape or a.shape[-1] != 3:
+            raise ValueError(
+                f"Expected inputs `a` and `b` to have same shapes (N, 3), got {a.shape} and "
+                f"{b.shape}"
+            )
+        w = np.ones(len(a)) if weights is None else asarray(weights)
+        if len(a) < 2 or return_sensitivity or _occurs(np.isinf(w)):
+            raise NotDifferentiableError(
+                f"{_NAME}.align_vectors has a derivative rule for two vectors or more, finite "
+                "weights and without return_sensitivity; compute the rest from ct.dropgrad(x)"
+            )
+        m = np.swapaxes(w[:, None] * a, -1, -2) @ b
+        q = _highest(_attitude_matrix(m))
+        lost = np.sum(w * np.sum(a * a + b * b, axis=-1))
+        lost = lost - 2 * np.sum(cls(q, normalize=False).as_matrix() * m)
+        return cls(q, normalize=False), np.sqrt(np.maximum(lost, 0.0))
 
     def __mul__(self, other: "Rotation | _Quaternions") -> "Rotation":
         return Rotation(_compose(self._quat, asarray(_quaternions(other))))
@@ -264,6 +358,8 @@ class Rotation:
         return Rotation(_compose(asarray(_quaternions(other)), self._quat))
 
     def __pow__(self, n: Scalar) -> "Rotation":
+        if not isinstance(n, _core.Array) and n in (1, -1):
+            return self if n == 1 else self.inv()
         return Rotation.from_rotvec(n * self.as_rotvec())
 
     def __len__(self) -> int:
@@ -276,6 +372,23 @@ class Rotation:
 
     def __iter__(self) -> Iterator["Rotation"]:
         return (self[i] for i in range(len(self)))
+
+
+def _attitude_matrix(m: AnyArray) -> AnyArray:
+    """Give the matrix K for which q·Kq is the sum of products of `m` and the rotation matrix of q.
+
+    Source: Davenport's q-method, as in Markley and Crassidis, Fundamentals of Spacecraft Attitude
+    Determination and Control (2014), section 5.3.
+    """
+    s, d = m + m.T, m.T - m
+    trace = m[0, 0] + m[1, 1] + m[2, 2]
+    rows = [
+        [s[0, 0] - trace, s[0, 1], s[0, 2], d[1, 2]],
+        [s[0, 1], s[1, 1] - trace, s[1, 2], d[2, 0]],
+        [s[0, 2], s[1, 2], s[2, 2] - trace, d[0, 1]],
+        [d[1, 2], d[2, 0], d[0, 1], trace],
+    ]
+    return np.stack([_stack(row) for row in rows])
 
 
 def _quaternions(rotation: Rotation | _Quaternions) -> AnyArray:
@@ -292,8 +405,19 @@ def _made_by(name: str) -> None:
         return getattr(Rotation, name)(*args, **kwargs)
 
 
-for _method in ("from_quat", "from_rotvec", "from_mrp", "from_euler", "from_matrix"):
+for _method in (
+    *("from_quat", "from_rotvec", "from_mrp", "from_euler", "from_matrix", "from_davenport"),
+    "align_vectors",
+):
     _made_by(_method)
+
+
+@override(f"{_NAME}.concatenate", kind=METHOD, when=ALWAYS)
+def concatenate(rotations: Any) -> Any:
+    rotations = rotations if isinstance(rotations, locate(_NAME)) else list(rotations)
+    if type(rotations) is Rotation or any(type(rotation) is Rotation for rotation in rotations):
+        return Rotation.concatenate(rotations)
+    return original_of(locate(_NAME).concatenate)(rotations)
 
 
 @override(f"{_NAME}.apply", kind=METHOD)
