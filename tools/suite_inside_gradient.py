@@ -7,7 +7,7 @@
 
 Each test function is called by a function that a gradient records. Its code is not handed an
 active value, so it has to pass where it passes without. `RESULTS` is a file with a line of JSON for
-each test. A process that a test ends by a crash is started again behind that test, and a run whose
+each test, with the error where it failed. A process that a test ends by a crash is started again behind that test, and a run whose
 file is there already goes on from its end.
 
 The tests that fail inside of a gradient run once more without one, and those that pass then are
@@ -43,11 +43,12 @@ class Plugin:
     def __init__(self, results: pathlib.Path, plainly: bool) -> None:
         self._results, self._plainly = results, plainly
         self._written = plain(results) if plainly else results
-        self._outcome = ""
+        self._outcome = self._error = ""
 
-    def _write(self, test: str, outcome: str) -> None:
+    def _write(self, test: str, outcome: str, error: str = "") -> None:
+        line = {"test": test, "outcome": outcome} | ({"error": error} if error else {})
         with self._written.open("a") as file:
-            file.write(json.dumps({"test": test, "outcome": outcome}) + "\n")
+            file.write(json.dumps(line) + "\n")
 
     def pytest_addoption(self, parser: pytest.Parser) -> None:
         """Add the option `--sample`."""
@@ -79,19 +80,21 @@ class Plugin:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Take down that a test began: it may end the process."""
-        self._outcome = "passed"
+        self._outcome, self._error = "passed", ""
         self._write(nodeid, "crashed")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take down how it went."""
         if report.outcome == "failed":
             self._outcome = "failed"
+            crash = getattr(report.longrepr, "reprcrash", None)
+            self._error = f"{crash.path}:{crash.lineno}: {crash.message}" if crash else ""
         elif report.outcome == "skipped" and self._outcome == "passed":
             self._outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Take down how it ended."""
-        self._write(nodeid, self._outcome)
+        self._write(nodeid, self._outcome, self._error)
 
 
 def inside_gradient(function: Any) -> Any:

@@ -36,7 +36,7 @@ Axes: TypeAlias = int | Sequence[int] | None
 #: The order of elements in memory.
 Order: TypeAlias = Literal["K", "A", "C", "F"]
 #: What may become what when a dtype is given.
-Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe", "same_value"]
 #: Any function: a rule, a callback of a solver.
 Function: TypeAlias = Callable[..., Any]
 #: A decorator that gives back what it decorates, or something of the same use.

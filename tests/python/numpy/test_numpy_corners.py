@@ -337,3 +337,42 @@ def test_ufuncs_of_what_comparisons_of_numbers_give(f):
     result = np.asarray(ct.pullback(f, 2.0)[0])
     assert result.dtype == wanted.dtype
     np.testing.assert_array_equal(result, wanted)
+
+
+# --------------------------------------------------------------------------------------------------
+# Casts
+
+
+@pytest.mark.parametrize("to", ["f4", "i8"])
+def test_imaginary_parts_are_discarded_with_a_warning(to):
+    x = ct.array([1 + 1j, 2.0])
+    with pytest.warns(np.exceptions.ComplexWarning, match="discards the imaginary part"):
+        np.testing.assert_array_equal(np.asarray(x.astype(to)), [1, 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x.astype(bool), x.astype("c8"), x.real.astype(to)
+
+
+@pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="NumPy has the rule since 2.4"
+)
+def test_a_cast_that_keeps_values():
+    assert ct.array([1.0, 2.0]).astype(int, casting="same_value").dtype == int
+    with pytest.raises(ValueError, match="same_value"):
+        ct.array([1.5]).astype(int, casting="same_value")
+    gradient = ct.gradient(lambda x: np.sum(x.astype("f4", casting="same_value")), np.ones(2))[0]
+    np.testing.assert_array_equal(gradient, [1.0, 1.0])
+
+
+def test_python_numbers_are_copied_by_the_rule():
+    for number, dtype in ((3, "u1"), (3.0, "f4")):
+        x = ct.array(np.arange(3, dtype=dtype))
+        with pytest.raises(TypeError, match="equiv"):
+            np.copyto(x, number, casting="equiv")
+        np.copyto(x, number, casting="safe")
+        np.testing.assert_array_equal(np.asarray(x), [3, 3, 3])
+
+
+def test_shared_memory_refuses_what_is_no_limit():
+    with pytest.raises(OverflowError):
+        np.shares_memory(ct.array([1.0]), ct.array([1.0]), max_work=10**100)

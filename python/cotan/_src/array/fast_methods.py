@@ -6,10 +6,12 @@ from types import MethodType
 from typing import Any, SupportsIndex
 
 import numpy as np
+from numpy.exceptions import ComplexWarning
 
 from cotan import _core
 from cotan._core import Array
 from cotan._src.array.docstrings import DOCSTRINGS
+from cotan._src.runtime.call_site import warn
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.ndarray_subclasses import to_twin
 from cotan._src.runtime.values import OverArray, is_array, laid_out, peek
@@ -220,7 +222,9 @@ def astype(
     """Give the same numbers in another dtype.
 
     Integers and bools carry no gradient. For a dtype that an `Array` does not have (text, objects)
-    the result is an ndarray. Raises `TypeError` for a cast that `casting` does not allow.
+    the result is an ndarray. Raises `TypeError` for a cast that `casting` does not allow, and
+    `ValueError` where `"same_value"` (NumPy 2.4) finds values that change. Warns as NumPy does where
+    imaginary parts are discarded.
 
     >>> import cotan as ct
     >>> ct.array([1.7, -1.7]).astype("int64")
@@ -228,12 +232,16 @@ def astype(
     """
     del subok
     target = np.dtype(dtype)
-    if not np.can_cast(self.dtype, target, casting):
+    if casting == "same_value":
+        _core.value(self).astype(target, casting=casting)
+    elif not np.can_cast(self.dtype, target, casting):
         raise TypeError(
             f"astype: cannot cast from {self.dtype} to {target} according to the rule {casting!r}"
         )
     if target == self.dtype:
         return self.copy() if copy else laid_out(self, order)
+    if self.dtype.kind == "c" and target.kind in "fiu":
+        warn("Casting complex values to real discards the imaginary part", ComplexWarning)
     if target.name not in DTYPES and (target.kind in "biuSU" or not _core.is_active(self)):
         # No `Array` has such a dtype, and values of it carry no gradient.
         values: Any = _core.value(self).astype(target)

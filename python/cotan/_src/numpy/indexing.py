@@ -347,10 +347,11 @@ def copyto(
     if not _writable(dst, "copyto", src):
         np.copyto(dst, to_numpy(src), casting, to_numpy(where))
         return
-    # Python's numbers yield to the dtype of the array, but not to its kind.
-    number = type(src) in {int, float, complex}
-    source = np.result_type(dst.dtype, src) if number else np.result_type(host_asarray(src))
-    check_cast("copyto", source, dst.dtype, casting)
+    if type(src) in {int, float, complex}:
+        # Python's numbers yield to the dtype of the array, but not to its kind.
+        np.copyto(np.empty((), dst.dtype), src, casting)
+    else:
+        check_cast("copyto", host_asarray(src).dtype, dst.dtype, casting)
     if where is True:
         dst[...] = src
         return
