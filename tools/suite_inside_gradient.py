@@ -7,8 +7,8 @@
 
 Each test function is called by a function that a gradient records. Its code is not handed an
 active value, so it has to pass where it passes without. `RESULTS` is a file with a line of JSON for
-each test, with the error where it failed. A process that a test ends by a crash is started again behind that test, and a run whose
-file is there already goes on from its end.
+each test, with the error where it failed. A process that a test ends by a crash is started again
+behind that test, and a run whose file is there already goes on from its end.
 
 The tests that fail inside of a gradient run once more without one, and those that pass then are
 listed: they are the differences. Exits with 1 where there are some.

@@ -221,10 +221,10 @@ def astype(
 ) -> Array:
     """Give the same numbers in another dtype.
 
-    Integers and bools carry no gradient. For a dtype that an `Array` does not have (text, objects)
-    the result is an ndarray. Raises `TypeError` for a cast that `casting` does not allow, and
-    `ValueError` where `"same_value"` (NumPy 2.4) finds values that change. Warns as NumPy does where
-    imaginary parts are discarded.
+    Integers and bools carry no gradient. For a dtype that an `Array` does not have (text, objects,
+    constants in another byte order) the result is an ndarray. Raises `TypeError` for a cast that
+    `casting` does not allow, and `ValueError` where `"same_value"` (NumPy 2.4) finds values that
+    change. Warns as NumPy does where imaginary parts are discarded.
 
     >>> import cotan as ct
     >>> ct.array([1.7, -1.7]).astype("int64")
@@ -242,7 +242,8 @@ def astype(
         return self.copy() if copy else laid_out(self, order)
     if self.dtype.kind == "c" and target.kind in "fiu":
         warn("Casting complex values to real discards the imaginary part", ComplexWarning)
-    if target.name not in DTYPES and (target.kind in "biuSU" or not _core.is_active(self)):
+    is_ours = target.name in DTYPES and target.isnative
+    if not is_ours and (target.kind in "biuSU" or not _core.is_active(self)):
         # No `Array` has such a dtype, and values of it carry no gradient.
         values: Any = _core.value(self).astype(target)
         return values  # type: ignore[no-any-return]

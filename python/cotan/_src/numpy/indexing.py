@@ -13,7 +13,7 @@ from cotan._core import Array
 from cotan._src.numpy.shape import rearranged
 from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.registry import override
+from cotan._src.runtime.registry import FUNCTIONS, override
 from cotan._src.runtime.values import (
     assign,
     check_cast,
@@ -430,6 +430,10 @@ def where(condition: ArrayLike, /, *branches: ArrayLike) -> AnyArray | tuple[NDA
         return np.nonzero(to_numpy(condition))
     if len(branches) != 2:
         raise ValueError("either both or neither of x and y should be given")
+    if any(branch is None for branch in branches):
+        objects = (np.array(branch, object) if branch is None else branch for branch in branches)
+        of_objects: AnyArray = FUNCTIONS[np.where](condition, *objects)
+        return of_objects
     if not is_array(condition) and isinstance(condition, np.ndarray):
         # Of any dtype, including those that no `Array` has.
         condition = np.asarray(condition, bool)

@@ -1,7 +1,8 @@
-"""Overrides of SciPy that hand constants and integers back to SciPy.
+"""Overrides that hand constants back to NumPy or SciPy, where their rules cannot compute them.
 
 Rules are written for active values. For integers, and for constants that a rule refuses, SciPy
-computes the result.
+computes the result; NumPy does for constants beside text, objects and other data that no `Array`
+holds.
 """
 
 import functools
@@ -71,6 +72,48 @@ def with_constant_fallback(name: str, rule: Function) -> Function:
             return result
 
     return call
+
+
+def with_foreign_fallback(function: Function, rule: Function) -> Function:
+    """Make of a rule for a function of NumPy's one that leaves it what no `Array` can hold.
+
+    That is where the rule refuses constants and there is text among them, or an array or a dtype of
+    another kind than numbers: `np.where(x > 0, "up", "down")`.
+    """
+
+    @functools.wraps(rule)
+    def call(*args: Any, **kwargs: Any) -> object:
+        try:
+            return rule(*args, **kwargs)
+        except TypeError as refused:
+            if kinds_of((args, kwargs)) is None or not _holds_foreign((args, kwargs)):
+                raise
+            try:
+                result = call_on_constants(function, args, kwargs)
+            except TypeError:
+                raise refused from None
+            _core.granted(str(refused))
+            return result
+
+    return call
+
+
+def _holds_foreign(tree: object) -> bool:
+    """Say whether nested arguments hold what no `Array` does."""
+    waiting: list[Any] = [tree]
+    while waiting:
+        x = waiting.pop()
+        if isinstance(x, dict):
+            waiting += x.values()
+        elif type(x) in {list, tuple}:
+            waiting += x
+        elif isinstance(x, (str, bytes)):
+            return True
+        else:
+            dtype = x if isinstance(x, (np.dtype, type)) else getattr(x, "dtype", np.float64)
+            if np.dtype(dtype).name not in DTYPES:
+                return True
+    return False
 
 
 def _masked(items: Iterable[Any]) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cotan._src.runtime.constant_fallback import with_constant_fallback
+from cotan._src.runtime.constant_fallback import with_constant_fallback, with_foreign_fallback
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -192,7 +192,8 @@ def override(
 
     Raises `ValueError` where a target has another rule already.
 
-    Of constant arguments SciPy's own functions may compute the values: see `constant_fallback`.
+    Of constant arguments the library's own functions may compute the values: see
+    `constant_fallback`.
     """
 
     def enter_all(rule: _R) -> _R:
@@ -209,7 +210,7 @@ def override(
                 made = with_constant_fallback(name, made)
             enter(Override(name, made, of, when, its_way, versions), replace=False)
             if function is not None:
-                FUNCTIONS[function] = made
+                FUNCTIONS[function] = with_foreign_fallback(function, made)
             if of is Kind.UFUNC:
                 UFUNCS[name.rpartition(".")[2]] = made
         return rule
