@@ -18,8 +18,8 @@ PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 @pytest.mark.parametrize(
     ("pretend", "message"),
     [
-        ("sys.version_info = (3, 10, 4, 'final', 0)", "cotan needs Python 3.11 to 3.13"),
-        ("sys.version_info = (3, 14, 0, 'final', 0)", "this is Python 3.14"),
+        ("sys.version_info = (3, 10, 4, 'final', 0)", "cotan needs Python 3.11 to 3.14"),
+        ("sys.version_info = (3, 15, 0, 'final', 0)", "this is Python 3.15"),
         ("numpy.__version__ = '2.0.2'", "cotan needs NumPy 2.1 or later, and NumPy 2.0.2"),
         ("numpy.__version__ = '1.26.4'", 'pip install --upgrade "numpy>=2.1"'),
     ],

@@ -7,7 +7,7 @@ import sys
 
 #: The first version, and the first that is too new: the layouts of CPython's structures that
 #: interposition relies on have been tested between them. `pyproject.toml` has the same bounds.
-PYTHON = (3, 11), (3, 14)
+PYTHON = (3, 11), (3, 15)
 NUMPY = (2, 1)
 
 
