@@ -48,6 +48,22 @@ def of_an_enclosing_function(x):
     return np.sum(total**2)
 
 
+def of_an_argument_that_nobody_has(x):
+    def changed(v):
+        v += x
+        return v
+
+    return np.sum(changed(TABLE * 2) ** 2)
+
+
+def of_loops_and_branches(x):
+    y, z = TABLE * 2, np.ones(3)
+    for k in range(3):
+        y += x if k else 2 * x
+        z *= y[::-1]; z += x  # noqa: E702
+    return np.sum(z)
+
+
 def of_a_copy(x):
     y = TABLE.copy()
     for _ in range(3):
@@ -80,6 +96,8 @@ def slopes(f, x, h=1e-6):
         of_an_attribute,
         of_items,
         of_an_enclosing_function,
+        of_an_argument_that_nobody_has,
+        of_loops_and_branches,
         of_a_copy,
         of_a_product,
         of_another_shape,
@@ -142,6 +160,46 @@ def of_an_argument(x):
     return np.sum(y)
 
 
+def of_an_argument_of_two(x):
+    def change(v, scale=1.0):
+        v -= x * scale
+        return v
+
+    def both(v, *, scale):
+        return change(v, scale=scale)
+
+    y = TABLE * 2
+    return np.sum(y * both(y, scale=3.0))
+
+
+def of_an_argument_twice(x):
+    def change(v, w):
+        v += x
+        return w
+
+    y = TABLE * 2
+    return np.sum(change(y, y))
+
+
+def of_an_argument_of_a_generator(x):
+    def changed(v):
+        for _ in range(2):
+            v += x
+            yield v
+
+    y = TABLE * 2
+    return np.sum(sum(changed(y)) * y)
+
+
+def of_what_is_mapped(x):
+    def change(v):
+        v += x
+        return v
+
+    layers = [TABLE * 2]
+    return np.sum(sum(map(change, layers)) * layers[0])
+
+
 def of_elements_of_a_list(x):
     layers = [TABLE * 2, TABLE * 3]
     for layer in layers:
@@ -162,6 +220,10 @@ def by_name(x):
         with_a_view,
         of_a_part,
         of_an_argument,
+        of_an_argument_of_two,
+        of_an_argument_twice,
+        of_an_argument_of_a_generator,
+        of_what_is_mapped,
         of_elements_of_a_list,
         by_name,
     ],

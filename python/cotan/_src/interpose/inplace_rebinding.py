@@ -3,6 +3,10 @@
 The memory of an ndarray cannot hold what is traced. But an operator in place binds its result to
 the name (`x`, `self.x`, `xs[i]`) that it was read from, so where nobody else refers to the array,
 nobody can tell whether its memory was written to: the name gets an array of ours instead.
+
+Python 3.14 does not count all references: what a function loads from a variable of its own may be
+borrowed from that, and an argument from a variable of the caller's. So there are two counts to
+compare with, and the variables of the functions that wait are looked at, too.
 """
 
 import functools
@@ -13,9 +17,16 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.call_site import current_instruction, user_frame
+from cotan._src.runtime.call_site import (
+    borrows_operand,
+    current_instruction,
+    is_variable_around,
+    user_frame,
+)
 from cotan._src.runtime.values import is_active
 
+# Whether references of variables may be borrowed.
+_BORROWS = sys.version_info >= (3, 14)
 # Counts that are being measured in a thread.
 _measuring = threading.local()
 
@@ -24,7 +35,7 @@ def takes_name(target: Any, inputs: Any, value: Any) -> bool:
     """Say whether a followed value takes the name of an ndarray, in place of being written to it.
 
     So it does for an operator in place, on an array that nobody else has. References are counted,
-    so this has to be called where `_usual_count` expects it.
+    so this has to be called where `_usual_counts` expects it.
     """
     counts = getattr(_measuring, "counts", None)
     if counts is not None:
@@ -37,17 +48,26 @@ def takes_name(target: Any, inputs: Any, value: Any) -> bool:
         and target.base is None
         and target.flags.owndata
         and target.flags.writeable
-        and _is_operator()
+        and (allowed := _allowed_count(target)) is not None
         # A function that is being prepared keeps the arrays that it met.
-        and sys.getrefcount(target) - _core.num_met(target) <= _usual_count()
+        and sys.getrefcount(target) - _core.num_met(target) <= allowed
     )
 
 
-def _is_operator() -> bool:
-    """Say whether the code that is no cotan's is at an operator in place."""
+def _allowed_count(target: Any) -> int | None:
+    """Count the references to an array that nobody but the running code has, seen from above.
+
+    `None` where that code is not at an operator in place, or a function that waits has the array.
+    """
     frame = user_frame()
     here = None if frame is None else current_instruction(frame)
-    return here is not None and here.opname == "BINARY_OP" and here.argrepr.endswith("=")
+    if here is None or here.opname != "BINARY_OP" or not here.argrepr.endswith("="):
+        return None
+    if not _BORROWS:
+        return _usual_counts()[0]
+    if is_variable_around(frame, target):
+        return None
+    return _usual_counts()[not borrows_operand(frame)]
 
 
 class _Holder:
@@ -55,8 +75,11 @@ class _Holder:
 
 
 @functools.cache
-def _usual_count() -> int:
-    """Count the references to an array that only a name refers to, seen from `takes_name`."""
+def _usual_counts() -> tuple[int, int]:
+    """Count the references to an array that only a name refers to, seen from `takes_name`.
+
+    The first count is that of a variable, the second that of an attribute.
+    """
     counts: list[int] = []
     _measuring.counts = counts
     try:
@@ -65,6 +88,7 @@ def _usual_count() -> int:
         x += value
         holder.x = np.zeros(1)
         holder.x += value
-        return min(counts)
+        of_variable, of_attribute = counts
+        return of_variable, of_attribute
     finally:
         _measuring.counts = None

@@ -261,6 +261,41 @@ def user_code_calls(frame: Any, name: str) -> bool:
     return is_user_code(frame) and callee_name(frame, {name}) is not None
 
 
+def borrows_operand(frame: Any) -> bool:
+    """Say whether the operator that a frame is at may borrow its left operand from a variable.
+
+    Python 3.14 counts no reference for that. Without positions it is taken to do so.
+    """
+    here = current_instruction(frame)
+    start = None if here.positions is None else (here.positions[0], here.positions[2])
+    if start is None or None in start:
+        return True
+    # What stands on the right begins later, so the last one that begins here loads the left one.
+    name = "LOAD_FAST_BORROW"
+    for step in instructions(frame.f_code):
+        if step.offset >= here.offset:
+            break
+        place = step.positions
+        if place is not None and (place[0], place[2]) == start:
+            name = step.opname
+    return name.startswith("LOAD_FAST_BORROW")
+
+
+def is_variable_around(frame: Any, value: object) -> bool:
+    """Say whether a function that waits for what a frame runs has an object in a variable.
+
+    An argument may be borrowed from that; from a variable of several functions nothing is.
+    """
+    while (frame := frame.f_back) is not None:
+        code = frame.f_code
+        if not code.co_flags & inspect.CO_OPTIMIZED:
+            continue  # names of a module or a class
+        held = frame.f_locals
+        if any(held.get(n) is value for n in code.co_varnames if n not in code.co_cellvars):
+            return True
+    return False
+
+
 def is_shuffling(frame: Any) -> bool:
     """Say whether the running code calls the `shuffle` of something compiled."""
     return callee_name(frame, {"shuffle"}) is not None
