@@ -2,6 +2,7 @@
 #
 #   make demo    set up, and train a network on handwritten digits
 #   make test    set up, and run the tests of the Rust core and of the Python package
+#   make test-interop  beside JAX, PyMC, Dask, Ray and MPI, in .venv/beside; TORCH=torch for PyTorch, too (5 GB)
 #   make test-browser  the pages and pictures in a real browser; installs Debian's if there is none
 #   make site    these pages as a site in build/site, checked; SITE=--rust takes `make docs` along
 #   make test-site  the notebooks in Jupyter's kernel, the site's links
@@ -25,7 +26,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-browser lint generate wheel wheel-portable sdist audit \
+.PHONY: help demo test test-rust test-python test-interop test-browser lint generate wheel wheel-portable sdist audit \
     fuzz sanitize doctor test-oldest sbom workflows bench docs fmt clean lint-sources \
     lint-module test-site site
 
@@ -48,6 +49,12 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find rust -name '*.rs'
 export PYO3_PYTHON := $(abspath $(PYTHON))
 export VIRTUAL_ENV := $(abspath $(VENV))
 
+# Libraries that the tests of test-interop meet, and what is installed there besides.
+BESIDE := $(VENV)/beside
+BESIDE_PYTHON := $(subst $(VENV),$(BESIDE),$(PYTHON))
+BESIDE_PYTEST := $(BESIDE_PYTHON) -m pytest --no-skips --doctest-modules
+TORCH :=
+
 SITE :=
 SITE_NEEDS := $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)/.extra-interop $(VENV)/.extra-site
 
@@ -65,6 +72,16 @@ test-rust:
 test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)/.extra-interop
 	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal -m "not alone" --doctest-modules tests/python python/cotan
 	$(PYTHON) -m pytest -m alone $$(grep -rl --include='test_*.py' pytest.mark.alone tests/python)
+
+# Not a part of `test`: what has threads that do not survive forks, or is large, stays out of $(VENV),
+# and each has a process of its own. There, nothing may be skipped.
+test-interop: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)/.extra-interop $(BESIDE)/.installed
+	$(BESIDE_PYTEST) tests/python/interop/test_jax.py python/cotan/jax.py python/cotan/_src/interop/jax_*.py \
+	    tests/python/interop/test_samplers.py
+	$(BESIDE_PYTEST) tests/python/pytensor_op python/cotan/pytensor.py python/cotan/_src/pytensor
+	$(BESIDE_PYTEST) -n $(WORKERS) --dist loadfile tests/python/parallel python/cotan/parallel.py python/cotan/_src/parallel
+	$(if $(TORCH),$(BESIDE_PYTEST) tests/python/interop/test_torch.py python/cotan/torch.py \
+	    python/cotan/_src/interop/torch_*.py tests/python/docs/test_coming_from.py)
 
 # Not a part of `test`: it needs a browser.
 test-browser: $(SITE_NEEDS)
@@ -209,6 +226,16 @@ $(VENV)/.build: $(VENV)/.python pyproject.toml
 $(VENV)/.extra-%: $(VENV)/.python pyproject.toml
 	$(PIP) $$($(PYTHON) -c 'import sys, tomllib; \
 	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$*"])')
+	@touch $@
+
+# What $(VENV) has can be imported there, too; what differs is installed over it.
+$(BESIDE)/.installed: $(VENV)/.python $(VENV)/.module pyproject.toml
+	$(PYTHON) -m venv $(BESIDE)
+	$(PYTHON) -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	    > $$($(BESIDE_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/cotan_tests.pth
+	$(subst $(PYTHON),$(BESIDE_PYTHON),$(PIP)) $(TORCH) $$($(PYTHON) -c 'import tomllib; \
+	    extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+	    print(*extras["beside"], *extras["parallel"])')
 	@touch $@
 
 # An editable install: Python sources are used as they are, only Rust has to be built again.

@@ -609,9 +609,9 @@ def slow(w, seconds):
     return w
 
 
+# What this process computes itself cannot be left.
+@pytest.mark.parametrize("executor", ["threads", *METHODS], indirect=True)
 def test_a_deadline(executor):
-    if executor is None:
-        pytest.skip("what this process computes cannot be left")
     assert ct.parallel.gradient(failing, 1.0, [np.ones(2)] * 4, executor=executor) == 1.0
     begin = time.monotonic()
     with pytest.raises(TimeoutError, match=r"done after 2 s; batch.* had been handed out"):
