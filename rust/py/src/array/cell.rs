@@ -51,8 +51,12 @@ pub struct Cell {
     /// The memory that the elements of an array that is no view live in while other code may write to them.
     pub(crate) lent: Option<Arc<LentMemory>>,
     /// Memory that was lent before, and that pointers may lead to.
-    pub(super) left: Vec<Arc<LentMemory>>,
+    pub(super) left: Option<Box<Left>>,
 }
+
+/// Memory that is kept for the pointers into it. Few arrays have any, so that it takes one word of each.
+#[derive(Default)]
+pub(super) struct Left(Vec<Arc<LentMemory>>);
 
 /// A lock that costs one atomic operation, not two: it is taken for every operand of every operation that
 /// is recorded, is held for moments and, but in builds without the interpreter lock, never contended.
@@ -67,13 +71,20 @@ impl Cell {
             seen: 0,
             strides: None,
             lent: None,
-            left: Vec::new(),
+            left: None,
         }
     }
 
     /// Whether nothing was written, by us or by other code, that is not in the value.
     pub(super) fn is_settled(&self) -> bool {
         self.pieces.is_none() && self.lent.is_none()
+    }
+
+    /// Lends its memory no longer. What pointers may lead to stays.
+    pub(super) fn end_lending(&mut self) {
+        if let Some(memory) = self.lent.take().filter(|lent| lent.is_pinned()) {
+            self.left.get_or_insert_default().0.push(memory);
+        }
     }
 
     /// Puts together what was written.

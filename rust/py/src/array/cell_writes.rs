@@ -41,8 +41,7 @@ impl PyArray {
         let goes_on = lent.as_ref().map_or(Ok(true), |lent| lent.write(&array))?;
         let mut cell = self.cell();
         if !goes_on {
-            cell.lent = None;
-            cell.left.extend(lent.filter(|lent| lent.is_pinned()));
+            cell.end_lending();
         }
         cell.pieces = None;
         cell.array = array.reshape(cell.array.shape()).or_raise()?;

@@ -8,11 +8,13 @@ use crate::error::Result;
 
 /// Elements of the matrix that a task reads.
 const TASK: usize = 1 << 17;
+/// Bytes of a row from which on several rows are read side by side: shorter ones follow each other so closely in memory
+/// that the processor fetches them ahead as one stream.
+const LONG_ROW: usize = 1 << 13;
+/// Elements of a part that does not fit into the second-level cache.
+const LARGE: usize = 1 << 16;
 /// Results that stay in the first-level cache while rows are added to them.
 const STRIP: usize = 2048;
-/// Elements summed side by side.
-const LANES: usize = 16;
-
 /// `f32` and `f64`.
 pub(super) trait Real: Number<Wide = Self> {
     /// `self * x + y`, rounded once.
@@ -82,21 +84,27 @@ unsafe fn dispatch<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut 
         }
     }
     // On aarch64 the fused operation is part of the base; elsewhere it would be a call.
-    unsafe { body::<T, { cfg!(target_arch = "aarch64") }>(m, k, a, x, y) }
+    unsafe { body::<T, { cfg!(target_arch = "aarch64") }, 8>(m, k, a, x, y) }
 }
+
+// Sums of four rows have to stay in half of the registers: these are 32 of 64 bytes, or 16 of 32.
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn v4<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T) {
     // SAFETY: the caller's promise.
-    unsafe { body::<T, true>(m, k, a, x, y) }
+    unsafe { body::<T, true, 16>(m, k, a, x, y) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn v3<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T) {
-    // SAFETY: the caller's promise.
-    unsafe { body::<T, true>(m, k, a, x, y) }
+    // SAFETY (both): the caller's promise.
+    if size_of::<T>() == 8 {
+        unsafe { body::<T, true, 8>(m, k, a, x, y) }
+    } else {
+        unsafe { body::<T, true, 16>(m, k, a, x, y) }
+    }
 }
 
 #[inline(always)]
@@ -105,20 +113,22 @@ fn madd<T: Real, const FMA: bool>(x: T, y: T, z: T) -> T {
 }
 
 #[inline(always)]
-unsafe fn body<T: Real, const FMA: bool>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T) {
+unsafe fn body<T: Real, const FMA: bool, const LANES: usize>(
+    m: usize,
+    k: usize,
+    a: Mat<T>,
+    x: *const T,
+    y: *mut T,
+) {
     // SAFETY (all blocks): rows stay below `m`, columns below `k`.
     unsafe {
         if a.cs == 1 {
-            let mut i = 0;
-            while i + 4 <= m {
-                let rows = [0, 1, 2, 3].map(|r| a.from(i + r, 0).at.at(0).cast_const());
-                y.add(i)
-                    .cast::<[T; 4]>()
-                    .write_unaligned(dots::<T, FMA, 4>(k, rows, x));
-                i += 4;
-            }
-            for i in i..m {
-                *y.add(i) = dots::<T, FMA, 1>(k, [a.from(i, 0).at.at(0)], x)[0];
+            if k * size_of::<T>() >= LONG_ROW {
+                dense_rows::<T, FMA, 4, LANES>(m, k, a, x, y);
+            } else if m * k >= LARGE {
+                dense_rows::<T, FMA, 1, LANES>(m, k, a, x, y);
+            } else {
+                dense_rows::<T, FMA, 2, LANES>(m, k, a, x, y);
             }
         } else if a.rs == 1 {
             for start in (0..m).step_by(STRIP) {
@@ -138,51 +148,81 @@ unsafe fn body<T: Real, const FMA: bool>(m: usize, k: usize, a: Mat<T>, x: *cons
     }
 }
 
-/// Dot products of `R` rows with `x`; what one row gives does not depend on the others.
+/// Dot products with rows without gaps, `ROWS` of them at a time.
 #[inline(always)]
-unsafe fn dots<T: Real, const FMA: bool, const R: usize>(
+unsafe fn dense_rows<T: Real, const FMA: bool, const ROWS: usize, const LANES: usize>(
+    m: usize,
     k: usize,
-    rows: [*const T; R],
+    a: Mat<T>,
     x: *const T,
-) -> [T; R] {
-    let mut low = [[T::ZERO; LANES]; R];
-    let mut high = [[T::ZERO; LANES]; R];
+    y: *mut T,
+) {
+    // SAFETY (all blocks): rows stay below `m`.
+    unsafe {
+        let mut i = 0;
+        while i + ROWS <= m {
+            let rows = std::array::from_fn(|r| a.from(i + r, 0).at.at(0).cast_const());
+            y.add(i)
+                .cast::<[T; ROWS]>()
+                .write_unaligned(dots::<T, FMA, ROWS, LANES>(k, rows, x));
+            i += ROWS;
+        }
+        for i in i..m {
+            *y.add(i) = dots::<T, FMA, 1, LANES>(k, [a.from(i, 0).at.at(0)], x)[0];
+        }
+    }
+}
+
+/// Dot products of some rows with `x`; what one row gives does not depend on the others.
+#[inline(always)]
+unsafe fn dots<T: Real, const FMA: bool, const ROWS: usize, const LANES: usize>(
+    k: usize,
+    rows: [*const T; ROWS],
+    x: *const T,
+) -> [T; ROWS] {
+    let mut sums = [[T::ZERO; LANES]; ROWS];
     // SAFETY (all blocks): offsets stay below `k`.
     unsafe {
         let mut l = 0;
-        while l + 2 * LANES <= k {
-            let x0 = x.add(l).cast::<[T; LANES]>().read_unaligned();
-            let x1 = x.add(l + LANES).cast::<[T; LANES]>().read_unaligned();
-            for r in 0..R {
-                let a0 = rows[r].add(l).cast::<[T; LANES]>().read_unaligned();
-                let a1 = rows[r].add(l + LANES).cast::<[T; LANES]>().read_unaligned();
+        while l + LANES <= k {
+            let x = x.add(l).cast::<[T; LANES]>().read_unaligned();
+            for r in 0..ROWS {
+                let a = rows[r].add(l).cast::<[T; LANES]>().read_unaligned();
                 for i in 0..LANES {
-                    low[r][i] = madd::<T, FMA>(a0[i], x0[i], low[r][i]);
-                    high[r][i] = madd::<T, FMA>(a1[i], x1[i], high[r][i]);
+                    sums[r][i] = madd::<T, FMA>(a[i], x[i], sums[r][i]);
                 }
             }
-            l += 2 * LANES;
+            l += LANES;
         }
-        for r in 0..R {
-            for (i, l) in (l..k).enumerate() {
-                let lane = &mut low[r][i % LANES];
-                *lane = madd::<T, FMA>(*rows[r].add(l), *x.add(l), *lane);
+        // What is left over is filled up with zeros, which add nothing.
+        if l < k {
+            let x = filled_up::<T, LANES>(x.add(l), k - l);
+            for r in 0..ROWS {
+                let a = filled_up::<T, LANES>(rows[r].add(l), k - l);
+                for i in 0..LANES {
+                    sums[r][i] = madd::<T, FMA>(a[i], x[i], sums[r][i]);
+                }
             }
         }
     }
-    let mut out = [T::ZERO; R];
-    for r in 0..R {
-        let mut lanes = low[r];
-        for (x, y) in lanes.iter_mut().zip(high[r]) {
-            *x = x.plus(y);
-        }
-        for half in [8, 4, 2, 1] {
+    sums.map(|mut lanes| {
+        let mut half = LANES / 2;
+        while half > 0 {
             for i in 0..half {
                 lanes[i] = lanes[i].plus(lanes[i + half]);
             }
+            half /= 2;
         }
-        out[r] = lanes[0];
-    }
+        lanes[0]
+    })
+}
+
+/// `n` elements, and zeros after them.
+#[inline(always)]
+unsafe fn filled_up<T: Real, const LANES: usize>(from: *const T, n: usize) -> [T; LANES] {
+    let mut out = [T::ZERO; LANES];
+    // SAFETY: the caller vouches for `n` elements, and `n` is at most `LANES`.
+    unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), n) };
     out
 }
 
