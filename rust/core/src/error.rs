@@ -37,6 +37,8 @@ pub enum Error {
     Saved(String),
     /// The system has no memory left for a buffer of this many bytes.
     Memory(usize),
+    /// A device that is not there, cannot do what is asked of it, or was lost; arrays of two devices.
+    Device(String),
     /// The user asked to stop.
     Interrupted,
     /// Foreign code that was called back failed.
@@ -55,7 +57,8 @@ impl fmt::Display for Error {
             | Error::LinAlg(m)
             | Error::NotDifferentiable(m)
             | Error::Program(m)
-            | Error::Saved(m) => f.write_str(m),
+            | Error::Saved(m)
+            | Error::Device(m) => f.write_str(m),
             Error::UnknownValue(aval) => write!(
                 f,
                 "the value of a cotangent ({aval}) is not known while its rule is traced, so it cannot be \

@@ -506,7 +506,7 @@ impl Pullback {
         let mut bytes = 0;
         for residual in &self.residuals {
             // Two residuals may be one value; what is not computed yet has no address to compare.
-            let address = residual.value().map(|v| v.as_ptr() as usize);
+            let address = residual.value().map(Value::address);
             if address.is_none_or(|a| seen.insert(a, ()).is_none()) {
                 bytes += residual.nbytes();
             }
@@ -573,6 +573,9 @@ fn residuals(deferred: &Deferred, kept: &[Array]) -> impl Iterator<Item = Array>
 /// A value that may be kept: one that nobody can write to, and that does not hold much more memory
 /// than it needs.
 pub(super) fn keep(value: Value) -> Result<Value> {
+    if value.is_remote() {
+        return Ok(value);
+    }
     let borrowed = value.storage().is_borrowed();
     if !borrowed && value.storage().len() <= 2 * value.aval().nbytes() + kernels::ALIGN {
         return Ok(value);

@@ -2,6 +2,7 @@
 
 use super::stretches::{Stretch, stretches};
 use crate::aval::Aval;
+use crate::kernels::Value;
 use crate::prim::{Prim, Site, Var};
 use crate::program::Program;
 use crate::tape::Array;
@@ -118,7 +119,7 @@ impl Subject<'_> {
         let mut seen: FastMap<usize, ()> = FastMap::default();
         let mut residuals = Vec::with_capacity(self.residuals.len());
         for (i, residual) in self.residuals.iter().enumerate() {
-            let address = residual.value().map(|v| v.as_ptr() as usize);
+            let address = residual.value().map(Value::address);
             let is_new = address.is_none_or(|a| seen.insert(a, ()).is_none());
             let source = forward.and_then(|f| {
                 let var = *f.outs().get(results + i)?;

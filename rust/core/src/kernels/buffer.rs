@@ -3,17 +3,21 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::buffer_pool;
 use crate::aval::{Aval, DType, Shape, Strides, row_major};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A block of memory, freed or returned to the pool when dropped.
 pub struct Storage {
     ptr: *mut u8,
     bytes: usize,
     owner: Owner,
+    copies: OnceLock<Box<Copies>>,
+    /// Whether somebody asked for it to be in the memory of the processor.
+    placed: AtomicBool,
 }
 
 enum Owner {
@@ -24,7 +28,27 @@ enum Owner {
         _keep: Box<dyn Any + Send + Sync>,
         borrowed: bool,
     },
+    /// Memory of a device, and what it holds, once somebody has read it here.
+    Remote {
+        memory: Arc<dyn Remote>,
+        here: OnceLock<Box<Storage>>,
+    },
 }
+
+/// Memory of a device: never written to once a value refers to it.
+pub trait Remote: Any + Send + Sync + fmt::Debug {
+    /// The number of the device.
+    fn device(&self) -> u32;
+    /// Copies all of it to the memory of the processor, when what writes to it has ended.
+    ///
+    /// # Errors
+    /// When the device is lost, or there is no memory here.
+    fn fetch(&self) -> Result<Storage>;
+}
+
+/// What a device keeps of memory of the processor, so that it is sent once.
+#[derive(Default)]
+struct Copies(Mutex<Vec<Arc<dyn Remote>>>);
 
 // SAFETY: a `Storage` is written only through `unsafe` calls whose contract is exclusive access
 // (`Value::as_mut_ptr`); shared access is read-only. Foreign owners are `Send + Sync` themselves.
@@ -40,6 +64,8 @@ impl Storage {
             ptr,
             bytes,
             owner: Owner::Pool { capacity },
+            copies: OnceLock::new(),
+            placed: AtomicBool::new(false),
         })
     }
 
@@ -62,12 +88,94 @@ impl Storage {
                 _keep: keep,
                 borrowed,
             },
+            copies: OnceLock::new(),
+            placed: AtomicBool::new(false),
         }
     }
 
-    /// Start of the block.
+    /// Memory of a device, of which elements of a dtype take so many bytes here.
+    pub fn remote(memory: Arc<dyn Remote>, bytes: usize) -> Storage {
+        Storage {
+            ptr: std::ptr::null_mut(),
+            bytes,
+            owner: Owner::Remote {
+                memory,
+                here: OnceLock::new(),
+            },
+            copies: OnceLock::new(),
+            placed: AtomicBool::new(false),
+        }
+    }
+
+    /// Start of the block. What lies on a device is fetched.
+    ///
+    /// # Panics
+    /// When that fails: [`Value::bring_here`] gives the error.
+    #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
+        if self.ptr.is_null() {
+            return self.fetched();
+        }
         self.ptr
+    }
+
+    #[cold]
+    fn fetched(&self) -> *mut u8 {
+        match self.bring_here() {
+            Ok(here) => here,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Start of the block, once what lies on a device has been fetched.
+    fn bring_here(&self) -> Result<*mut u8> {
+        let Owner::Remote { memory, here } = &self.owner else {
+            return Ok(self.ptr);
+        };
+        if let Some(here) = here.get() {
+            return Ok(here.ptr);
+        }
+        let fetched = memory.fetch()?;
+        if fetched.bytes < self.bytes {
+            return Err(Error::Program(format!(
+                "a device gave {} bytes of {}",
+                fetched.bytes, self.bytes
+            )));
+        }
+        Ok(here.get_or_init(|| Box::new(fetched)).ptr)
+    }
+
+    /// The memory of the device that it is.
+    pub fn as_remote(&self) -> Option<&Arc<dyn Remote>> {
+        match &self.owner {
+            Owner::Remote { memory, .. } => Some(memory),
+            _ => None,
+        }
+    }
+
+    /// Whether somebody asked for it to be in the memory of the processor.
+    pub fn is_placed(&self) -> bool {
+        self.placed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that somebody did.
+    pub fn set_placed(&self) {
+        self.placed.store(true, Ordering::Relaxed);
+    }
+
+    /// What a device has of it, if it was sent there before.
+    pub fn copy_on(&self, device: u32) -> Option<Arc<dyn Remote>> {
+        let copies = self.copies.get()?.0.lock();
+        let copies = copies.unwrap_or_else(PoisonError::into_inner);
+        copies.iter().find(|c| c.device() == device).cloned()
+    }
+
+    /// Keeps what a device has of it, in place of what it had.
+    pub fn keep_copy(&self, copy: Arc<dyn Remote>) {
+        let copies = self.copies.get_or_init(Box::default).0.lock();
+        let mut copies = copies.unwrap_or_else(PoisonError::into_inner);
+        copies.retain(|c| c.device() != copy.device());
+        copies.push(copy);
     }
 
     /// Usable bytes.
@@ -88,6 +196,11 @@ impl Storage {
     /// Whether the memory belongs to somebody else.
     pub fn is_foreign(&self) -> bool {
         matches!(self.owner, Owner::Foreign { .. })
+    }
+
+    /// Whether it is memory of cotan's on the processor: somebody who has the last reference may write to it.
+    fn is_ours(&self) -> bool {
+        matches!(self.owner, Owner::Pool { .. })
     }
 }
 
@@ -260,6 +373,89 @@ impl Value {
         }
     }
 
+    /// Elements of a device's memory, which has `elements` of them, from number `first` on.
+    ///
+    /// # Errors
+    /// When shape and strides reach beyond it.
+    pub fn on_device(
+        aval: Aval,
+        strides: Strides,
+        first: usize,
+        elements: usize,
+        memory: Arc<dyn Remote>,
+    ) -> Result<Value> {
+        let (mut low, mut high) = (first as i128, first as i128);
+        for (&s, &n) in strides.iter().zip(&aval.shape) {
+            let reach = s as i128 * (n as i128 - 1);
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        if aval.size() > 0 && (low < 0 || high >= elements as i128) {
+            return Err(Error::Program(format!(
+                "{aval}: its elements lie outside of the memory of {elements}"
+            )));
+        }
+        let size = aval.dtype.size();
+        Ok(Value {
+            aval,
+            strides,
+            offset: first * size,
+            storage: Arc::new(Storage::remote(memory, elements * size)),
+        })
+    }
+
+    /// The stretch of memory from the lowest element to the highest, with whatever lies between them, and the position
+    /// of the first element in it, counted in elements; `None` where the stretch is longer than `most` elements.
+    pub fn stretch(&self, most: usize) -> Option<(&[u8], usize)> {
+        let size = self.dtype().size();
+        if self.aval.size() == 0 {
+            return Some((&[], 0));
+        }
+        let (mut low, mut high) = (0isize, 0isize);
+        for (&s, &n) in self.strides.iter().zip(&self.aval.shape) {
+            let reach = s * (n as isize - 1);
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        let elements = (high - low) as usize + 1;
+        if elements > most {
+            return None;
+        }
+        // SAFETY: both ends are elements, which lie inside of the storage; what lies between them does, too. Memory of
+        // the pool that was never written to holds arbitrary bytes, which any `u8` may be.
+        let bytes = unsafe {
+            let start = self.as_ptr().offset(low * size as isize);
+            std::slice::from_raw_parts(start, elements * size)
+        };
+        Some((bytes, low.unsigned_abs()))
+    }
+
+    /// Whether the elements lie on a device.
+    pub fn is_remote(&self) -> bool {
+        self.storage.as_remote().is_some()
+    }
+
+    /// The position of the first element in the storage, counted in elements.
+    pub fn first(&self) -> usize {
+        self.offset / self.dtype().size()
+    }
+
+    /// Fetches elements that lie on a device, so that they can be read.
+    ///
+    /// # Errors
+    /// When the device is lost, or there is no memory here.
+    pub fn bring_here(&self) -> Result<()> {
+        self.storage.bring_here().map(drop)
+    }
+
+    /// A number that two values have in common which begin at the same element of the same memory. Nothing is fetched.
+    pub fn address(&self) -> usize {
+        match self.storage.as_remote() {
+            Some(memory) => Arc::as_ptr(memory).cast::<()>() as usize + self.offset,
+            None => self.as_ptr() as usize,
+        }
+    }
+
     /// Dtype and shape.
     pub fn aval(&self) -> &Aval {
         &self.aval
@@ -315,7 +511,17 @@ impl Value {
 
     /// Whether nothing but this value refers to the storage, so that it may be reused.
     pub fn is_unique(&mut self) -> bool {
-        !self.storage.is_foreign() && Arc::get_mut(&mut self.storage).is_some()
+        if !self.storage.is_ours() {
+            return false;
+        }
+        match Arc::get_mut(&mut self.storage) {
+            Some(storage) => {
+                // It may be written to now.
+                storage.copies.take();
+                true
+            }
+            None => false,
+        }
     }
 
     /// The element at a position in row-major order, as a view without axes. Both have to be inside,

@@ -30,7 +30,7 @@ mod value_bytes;
 mod view;
 mod window;
 
-pub use buffer::{Element, Storage, Value};
+pub use buffer::{Element, Remote, Storage, Value};
 pub use buffer_pool::{
     ALIGN, empty_list, kept_beside, lock_pool, pooled_bytes, release_pool, spare,
 };
@@ -39,7 +39,9 @@ pub use ctx::Ctx;
 pub use finite::{Look, contiguous, first_found, for_each};
 #[cfg(feature = "fft")]
 pub use fourier::{fourier, fourier_real, lock_plans, real_fourier, release_plans};
-pub use fused::{BoundFused, Fused, FusedBuilder, ReduceOp, Reg};
+pub use fused::{
+    BoundFused, Fused, FusedBuilder, Recipe, RecipeNode, RecipeOutput, ReduceOp, Reg,
+};
 pub use gemm::{know_caches, lock_products, matmul};
 pub use index::{gather, iota, nonzero, scatter, scatter_add};
 pub use lane::{LaneOp, make_tables, number, result_dtype};

@@ -10,15 +10,15 @@ use crate::prim::Var;
 use crate::program::Program;
 use crate::util::Lru;
 
-static PLANS: Mutex<Option<Lru<(Program, Arc<Plan>)>>> = Mutex::new(None);
+static PLANS: Mutex<Option<Lru<Plan>>> = Mutex::new(None);
 
-fn plans() -> MutexGuard<'static, Option<Lru<(Program, Arc<Plan>)>>> {
+fn plans() -> MutexGuard<'static, Option<Lru<Plan>>> {
     PLANS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Holds the plans and the pool still while a `fork` copies them.
 pub fn lock_plans() -> impl Sized {
-    (super::threads::lock(), plans())
+    (super::device::lock_backends(), super::threads::lock(), plans())
 }
 
 /// How many plans are kept at the moment.
@@ -56,18 +56,19 @@ fn find(program: &Program, make: fn(&Program) -> Result<Plan>) -> Result<Arc<Pla
     }
     let hash = program.structural_hash();
     // Steps name the lines that they come from.
-    let is_it = |(p, _): &(Program, _)| p.same_structure(program) && p.sites() == program.sites();
-    let found = plans().get_or_insert_default().get(hash, is_it);
-    if let Some(found) = found {
-        return Ok(Arc::clone(&found.1));
+    let is_it = |plan: &Plan| {
+        (plan.source.as_ref())
+            .is_some_and(|p| p.same_structure(program) && p.sites() == program.sites())
+    };
+    if let Some(found) = plans().get_or_insert_default().get(hash, is_it) {
+        return Ok(found);
     }
     kernels::kept_beside(arrays_of(program));
     let _timed = timed(Phase::Plan);
     // Planning may take long: not under the lock.
     let plan = Arc::new(make(program)?);
-    let entry = Arc::new((program.clone(), Arc::clone(&plan)));
     plans()
         .get_or_insert_default()
-        .insert(hash, entry, plan.weight);
+        .insert(hash, Arc::clone(&plan), plan.weight);
     Ok(plan)
 }

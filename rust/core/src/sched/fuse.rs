@@ -75,9 +75,9 @@ pub(super) fn role(prim: Prim) -> Role {
     }
 }
 
-/// Assigns equations to groups.
-pub(super) fn fuse(program: &Program) -> Fusion<'_> {
-    let (mut levels, rows) = assign_levels(program);
+/// Assigns equations to groups. Without `rows` nothing reads a reduction in the pass that makes it.
+pub(super) fn fuse(program: &Program, has_rows: bool) -> Fusion<'_> {
+    let (mut levels, rows) = assign_levels(program, has_rows);
     sink(program, &mut levels, &rows);
     let mut groups: Vec<Group> = Vec::new();
     let mut index: FastMap<(u32, Shape), u32> = FastMap::default();
@@ -125,7 +125,8 @@ pub fn groups(program: &Program) -> Vec<Option<usize>> {
         Place::Group(g) => Some(*g as usize),
         _ => None,
     };
-    fuse(program).places.iter().map(in_group).collect()
+    let fusion = fuse(program, true);
+    fusion.places.iter().map(in_group).collect()
 }
 
 struct Levels {
@@ -134,7 +135,7 @@ struct Levels {
 }
 
 /// As early as possible.
-fn assign_levels(program: &Program) -> (Levels, Rows<'_>) {
+fn assign_levels(program: &Program, has_rows: bool) -> (Levels, Rows<'_>) {
     let mut rows = Rows::new(program);
     let mut start = vec![0; program.eqns().len()];
     // For each variable the level from which its memory can be read.
@@ -188,7 +189,7 @@ fn assign_levels(program: &Program) -> (Levels, Rows<'_>) {
             _ => level + 1,
         };
         match role(eqn.prim) {
-            Role::Reduction => rows.reduction(k),
+            Role::Reduction if has_rows => rows.reduction(k),
             Role::View => rows.view(k),
             _ => {}
         }

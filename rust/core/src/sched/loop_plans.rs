@@ -1,6 +1,6 @@
 //! Plans of programs in pieces, of which those that are alike share one plan.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
@@ -80,6 +80,8 @@ impl Plan {
             outs,
             counts: counts(program),
             weight,
+            source: None,
+            for_devices: OnceLock::new(),
         })
     }
 }

@@ -1,12 +1,15 @@
-//! From a program to a result: fusion groups, an order of steps, memory by liveness, threads.
+//! From a program to a result: fusion groups, an order of steps, memory by liveness, threads, devices.
 //!
 //! Knows programs and buffers, never derivative rules.
 
 mod cache;
+mod device;
+mod device_plan;
 mod fuse;
 mod loop_detection;
 mod loop_plans;
 mod matmul_epilogue;
+mod placement;
 mod plan;
 mod planner;
 mod profile;
@@ -17,9 +20,11 @@ mod stages;
 mod threads;
 
 pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized};
+pub use device::{Backend, Device, PROCESSOR, device, devices, register_backend};
+pub use device_plan::{DevicePlan, DeviceStep, Task};
 pub use fuse::groups;
+pub use placement::{Place, device_of, run};
 pub use plan::Plan;
 pub use profile::{Counts, Phase, Profile, Work, note, timed};
 pub use replay::{Frame, Replay};
-pub use run::run;
 pub use threads::{copied, num_threads, set_num_threads};

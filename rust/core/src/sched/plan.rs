@@ -1,7 +1,8 @@
 //! The steps of a run, and which buffers are alive between them.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
@@ -107,6 +108,10 @@ pub struct Plan {
     pub(super) calls_back: bool,
     /// Number of equations planned, as a measure of the plan's own size.
     pub(super) weight: usize,
+    /// The program, unless the plan is part of another one.
+    pub(super) source: Option<Program>,
+    /// How devices run it, once one does.
+    pub(super) for_devices: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Plan {

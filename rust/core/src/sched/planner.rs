@@ -1,6 +1,6 @@
 //! From a program to the steps of its run: an order of groups, products with what reads them, and single equations.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
@@ -11,7 +11,7 @@ use super::profile::Origin;
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::interrupt::{Steps, room_for};
-use crate::kernels::{Ctx, FusedBuilder, Reg, Value};
+use crate::kernels::{Ctx, FusedBuilder, Recipe, Reg, Value};
 use crate::ops;
 use crate::prim::{Cost, Kernel, Params, Var};
 use crate::program::{Calls, Program};
@@ -20,11 +20,29 @@ impl Plan {
     /// Plans a program whose equations are primitives, without looking for parts that repeat.
     pub(super) fn as_a_whole(program: &Program) -> Result<Plan> {
         room_for(program.eqns().len())?;
-        let fusion = fuse(program);
+        let fusion = fuse(program, true);
         let mut planner = Planner::new(program, &fusion);
         planner.literals()?;
         planner.steps()?;
         Ok(planner.finish())
+    }
+
+    /// The same without what only processors have: tiles of rows, and products in strips. For each step the recipe, if
+    /// it is a group.
+    pub(super) fn with_recipes(program: &Program) -> Result<(Plan, Vec<Option<Recipe>>)> {
+        room_for(program.eqns().len())?;
+        let fusion = fuse(program, false);
+        let mut planner = Planner::new(program, &fusion);
+        let mut recipes = Vec::new();
+        planner.recipes = Some(Vec::new());
+        planner.literals()?;
+        planner.steps()?;
+        for (step, recipe) in planner.recipes.take().into_iter().flatten() {
+            recipes.resize(step, None);
+            recipes.push(Some(recipe));
+        }
+        recipes.resize(planner.steps.len(), None);
+        Ok((planner.finish(), recipes))
     }
 }
 
@@ -42,6 +60,8 @@ struct Planner<'p> {
     /// The same for registers with one element for each row.
     row_regs: Vec<Option<(usize, Reg)>>,
     calls: Calls,
+    /// Recipes of groups and the steps that they belong to, where they are asked for.
+    recipes: Option<Vec<(usize, Recipe)>>,
 }
 
 /// The kernel of a group while it is written.
@@ -77,6 +97,7 @@ impl<'p> Planner<'p> {
             regs: vec![None; program.num_vars()],
             row_regs: vec![None; program.num_vars()],
             calls: program.calls(),
+            recipes: None,
         }
     }
 
@@ -117,8 +138,11 @@ impl<'p> Planner<'p> {
     /// All steps, level by level; inside a level in the order of the program.
     fn steps(&mut self) -> Result<()> {
         let read_outside = self.read_outside();
-        let mut epilogues =
-            matmul_epilogue::find(self.program, self.fusion, &read_outside, Plan::as_a_whole)?;
+        let mut epilogues = if self.recipes.is_some() {
+            Vec::new()
+        } else {
+            matmul_epilogue::find(self.program, self.fusion, &read_outside, Plan::as_a_whole)?
+        };
         let mut behind = vec![false; self.program.eqns().len()];
         for found in epilogues.iter().flatten() {
             behind[found.product] = true;
@@ -314,6 +338,11 @@ impl<'p> Planner<'p> {
         }
         self.sources_of_refused(&mut code);
         if !code.outputs.is_empty() {
+            if let Some(recipes) = &mut self.recipes
+                && let Some(recipe) = code.fused.recipe()
+            {
+                recipes.push((self.steps.len(), recipe));
+            }
             let fused = code.fused.finish();
             let cost = fused.cost();
             let first = self.program.eqns()[group.eqns[0]].prim;
@@ -480,6 +509,8 @@ impl<'p> Planner<'p> {
             outs,
             counts: counts(self.program),
             weight: self.program.eqns().len() + 16,
+            source: None,
+            for_devices: OnceLock::new(),
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Counts {
     pub skipped: Vec<(Prim, u64)>,
     /// Runs of the executor.
     pub runs: u64,
+    /// Equations of runs on devices that the processor computed, because the device has no kernel for them.
+    pub on_processor: Vec<(Prim, u64)>,
     /// Bytes that were copied because somebody could have written to them later.
     pub bytes_copied: u64,
     /// What runs computed, by primitive and line.
@@ -60,6 +62,13 @@ impl Counts {
     pub fn add_equations(&mut self, counts: &[(Prim, u64)]) {
         for &(prim, n) in counts {
             Counts::add(&mut self.equations, prim, n);
+        }
+    }
+
+    /// Counts equations that a device left to the processor.
+    pub fn add_on_processor(&mut self, prims: impl Iterator<Item = Prim>) {
+        for prim in prims {
+            Counts::add(&mut self.on_processor, prim, 1);
         }
     }
 

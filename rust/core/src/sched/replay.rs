@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::plan::{Plan, Work};
 use super::profile::{Phase, Stopwatch, note, timed};
-use super::run::{WORTH_THREADS, run_to};
+use super::placement::run_to;
+use super::run::WORTH_THREADS;
 use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::kernels::{self, BoundFused, Ctx, Value};
@@ -91,7 +92,7 @@ impl Replay {
     /// # Errors
     /// When there is no memory for them.
     pub fn frame(&self, more: &Arc<[Value]>) -> Result<Option<Frame>> {
-        if !self.is_small.load(Ordering::Relaxed) {
+        if !self.is_small.load(Ordering::Relaxed) || more.iter().any(Value::is_remote) {
             return Ok(None);
         }
         let kept = self.lock().pop();

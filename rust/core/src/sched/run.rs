@@ -22,18 +22,9 @@ const MANY: usize = 64;
 /// How often the calling thread looks whether the user wants to stop.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Runs a plan on these inputs. `interrupted` is asked now and then, on the calling thread, whether
-/// to stop.
-pub fn run(
-    plan: &Plan,
-    inputs: Vec<Value>,
-    interrupted: &mut dyn FnMut() -> bool,
-) -> Result<Vec<Value>> {
-    run_to(plan, inputs, &[], interrupted)
-}
-
-/// The same with memory for the first results, where it is given: contiguous values that share nothing
-/// with the inputs. What is computed elsewhere all the same is not copied into it.
+/// Runs a plan on the processor. `interrupted` is asked now and then, on the calling thread, whether to stop. There
+/// may be memory for the first results: contiguous values that share nothing with the inputs. What is computed
+/// elsewhere all the same is not copied into it.
 pub(super) fn run_to(
     plan: &Plan,
     inputs: Vec<Value>,
@@ -221,6 +212,36 @@ fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
         state.next += 1;
     }
     Ok(state)
+}
+
+/// Takes one step on the processor, for a device that cannot; its results.
+pub(super) fn take_step(plan: &Plan, number: usize, args: Vec<Value>) -> Result<Vec<Value>> {
+    let step = &plan.steps[number];
+    let mut slots = Slots(vec![None; plan.num_slots]);
+    for (&slot, value) in step.inputs.iter().zip(args) {
+        slots.0[slot as usize] = Some(value);
+    }
+    if matches!(step.work, Work::Host(..)) {
+        call_back(step, &mut slots)?;
+    } else {
+        let cancel = AtomicBool::new(false);
+        let none = Targets(Vec::new());
+        let mut take = |ctx: &Ctx<'_>| match &step.work {
+            Work::View => view(step, &mut slots, ctx),
+            Work::Fused(kernel) => fused(step, kernel, &mut slots, &none, ctx),
+            _ => call(step, &mut slots, ctx),
+        };
+        match pool().filter(|_| step.cost >= WORTH_THREADS) {
+            Some(pool) => pool.install(|| take(&Ctx::new(&cancel, num_threads())))?,
+            None => take(&Ctx::new(&cancel, 1))?,
+        }
+    }
+    let result = |(slot, aval): &(Slot, Aval)| match slots.0[*slot as usize].take() {
+        Some(value) => Ok(value),
+        // Nothing reads it.
+        None => Value::empty(aval.clone()),
+    };
+    step.outputs.iter().map(result).collect()
 }
 
 /// A pass over memory.

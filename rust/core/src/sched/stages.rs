@@ -7,17 +7,39 @@ use crate::error::Result;
 use crate::program::Program;
 use crate::{ops, opt};
 
+/// A program without composites, optimised.
+fn lowered(program: &Program) -> Result<Program> {
+    let lowered = opt::lower(program.clone())?;
+    opt::optimize(&lowered, opt::Passes::ALL)
+}
+
+/// What devices plan: without composites, and without barriers, which save memory that tiles need.
+pub(super) fn for_devices(program: &Program) -> Result<Program> {
+    opt::without_barriers(&lowered(&opt::optimize(program, opt::Passes::ALL)?)?)
+}
+
 impl Plan {
     /// Plans a program.
     pub fn new(program: &Program) -> Result<Plan> {
-        Plan::of_optimized(&opt::optimize(program, opt::Passes::ALL)?)
+        let plan = Plan::of_composites(&opt::optimize(program, opt::Passes::ALL)?)?;
+        Ok(plan.with_source(program))
     }
 
     /// Plans a program that has been through the optimiser.
     pub fn of_optimized(program: &Program) -> Result<Plan> {
+        Ok(Plan::of_composites(program)?.with_source(program))
+    }
+
+    fn with_source(self, program: &Program) -> Plan {
+        Plan {
+            source: Some(program.clone()),
+            ..self
+        }
+    }
+
+    fn of_composites(program: &Program) -> Result<Plan> {
         if opt::has_composites(program) {
-            let lowered = opt::lower(program.clone())?;
-            return Plan::of_lowered(&opt::optimize(&lowered, opt::Passes::ALL)?);
+            return Plan::of_lowered(&lowered(program)?);
         }
         Plan::of_lowered(program)
     }

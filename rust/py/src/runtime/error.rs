@@ -58,6 +58,7 @@ pub fn to_py(error: Error) -> PyErr {
             }
         }),
         Error::Memory(_) => PyMemoryError::new_err(message),
+        Error::Device(_) => PyRuntimeError::new_err(message),
         Error::Interrupted => raised().unwrap_or_else(|| PyKeyboardInterrupt::new_err(message)),
         // An exception of Python that passed through the core is that exception.
         Error::Foreign(Foreign(error)) => match error.downcast_ref::<PyErr>() {

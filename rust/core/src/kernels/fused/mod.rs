@@ -22,6 +22,7 @@ mod paired_ops;
 mod plan;
 mod prefetch;
 mod program;
+mod recipe;
 mod reduce;
 mod row_kernels;
 #[cfg(test)]
@@ -38,4 +39,5 @@ pub use bound::BoundFused;
 pub use builder::FusedBuilder;
 pub use node::Reg;
 pub use program::Fused;
+pub use recipe::{Recipe, RecipeNode, RecipeOutput};
 pub use reduce::ReduceOp;
