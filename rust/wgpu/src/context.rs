@@ -1,0 +1,210 @@
+//! An open device: its queue, its pipelines, and what went wrong with it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::task::{Poll, Waker};
+
+use cotan::{Error, Result};
+use wgpu::Features;
+
+use crate::memory::{Buffers, Pool};
+
+/// What shaders are compiled with, where the device has it.
+const WANTED: Features = Features::SHADER_F16
+    .union(Features::SHADER_F64)
+    .union(Features::SHADER_INT64);
+
+/// An open device. When it is lost, another one takes its place.
+pub struct Context {
+    pub id: u32,
+    pub name: String,
+    pub device: wgpu::Device,
+    pub queue: wgpu::Queue,
+    pub features: Features,
+    pub(crate) buffers: Buffers,
+    /// By the text of the shader.
+    pipelines: Mutex<HashMap<String, Arc<wgpu::ComputePipeline>>>,
+    /// One run at a time: what it has not submitted yet refers to buffers that are in the pool.
+    pub turn: Mutex<()>,
+    failed: Arc<Mutex<Option<wgpu::Error>>>,
+    lost: Arc<AtomicBool>,
+    process: u32,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// The result of a future that is ready when it is asked a few times.
+pub fn ready<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = std::task::Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        std::thread::yield_now();
+    }
+}
+
+impl Context {
+    /// Opens a device.
+    pub fn open(id: u32, name: &str, adapter: &wgpu::Adapter) -> Result<Arc<Context>> {
+        let features = adapter.features() & WANTED;
+        let opened = ready(adapter.request_device(&wgpu::DeviceDescriptor {
+            label: Some("cotan"),
+            required_features: features,
+            required_limits: adapter.limits(),
+            ..Default::default()
+        }));
+        let (device, queue) =
+            opened.map_err(|error| Error::Device(format!("{name} cannot be opened: {error}")))?;
+        let failed: Arc<Mutex<Option<wgpu::Error>>> = Arc::default();
+        let lost = Arc::new(AtomicBool::new(false));
+        let first = Arc::clone(&failed);
+        device.on_uncaptured_error(Arc::new(move |error| {
+            let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(error);
+        }));
+        let is_lost = Arc::clone(&lost);
+        device.set_device_lost_callback(move |_, _| is_lost.store(true, Ordering::Release));
+        Ok(Arc::new(Context {
+            id,
+            name: name.to_owned(),
+            device,
+            queue,
+            features,
+            buffers: Mutex::new(Pool::default()),
+            pipelines: Mutex::default(),
+            turn: Mutex::default(),
+            failed,
+            lost,
+            process: std::process::id(),
+        }))
+    }
+
+    /// Whether this process was forked from the one that opened the device.
+    pub fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// The first error since the last time.
+    pub fn check(&self) -> Result<()> {
+        if self.is_forked() {
+            return Err(Error::Device(format!(
+                "{}: this process was forked from one that uses the device, which its driver does not survive; start \
+                 workers with the method \"spawn\"",
+                self.name
+            )));
+        }
+        let failed = (self.failed.lock().unwrap_or_else(PoisonError::into_inner)).take();
+        if self.is_lost() {
+            return Err(Error::Device(format!(
+                "{}: the device was lost, and with it the arrays on it; copy them to it again",
+                self.name
+            )));
+        }
+        match failed {
+            None => Ok(()),
+            Some(wgpu::Error::OutOfMemory { .. }) => Err(Error::Memory(0)),
+            Some(error) => Err(Error::Device(format!("{}: {error}", self.name))),
+        }
+    }
+
+    /// The pipeline of a shader, compiled when it is met first.
+    pub fn pipeline(&self, source: String) -> Result<Arc<wgpu::ComputePipeline>> {
+        let lock = || self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = lock().get(&source) {
+            return Ok(Arc::clone(found));
+        }
+        self.check()?;
+        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: None,
+            source: wgpu::ShaderSource::Wgsl(source.as_str().into()),
+        });
+        self.check()?;
+        let pipeline = self
+            .device
+            .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: None,
+                layout: None,
+                module: &module,
+                entry_point: Some("main"),
+                compilation_options: wgpu::PipelineCompilationOptions {
+                    zero_initialize_workgroup_memory: false,
+                    ..Default::default()
+                },
+                cache: None,
+            });
+        self.check()?;
+        let pipeline = Arc::new(pipeline);
+        lock().insert(source, Arc::clone(&pipeline));
+        Ok(pipeline)
+    }
+
+    /// How many shaders have been compiled.
+    pub fn num_pipelines(&self) -> usize {
+        (self.pipelines.lock().unwrap_or_else(PoisonError::into_inner)).len()
+    }
+
+    /// Reads the first bytes of a buffer, when all that was submitted has ended.
+    pub fn read<T>(
+        &self,
+        buffer: &wgpu::Buffer,
+        bytes: usize,
+        read: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        self.check()?;
+        if bytes == 0 {
+            return read(&[]);
+        }
+        let size = (bytes as u64).next_multiple_of(4);
+        let staging = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size,
+            usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
+        self.check()?;
+        let mut encoder = self.device.create_command_encoder(&Default::default());
+        encoder.copy_buffer_to_buffer(buffer, 0, &staging, 0, size);
+        self.queue.submit([encoder.finish()]);
+        let (done, is_done) = mpsc::channel();
+        staging.slice(..).map_async(wgpu::MapMode::Read, move |result| {
+            let _ = done.send(result);
+        });
+        let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
+        self.check()?;
+        if let Err(error) = polled {
+            return Err(Error::Device(format!("{}: {error}", self.name)));
+        }
+        match is_done.try_recv() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(Error::Device(format!("{}: {error}", self.name))),
+            Err(_) => return Err(Error::Device(format!("{}: nothing came back", self.name))),
+        }
+        let result = match staging.slice(..).get_mapped_range() {
+            view => read(&view),
+        };
+        staging.unmap();
+        result
+    }
+
+    /// Waits until all that was submitted has ended.
+    pub fn wait(&self) -> Result<()> {
+        self.check()?;
+        let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
+        self.check()?;
+        (polled.map(drop)).map_err(|error| Error::Device(format!("{}: {error}", self.name)))
+    }
+}
