@@ -18,7 +18,7 @@ elementwise! { $
         lane: Neg,
         partials: Some(|_, _, _| MinusOne),
         onnx: Onnx::Op("Neg", 1),
-        wgsl: Wgsl::Expr("-{0}"),
+        wgsl: Wgsl::Expr("(-{0})"),
         numpy: "np.negative({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -40,7 +40,7 @@ elementwise! { $
         lane: Sign,
         partials: Some(sign_partial),
         onnx: Onnx::Recipe("sign"),
-        wgsl: Wgsl::Expr("sign({0})"),
+        wgsl: Wgsl::Expr("sign_{type}({0})"),
         numpy: "np.sign({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -95,7 +95,7 @@ elementwise! { $
         lane: Exp,
         partials: Some(|_, out, _| Times(finite(out))),
         onnx: Onnx::Op("Exp", 6),
-        wgsl: Wgsl::Expr("exp({0})"),
+        wgsl: Wgsl::Expr("exp_{type}({0})"),
         numpy: "np.exp({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -106,7 +106,7 @@ elementwise! { $
         lane: Exp2,
         partials: Some(|_, out, _| Times(finite(out) * LN_2)),
         onnx: Onnx::Recipe("exp2"),
-        wgsl: Wgsl::Expr("exp2({0})"),
+        wgsl: Wgsl::Expr("exp2_{type}({0})"),
         numpy: "np.exp2({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -117,7 +117,7 @@ elementwise! { $
         lane: Expm1,
         partials: Some(|_, out, _| Times(finite(out) + 1.0)),
         onnx: Onnx::Recipe("expm1"),
-        wgsl: Wgsl::None("needs a polynomial near 0"),
+        wgsl: Wgsl::Expr("expm1_{type}({0})"),
         numpy: "np.expm1({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -128,7 +128,7 @@ elementwise! { $
         lane: Log,
         partials: Some(|x, _, _| Over(x[0])),
         onnx: Onnx::Op("Log", 6),
-        wgsl: Wgsl::Expr("log({0})"),
+        wgsl: Wgsl::Expr("log_{type}({0})"),
         numpy: "np.log({0})",
         samples: [(0.05, 5.0)],
     }
@@ -139,7 +139,7 @@ elementwise! { $
         lane: Log2,
         partials: Some(|x, _, _| Over(x[0] * LN_2)),
         onnx: Onnx::Recipe("log2"),
-        wgsl: Wgsl::Expr("log2({0})"),
+        wgsl: Wgsl::Expr("log2_{type}({0})"),
         numpy: "np.log2({0})",
         samples: [(0.05, 5.0)],
     }
@@ -150,7 +150,7 @@ elementwise! { $
         lane: Log10,
         partials: Some(|x, _, _| Over(x[0] * LN_10)),
         onnx: Onnx::Recipe("log10"),
-        wgsl: Wgsl::Expr("(log({0}) * 0.4342944819032518)"),
+        wgsl: Wgsl::Expr("log10_{type}({0})"),
         numpy: "np.log10({0})",
         samples: [(0.05, 5.0)],
     }
@@ -161,7 +161,7 @@ elementwise! { $
         lane: Log1p,
         partials: Some(|x, _, _| Over(x[0] + 1.0)),
         onnx: Onnx::Recipe("log1p"),
-        wgsl: Wgsl::None("needs a polynomial near 0"),
+        wgsl: Wgsl::Expr("log1p_{type}({0})"),
         numpy: "np.log1p({0})",
         samples: [(-0.9, 4.0)],
     }
@@ -183,7 +183,7 @@ elementwise! { $
         lane: Cbrt,
         partials: Some(|_, out, _| Over(out.square() * 3.0)),
         onnx: Onnx::Recipe("cbrt"),
-        wgsl: Wgsl::Expr("(sign({0}) * pow(abs({0}), 0.3333333333333333))"),
+        wgsl: Wgsl::Expr("cbrt_{type}({0})"),
         numpy: "np.cbrt({0})",
         samples: [(0.05, 5.0)],
     }
@@ -194,7 +194,7 @@ elementwise! { $
         lane: Reciprocal,
         partials: Some(|_, out, _| Times(-out.square())),
         onnx: Onnx::Op("Reciprocal", 6),
-        wgsl: Wgsl::Expr("(1.0 / {0})"),
+        wgsl: Wgsl::Expr("({type}(1) / {0})"),
         numpy: "np.reciprocal({0})",
         samples: [(0.05, 5.0)],
     }
@@ -216,7 +216,7 @@ elementwise! { $
         lane: Sin,
         partials: Some(|x, _, _| Times(x[0].cos())),
         onnx: Onnx::Op("Sin", 7),
-        wgsl: Wgsl::Expr("sin({0})"),
+        wgsl: Wgsl::Expr("sin_{type}({0})"),
         numpy: "np.sin({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -227,7 +227,7 @@ elementwise! { $
         lane: Cos,
         partials: Some(|x, _, _| Times(-x[0].sin())),
         onnx: Onnx::Op("Cos", 7),
-        wgsl: Wgsl::Expr("cos({0})"),
+        wgsl: Wgsl::Expr("cos_{type}({0})"),
         numpy: "np.cos({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -238,7 +238,7 @@ elementwise! { $
         lane: Tan,
         partials: Some(|_, out, _| Times(out.square() + 1.0)),
         onnx: Onnx::Op("Tan", 7),
-        wgsl: Wgsl::Expr("tan({0})"),
+        wgsl: Wgsl::Expr("tan_{type}({0})"),
         numpy: "np.tan({0})",
         samples: [(-1.4, 1.4)],
     }
@@ -249,7 +249,7 @@ elementwise! { $
         lane: Asin,
         partials: Some(|x, _, _| Over((1.0 - x[0].square()).sqrt())),
         onnx: Onnx::Op("Asin", 7),
-        wgsl: Wgsl::Expr("asin({0})"),
+        wgsl: Wgsl::Expr("asin_{type}({0})"),
         numpy: "np.arcsin({0})",
         samples: [(-0.95, 0.95)],
     }
@@ -260,7 +260,7 @@ elementwise! { $
         lane: Acos,
         partials: Some(|x, _, _| Over(-(1.0 - x[0].square()).sqrt())),
         onnx: Onnx::Op("Acos", 7),
-        wgsl: Wgsl::Expr("acos({0})"),
+        wgsl: Wgsl::Expr("acos_{type}({0})"),
         numpy: "np.arccos({0})",
         samples: [(-0.95, 0.95)],
     }
@@ -271,7 +271,7 @@ elementwise! { $
         lane: Atan,
         partials: Some(|x, _, _| Over(x[0].square() + 1.0)),
         onnx: Onnx::Op("Atan", 7),
-        wgsl: Wgsl::Expr("atan({0})"),
+        wgsl: Wgsl::Expr("atan_{type}({0})"),
         numpy: "np.arctan({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -282,7 +282,7 @@ elementwise! { $
         lane: Sinh,
         partials: Some(|x, _, _| Times(finite(x[0].cosh()))),
         onnx: Onnx::Op("Sinh", 9),
-        wgsl: Wgsl::Expr("sinh({0})"),
+        wgsl: Wgsl::Expr("sinh_{type}({0})"),
         numpy: "np.sinh({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -293,7 +293,7 @@ elementwise! { $
         lane: Cosh,
         partials: Some(|x, _, _| Times(-finite(-finite(x[0].sinh())))),
         onnx: Onnx::Op("Cosh", 9),
-        wgsl: Wgsl::Expr("cosh({0})"),
+        wgsl: Wgsl::Expr("cosh_{type}({0})"),
         numpy: "np.cosh({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -304,7 +304,7 @@ elementwise! { $
         lane: Tanh,
         partials: Some(|_, out, _| Times(1.0 - out.square())),
         onnx: Onnx::Op("Tanh", 6),
-        wgsl: Wgsl::Expr("tanh({0})"),
+        wgsl: Wgsl::Expr("tanh_{type}({0})"),
         numpy: "np.tanh({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -315,7 +315,7 @@ elementwise! { $
         lane: Asinh,
         partials: Some(|x, _, _| Over((x[0].square() + 1.0).sqrt())),
         onnx: Onnx::Op("Asinh", 9),
-        wgsl: Wgsl::Expr("asinh({0})"),
+        wgsl: Wgsl::Expr("asinh_{type}({0})"),
         numpy: "np.arcsinh({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -326,7 +326,7 @@ elementwise! { $
         lane: Acosh,
         partials: Some(|x, _, _| Over((x[0] - 1.0).sqrt() * (x[0] + 1.0).sqrt())),
         onnx: Onnx::Op("Acosh", 9),
-        wgsl: Wgsl::Expr("acosh({0})"),
+        wgsl: Wgsl::Expr("acosh_{type}({0})"),
         numpy: "np.arccosh({0})",
         samples: [(1.1, 5.0)],
     }
@@ -337,7 +337,7 @@ elementwise! { $
         lane: Atanh,
         partials: Some(|x, _, _| Over(1.0 - x[0].square())),
         onnx: Onnx::Op("Atanh", 9),
-        wgsl: Wgsl::Expr("atanh({0})"),
+        wgsl: Wgsl::Expr("atanh_{type}({0})"),
         numpy: "np.arctanh({0})",
         samples: [(-0.95, 0.95)],
     }
@@ -348,7 +348,7 @@ elementwise! { $
         lane: Sigmoid,
         partials: Some(|x, out, _| Times(out * (-x[0]).sigmoid())),
         onnx: Onnx::Recipe("sigmoid"),
-        wgsl: Wgsl::Expr("(1.0 / (1.0 + exp(-{0})))"),
+        wgsl: Wgsl::Expr("sigmoid_{type}({0})"),
         numpy: "(1 / (1 + np.exp(-{0})))",
         samples: [(-4.0, 4.0)],
     }
@@ -359,7 +359,7 @@ elementwise! { $
         lane: Softplus,
         partials: Some(|x, _, _| Times(x[0].sigmoid())),
         onnx: Onnx::Recipe("softplus"),
-        wgsl: Wgsl::Expr("(max({0}, 0.0) + log(1.0 + exp(-abs({0}))))"),
+        wgsl: Wgsl::Expr("softplus_{type}({0})"),
         numpy: "np.logaddexp({0}, 0)",
         samples: [(-4.0, 4.0)],
     }
@@ -370,7 +370,7 @@ elementwise! { $
         lane: Erf,
         partials: Some(|x, _, _| Times((-x[0].square()).exp() * FRAC_2_SQRT_PI)),
         onnx: Onnx::Op("Erf", 9),
-        wgsl: Wgsl::None("needs a polynomial"),
+        wgsl: Wgsl::Expr("erf_{type}({0})"),
         numpy: "scipy.special.erf({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -381,7 +381,7 @@ elementwise! { $
         lane: Erfc,
         partials: Some(|x, _, _| Times((-x[0].square()).exp() * -FRAC_2_SQRT_PI)),
         onnx: Onnx::Recipe("erfc"),
-        wgsl: Wgsl::None("needs a polynomial"),
+        wgsl: Wgsl::Expr("erfc_{type}({0})"),
         numpy: "scipy.special.erfc({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -403,7 +403,7 @@ elementwise! { $
         lane: Relu,
         partials: Some(|x, _, _| Partial::Where(x[0].combine(GT, x[0].number(0.0)), true)),
         onnx: Onnx::Recipe("relu"),
-        wgsl: Wgsl::Expr("max({0}, 0.0)"),
+        wgsl: Wgsl::Expr("relu_{type}({0})"),
         numpy: "np.maximum({0}, 0)",
         samples: [(-4.0, 4.0)],
     }
@@ -436,7 +436,7 @@ elementwise! { $
         lane: IsNan,
         partials: None,
         onnx: Onnx::Op("IsNaN", 9),
-        wgsl: Wgsl::Expr("({0} != {0})"),
+        wgsl: Wgsl::Expr("isnan_{type}({0})"),
         numpy: "np.isnan({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -447,7 +447,7 @@ elementwise! { $
         lane: IsInf,
         partials: None,
         onnx: Onnx::Op("IsInf", 10),
-        wgsl: Wgsl::Expr("(abs({0}) > 3.4e38)"),
+        wgsl: Wgsl::Expr("isinf_{type}({0})"),
         numpy: "np.isinf({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -458,7 +458,7 @@ elementwise! { $
         lane: IsFinite,
         partials: None,
         onnx: Onnx::Recipe("isfinite"),
-        wgsl: Wgsl::Expr("(abs({0}) <= 3.4e38)"),
+        wgsl: Wgsl::Expr("isfinite_{type}({0})"),
         numpy: "np.isfinite({0})",
         samples: [(-4.0, 4.0)],
     }
@@ -516,7 +516,7 @@ elementwise! { $
         lane: Pow,
         partials: Some(pow_partial),
         onnx: Onnx::Recipe("pow"),
-        wgsl: Wgsl::Expr("pow({0}, {1})"),
+        wgsl: Wgsl::Expr("pow_{type}({0}, {1})"),
         numpy: "np.power({0}, {1})",
         samples: [(0.1, 4.0), (0.1, 4.0)],
     }
@@ -527,7 +527,7 @@ elementwise! { $
         lane: Maximum,
         partials: Some(|x, _, i| extremum_partial(x, i, (GT, GE), false)),
         onnx: Onnx::Op("Max", 13),
-        wgsl: Wgsl::Expr("max({0}, {1})"),
+        wgsl: Wgsl::Expr("maximum_{type}({0}, {1})"),
         numpy: "np.maximum({0}, {1})",
         samples: [(-4.0, 4.0), (-4.0, 4.0)],
     }
@@ -538,7 +538,7 @@ elementwise! { $
         lane: Minimum,
         partials: Some(|x, _, i| extremum_partial(x, i, (LT, LE), false)),
         onnx: Onnx::Op("Min", 13),
-        wgsl: Wgsl::Expr("min({0}, {1})"),
+        wgsl: Wgsl::Expr("minimum_{type}({0}, {1})"),
         numpy: "np.minimum({0}, {1})",
         samples: [(-4.0, 4.0), (-4.0, 4.0)],
     }
@@ -549,7 +549,7 @@ elementwise! { $
         lane: Fmax,
         partials: Some(|x, _, i| extremum_partial(x, i, (GT, GE), true)),
         onnx: Onnx::Recipe("fmax"),
-        wgsl: Wgsl::None("WGSL does not say what max does with NaN"),
+        wgsl: Wgsl::Expr("fmax_{type}({0}, {1})"),
         numpy: "np.fmax({0}, {1})",
         samples: [(-4.0, 4.0), (-4.0, 4.0)],
     }
@@ -560,7 +560,7 @@ elementwise! { $
         lane: Fmin,
         partials: Some(|x, _, i| extremum_partial(x, i, (LT, LE), true)),
         onnx: Onnx::Recipe("fmin"),
-        wgsl: Wgsl::None("WGSL does not say what max does with NaN"),
+        wgsl: Wgsl::Expr("fmin_{type}({0}, {1})"),
         numpy: "np.fmin({0}, {1})",
         samples: [(-4.0, 4.0), (-4.0, 4.0)],
     }
@@ -571,7 +571,7 @@ elementwise! { $
         lane: Atan2,
         partials: Some(|x, _, i| { let r = x[0].square() + x[1].square(); Times(if i == 0 { x[1] / r } else { -x[0] / r }) }),
         onnx: Onnx::Recipe("atan2"),
-        wgsl: Wgsl::Expr("atan2({0}, {1})"),
+        wgsl: Wgsl::Expr("atan2_{type}({0}, {1})"),
         numpy: "np.arctan2({0}, {1})",
         samples: [(0.1, 4.0), (0.1, 4.0)],
     }
@@ -582,7 +582,7 @@ elementwise! { $
         lane: Hypot,
         partials: Some(hypot_partial),
         onnx: Onnx::Recipe("hypot"),
-        wgsl: Wgsl::Expr("length(vec2({0}, {1}))"),
+        wgsl: Wgsl::Expr("hypot_{type}({0}, {1})"),
         numpy: "np.hypot({0}, {1})",
         samples: [(0.1, 4.0), (0.1, 4.0)],
     }
@@ -593,7 +593,7 @@ elementwise! { $
         lane: Logaddexp,
         partials: Some(|x, out, i| Times((x[i] - out).exp())),
         onnx: Onnx::Recipe("logaddexp"),
-        wgsl: Wgsl::Expr("(max({0}, {1}) + log(1.0 + exp(-abs({0} - {1}))))"),
+        wgsl: Wgsl::Expr("logaddexp_{type}({0}, {1})"),
         numpy: "np.logaddexp({0}, {1})",
         samples: [(-4.0, 4.0), (-4.0, 4.0)],
     }
@@ -604,7 +604,7 @@ elementwise! { $
         lane: FloorDivide,
         partials: Some(|_, _, _| Zero),
         onnx: Onnx::Recipe("floor_divide"),
-        wgsl: Wgsl::Expr("floor({0} / {1})"),
+        wgsl: Wgsl::Expr("floor_divide_{type}({0}, {1})"),
         numpy: "np.floor_divide({0}, {1})",
         samples: [(-4.0, 4.0), (0.3, 4.0)],
     }
@@ -615,7 +615,7 @@ elementwise! { $
         lane: Remainder,
         partials: Some(|x, _, i| if i == 0 { One } else { Times(-x[0].combine(FLOOR_DIVIDE, x[1])) }),
         onnx: Onnx::Recipe("remainder"),
-        wgsl: Wgsl::Expr("({0} - {1} * floor({0} / {1}))"),
+        wgsl: Wgsl::Expr("remainder_{type}({0}, {1})"),
         numpy: "np.remainder({0}, {1})",
         samples: [(-4.0, 4.0), (0.3, 4.0)],
     }
@@ -626,7 +626,7 @@ elementwise! { $
         lane: Fmod,
         partials: Some(|x, _, i| if i == 0 { One } else { Times(-(x[0] / x[1]).map(TRUNC)) }),
         onnx: Onnx::Recipe("fmod"),
-        wgsl: Wgsl::Expr("({0} % {1})"),
+        wgsl: Wgsl::Expr("fmod_{type}({0}, {1})"),
         numpy: "np.fmod({0}, {1})",
         samples: [(-4.0, 4.0), (0.3, 4.0)],
     }
@@ -637,7 +637,7 @@ elementwise! { $
         lane: Copysign,
         partials: Some(|x, _, i| if i == 0 { Times(x[0].full_like(1.0).combine(COPYSIGN, x[0]) * x[0].full_like(1.0).combine(COPYSIGN, x[1])) } else { Zero }),
         onnx: Onnx::Recipe("copysign"),
-        wgsl: Wgsl::None("needs bit operations"),
+        wgsl: Wgsl::Expr("copysign_{type}({0}, {1})"),
         numpy: "np.copysign({0}, {1})",
         samples: [(-4.0, 4.0), (-4.0, 4.0)],
     }
@@ -780,7 +780,7 @@ elementwise! { $
         lane: ShiftLeft,
         partials: None,
         onnx: Onnx::Recipe("left_shift"),
-        wgsl: Wgsl::Expr("({0} << {1})"),
+        wgsl: Wgsl::None("WGSL shifts by the remainder of the amount"),
         numpy: "np.left_shift({0}, {1})",
         samples: [(0.0, 7.0), (0.0, 7.0)],
     }
@@ -791,7 +791,7 @@ elementwise! { $
         lane: ShiftRight,
         partials: None,
         onnx: Onnx::Recipe("right_shift"),
-        wgsl: Wgsl::Expr("({0} >> {1})"),
+        wgsl: Wgsl::None("WGSL shifts by the remainder of the amount"),
         numpy: "np.right_shift({0}, {1})",
         samples: [(0.0, 7.0), (0.0, 7.0)],
     }

@@ -214,7 +214,8 @@ pub enum Onnx {
 /// The WGSL form of an elementwise primitive.
 #[derive(Debug, Clone, Copy)]
 pub enum Wgsl {
-    /// An expression over `{0}`, `{1}`, `{2}`.
+    /// An expression over `{0}`, `{1}`, `{2}`. `{type}` is the type of the arguments: `sin_{type}` is a function that
+    /// the backend defines for each type that it has it for.
     Expr(&'static str),
     /// No expression of its own, for this reason.
     None(&'static str),
