@@ -194,7 +194,8 @@ impl Context {
             Err(_) => return Err(Error::Device(format!("{}: nothing came back", self.name))),
         }
         let result = match staging.slice(..).get_mapped_range() {
-            view => read(&view),
+            Ok(view) => read(&view),
+            Err(error) => Err(Error::Device(format!("{}: {error}", self.name))),
         };
         staging.unmap();
         result

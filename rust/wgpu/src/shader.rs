@@ -134,7 +134,7 @@ impl<'c> Shader<'c> {
         let mut read = Vec::new();
         for ((source, kind), access) in sources.iter().zip(accesses) {
             read.push(match (source, access) {
-                (Source::Number(words), _) | (Source::Array(..), None) if !words_of(source).is_empty() => {
+                (Source::Number(words), _) => {
                     let at = self.params.len();
                     self.params.extend(words);
                     kind.from_words(at)
@@ -156,7 +156,8 @@ impl<'c> Shader<'c> {
                     }
                     kind.load(&format!("{name}[{index}]"))
                 }
-                _ => String::new(),
+                // Each array has strides.
+                (Source::Array(..), None) => String::new(),
             });
         }
         (before, read)
@@ -191,13 +192,6 @@ impl<'c> Shader<'c> {
             params: self.params,
             groups,
         })
-    }
-}
-
-fn words_of(source: &Source) -> &[u32] {
-    match source {
-        Source::Number(words) => words,
-        Source::Array(..) => &[],
     }
 }
 

@@ -50,6 +50,8 @@ pub trait Device: Send + Sync + fmt::Debug {
     fn set_memory_limit(&self, bytes: Option<usize>);
     /// Gives memory that is kept back to the driver.
     fn release(&self);
+    /// Loses the device, as when its driver fails: for tests.
+    fn lose(&self);
 }
 
 /// Where devices of a kind come from.
