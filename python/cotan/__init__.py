@@ -18,6 +18,7 @@ from cotan import _core as _core
 from cotan import debug as debug
 from cotan._core import (
     Array,
+    Device,
     NotDifferentiableError,
     Prepared,
     Program,
@@ -27,6 +28,8 @@ from cotan._core import (
     array,
     asarray,
     clear_caches,
+    device,
+    devices,
     dropgrad,
     from_dlpack,
     gradient,
@@ -48,6 +51,7 @@ from cotan._src.api.control_flow import cond, fori_loop, scan, while_loop
 from cotan._src.api.convolution import avg_pool, conv, conv_transpose, max_pool
 from cotan._src.api.custom_rules import adjoint, clip_gradient, custom_jvp, hook, showgrad
 from cotan._src.api.derivatives import const, grad, nograd, value_and_grad
+from cotan._src.api.devices import to_device, use
 from cotan._src.api.functions import *  # noqa: F403
 from cotan._src.api.functions import __all__ as _functions
 from cotan._src.api.jacobian import jacfwd, jacobian, jacrev
@@ -120,6 +124,7 @@ __all__ = [  # noqa: PLE0604
     "Array",
     "Coloring",
     "Cotangent",
+    "Device",
     "NonFiniteError",
     "NotDifferentiableError",
     "Prepared",
@@ -146,6 +151,8 @@ __all__ = [  # noqa: PLE0604
     "conv_transpose",
     "custom_jvp",
     "detect",
+    "device",
+    "devices",
     "dropgrad",
     "explain",
     "force",
@@ -190,6 +197,7 @@ __all__ = [  # noqa: PLE0604
     "simd_level",
     "strict",
     "to_c",
+    "to_device",
     "to_onnx",
     "trace",
     "trainable_leaves",
@@ -199,6 +207,7 @@ __all__ = [  # noqa: PLE0604
     "tree_structure",
     "tree_unflatten",
     "update",
+    "use",
     "value_and_grad",
     "value_and_gradient",
     "vhp",

@@ -62,6 +62,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     cotan::kernels::set_aside();
     cotan::interrupt::set_hook(runtime::error::interrupted);
     cotan::prim::set_site_hook(runtime::source_line::running);
+    #[cfg(feature = "wgpu")]
+    cotan_wgpu::register();
     array::pyclass::register(array::pyclass::Registered {
         array_ufunc: interpose::protocols::array_ufunc,
         array_function: interpose::protocols::array_function,
@@ -80,6 +82,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ndarray::memory::Memory>()?;
     module.add_class::<interpose::override_function::OverrideFunction>()?;
     module.add_class::<runtime::recording_state::Scope>()?;
+    module.add_class::<array::device::PyDevice>()?;
     runtime::register(module)?;
     array::register(module)?;
     tree::register(module)?;

@@ -152,11 +152,6 @@ impl Context {
         Ok(pipeline)
     }
 
-    /// How many shaders have been compiled.
-    pub fn num_pipelines(&self) -> usize {
-        (self.pipelines.lock().unwrap_or_else(PoisonError::into_inner)).len()
-    }
-
     /// Reads the first bytes of a buffer, when all that was submitted has ended.
     pub fn read<T>(
         &self,

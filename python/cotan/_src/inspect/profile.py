@@ -59,6 +59,9 @@ class profile(_core.Profile):  # noqa: N801 - a context manager, named as a func
     equations, skipped
         Counters of equations that were computed, by primitive, and of cotangents that nobody
         asked for, by the primitive that would have computed them.
+    on_processor
+        Counter of equations that the processor computed for runs on a GPU, which has no kernel for
+        them, by primitive.
     runs
         How often the executor was entered.
     bytes_copied

@@ -11,6 +11,7 @@ pub(crate) mod force;
 mod linalg;
 mod methods;
 mod ndarray;
+mod place;
 mod scalar_fast_path;
 
 use std::cell::RefCell;

@@ -325,6 +325,9 @@ pub fn refuse_active(py: Python<'_>, array: &Array, what: &str, instead: &str) -
 /// The value of an array decides which way the code takes.
 pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
     let value = compute(py, array)?;
+    if value.is_remote() {
+        enter(py, |_| value.bring_here())?;
+    }
     if keeps_history(array) {
         let is_known = ESCAPES.with_borrow(|escapes| {
             let mut known = escapes.iter().flat_map(|e| &e.value_guards);

@@ -24,6 +24,9 @@ pub mod operators;
 pub mod fancy_index;
 pub mod index;
 
+// Devices.
+pub mod device;
+
 // Values that leave.
 pub mod call_site;
 pub mod decisions;
@@ -40,6 +43,7 @@ use pyo3::prelude::*;
 /// Adds the functions of this folder to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     decisions::register(module)?;
+    device::register(module)?;
     escapes::register(module)?;
     fancy_index::register(module)?;
     index::register(module)?;

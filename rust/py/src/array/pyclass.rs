@@ -654,6 +654,36 @@ impl PyArray {
         self.is_view() && self.overlaps()
     }
 
+    /// The device that it lies on, or will when it has been computed.
+    ///
+    /// >>> import cotan as ct
+    /// >>> ct.array([1.0]).device
+    /// Device('cpu')
+    #[getter]
+    fn device(&self, py: Python<'_>) -> PyResult<Py<crate::array::device::PyDevice>> {
+        Py::new(py, crate::array::device::device_of(self)?)
+    }
+
+    /// A copy of it on a device; the array itself where it lies there already.
+    ///
+    /// Raises `RuntimeError` when there is no such device or it does not have the dtype, `TypeError` for an array that
+    /// depends on an argument which is recorded: what is recorded runs where its arguments lie.
+    ///
+    /// >>> import cotan as ct
+    /// >>> ct.array([1.0]).to_device("cpu")
+    /// Array([1.])
+    #[pyo3(signature = (device: "str | Device", /, *, stream: "object" = None) -> "Array")]
+    fn to_device<'py>(
+        slf: &Bound<'py, Self>,
+        device: &Bound<'py, PyAny>,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if stream.is_some() {
+            return Err(PyValueError::new_err("to_device: devices of cotan have no streams"));
+        }
+        crate::array::device::to_device(slf, device)
+    }
+
     /// `(type, id)` of the device, as DLPack numbers them: the CPU.
     #[allow(clippy::unused_self)]
     fn __dlpack_device__(&self) -> (i32, i32) {

@@ -12,11 +12,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList, PyTuple};
 
 use crate::array::cell::{PyArray, ScalarKind, wrap};
+use crate::array::device::made_on;
 use crate::array::escapes;
 use crate::array::operand::{Operand, beneath};
 use crate::functions::primitives::stack_all;
 use crate::ndarray::dtype::{dtype_from, dtype_of};
 use crate::ndarray::memory::{Borrow, from_ndarray, original};
+use crate::ndarray::placement::{is_used, taken_along};
 use crate::runtime::error::OrRaise;
 use crate::runtime::exports::exports;
 
@@ -35,18 +37,22 @@ exports!(
 /// An `Array` with a copy of some values: an ndarray, a number, nested lists of them. Arrays among them
 /// stay differentiable.
 ///
-/// Raises `TypeError` for dtypes that are not supported, `ValueError` for lists of unequal lengths.
+/// The array lies on `device`, or on the one that `ct.use` names, and on the processor otherwise.
+///
+/// Raises `TypeError` for dtypes that are not supported, `ValueError` for lists of unequal lengths, `RuntimeError` when
+/// there is no such device or it does not have the dtype.
 ///
 /// >>> import cotan as ct
 /// >>> ct.array([[1, 2], [3, 4]], dtype=float)
 /// Array([[1., 2.],
 ///        [3., 4.]])
 #[pyfunction]
-#[pyo3(signature = (object: "object", dtype: "_DTypeLike | None" = None) -> "Array")]
+#[pyo3(signature = (object: "object", dtype: "_DTypeLike | None" = None, *, device: "str | Device | None" = None) -> "Array")]
 pub fn array<'py>(
     py: Python<'py>,
     object: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype
         .filter(|d| !d.is_none())
@@ -56,6 +62,15 @@ pub fn array<'py>(
     let array = match dtype {
         Some(dtype) => array.cast(dtype).or_raise()?,
         None => array,
+    };
+    let array = match device.filter(|d| !d.is_none()) {
+        Some(device) => made_on(py, array, device)?,
+        None => match array.value() {
+            Some(value) if is_used() && !array.is_recorded() => {
+                Array::constant(taken_along(py, value.clone())?)
+            }
+            _ => array,
+        },
     };
     wrap(py, array, ScalarKind::Array)
 }

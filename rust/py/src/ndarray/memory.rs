@@ -258,6 +258,7 @@ pub fn as_target(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<Value>> {
 
 /// Writes the elements of a value into an ndarray of the same dtype and shape, unless they are there.
 pub fn write_elements(array: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<()> {
+    value.bring_here().or_raise()?;
     // SAFETY: an ndarray's header is valid while we hold a reference to it.
     let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
     if !is_writeable(array) {
@@ -335,6 +336,9 @@ pub struct Memory {
 /// A new ndarray with these elements. `value` is given up: when nothing else uses its memory,
 /// the array takes it over instead of copying.
 pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>> {
+    if value.is_remote() {
+        enter(py, |_| value.bring_here())?;
+    }
     let descr = descr(py, value.dtype())?;
     let can_hand_over = value.is_contiguous() && value.is_unique();
     let bytes = value.aval().nbytes();
@@ -401,6 +405,7 @@ pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>
 
 /// The memory of a value that is dense, as a read-only ndarray of bytes: nothing is copied.
 pub fn lent_bytes<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    value.bring_here().or_raise()?;
     let bytes = (value.stored()).ok_or_else(|| PyTypeError::new_err("the value is not dense"))?;
     let memory = Bound::new(
         py,
@@ -459,6 +464,9 @@ pub fn storage_of(buffer: &Bound<'_, PyAny>) -> PyResult<Arc<Storage>> {
 
 /// A NumPy scalar with the only element of a value.
 pub fn to_numpy_scalar<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    if value.is_remote() {
+        enter(py, |_| value.bring_here())?;
+    }
     let descr = descr(py, value.dtype())?;
     // SAFETY: the value has an element of this dtype at its address; NumPy copies it.
     unsafe {
@@ -531,7 +539,7 @@ pub fn set_slot(
 
 /// A contiguous value that is not borrowed, so that it can be kept.
 pub fn to_owned(value: Value) -> PyResult<Value> {
-    if value.is_contiguous() && !value.storage().is_borrowed() {
+    if value.is_remote() || value.is_contiguous() && !value.storage().is_borrowed() {
         return Ok(value);
     }
     let cancel = AtomicBool::new(false);

@@ -2,5 +2,6 @@
 
 pub mod dtype;
 pub mod memory;
+pub mod placement;
 pub mod strided_view;
 pub mod subclass;

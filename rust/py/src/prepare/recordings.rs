@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
+use crate::ndarray::placement::is_used;
 use crate::array::cell::PyArray;
 use crate::ndarray::memory::Borrow;
 use crate::prepare::fast_args::Quick;
@@ -255,7 +256,9 @@ impl PyPrepared {
         args: &Bound<'py, PyTuple>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(quick) = &specialization.quick else {
+        // What is given to a device has to go there first.
+        let quick = specialization.quick.as_ref().filter(|_| !is_used());
+        let Some(quick) = quick else {
             return Ok(None);
         };
         let Some(current) = specialization.last() else {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cotan::autodiff::Constants;
 use cotan::kernels::Value;
+use cotan::sched::Place;
 use cotan::{Array, Error, Prepared};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -263,7 +264,9 @@ impl Specialization {
     /// The same for the decisions alone.
     fn are_as_decided(&self, values: &[Value]) -> bool {
         let mut pairs = values.iter().zip(&self.value_guards);
-        let Some(at) = pairs.position(|(a, b)| !a.same_bits(b)) else {
+        // What cannot be fetched has not been decided; whoever records anew meets the error.
+        let differ = |a: &Value, b: &Value| a.bring_here().is_err() || !a.same_bits(b);
+        let Some(at) = pairs.position(|(a, b)| differ(a, b)) else {
             return true;
         };
         if let Ok(value) = to_owned(values[at].clone()) {
@@ -312,11 +315,14 @@ impl Specialization {
 /// Whether two values are the same constant: the same memory of cotan's, which nobody writes to, or equal bit
 /// by bit.
 fn same_constant(a: &Value, b: &Value) -> bool {
-    let is_one = a.as_ptr() == b.as_ptr()
+    if Place::of(a) != Place::of(b) {
+        return false;
+    }
+    let is_one = a.address() == b.address()
         && a.aval() == b.aval()
         && a.strides() == b.strides()
         && !a.storage().is_foreign();
-    is_one || a.same_bits(b)
+    is_one || (a.bring_here().is_ok() && b.bring_here().is_ok() && a.same_bits(b))
 }
 
 /// Computes something: with the interpreter lock released if that takes long.

@@ -72,6 +72,7 @@ pub fn as_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyByt
 
 /// The memory of a value that is dense, for a pickle: a buffer that is not copied, or bytes.
 fn blob<'py>(py: Python<'py>, value: &Value, protocol: i32) -> PyResult<Bound<'py, PyAny>> {
+    value.bring_here().or_raise()?;
     let bytes = value.stored().unwrap_or_default();
     if protocol < 5 || bytes.len() < SMALL {
         return Ok(as_bytes(py, bytes)?.into_any());

@@ -58,6 +58,12 @@ impl PyProfile {
         counter(py, &self.0.counts().skipped)
     }
 
+    /// Equations of runs on a device that the processor computed, because the device has no kernel for them.
+    #[getter]
+    fn on_processor<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        counter(py, &self.0.counts().on_processor)
+    }
+
     /// How often the executor was entered.
     #[getter]
     fn runs(&self) -> u64 {

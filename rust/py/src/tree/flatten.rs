@@ -16,6 +16,7 @@ use crate::array::cell::PyArray;
 use crate::array::escapes;
 use crate::ndarray::dtype::dtype_of;
 use crate::ndarray::memory::{Borrow, from_ndarray, is_numpy_scalar, original};
+use crate::ndarray::placement::taken_along;
 use crate::runtime::error::step;
 use crate::tree::class_layout::{self, Layout, Sort, check_declared};
 use crate::tree::fault::{Fault, MAX_DEPTH, Parts};
@@ -230,6 +231,7 @@ impl Flattener {
             }
             let value = from_ndarray(array, self.borrow)?;
             escapes::capture_ndarray(array, &value)?;
+            let value = taken_along(object.py(), value)?;
             return Ok(self.leaf(object, Array::constant(value), Kind::NdArray, active));
         }
         if object.is_exact_instance_of::<PyFloat>() {
