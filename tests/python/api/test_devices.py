@@ -1,0 +1,298 @@
+"""Devices: names, arrays on them, and what they compute. A machine without a driver for a GPU tests the processor only."""
+
+import asyncio
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+
+def _gpu():
+    try:
+        return ct.device("gpu")
+    except RuntimeError:
+        return None
+
+
+GPU = _gpu()
+needs_gpu = pytest.mark.skipif(GPU is None, reason="no GPU, or cotan was built without support")
+
+X = np.linspace(-2.0, 2.0, 60, dtype=np.float32).reshape(5, 12)
+W = np.linspace(0.5, -0.5, 36, dtype=np.float32).reshape(12, 3)
+
+
+def loss(w, x):
+    h = np.tanh(x @ w)
+    return np.sum((h - np.mean(h, axis=0)) ** 2)
+
+
+class TestNames:
+    def test_the_processor_is_there(self):
+        cpu = ct.device("cpu")
+        assert cpu in ct.devices()
+        assert (str(cpu), cpu.kind, repr(cpu)) == ("cpu", "cpu", "Device('cpu')")
+        assert cpu == "cpu"
+        assert np.dtype(complex) in cpu.dtypes
+        assert pickle.loads(pickle.dumps(cpu)) == cpu
+        assert ct.array([1.0]).device == cpu
+
+    @pytest.mark.parametrize("name", ["tpu", "cpu:1", "gpu:x", "gpu:99"])
+    def test_what_is_not_there_says_why(self, name):
+        with pytest.raises(RuntimeError, match=f"device \"{name}\": "):
+            ct.device(name)
+
+    def test_a_device_is_a_name(self):
+        with pytest.raises(TypeError, match="a device is its name"):
+            ct.device(3)
+
+    def test_placing_on_the_processor_is_a_copy(self):
+        x = ct.array([1.0, 2.0])
+        y = x.to_device("cpu")
+        assert y.tolist() == [1.0, 2.0]
+        assert y.device == "cpu"
+
+    def test_use_of_the_processor_changes_nothing(self):
+        with ct.use("cpu"):
+            (g,) = ct.gradient(lambda x: np.sum(x**2), X)
+        assert isinstance(g, np.ndarray)
+        assert np.array_equal(g, 2 * X)
+
+
+@needs_gpu
+class TestArrays:
+    def test_there_and_back(self):
+        for dtype in [np.float32, np.int32, bool, np.int8, np.uint16, np.uint8]:
+            x = (np.arange(24).reshape(2, 3, 4) - 3).astype(dtype)
+            y = ct.array(x, device="gpu")
+            assert y.device == GPU
+            assert y.dtype == x.dtype
+            assert np.array_equal(np.asarray(y), x)
+            assert np.array_equal(np.asarray(y.to_device("cpu")), x)
+            assert np.array_equal(np.asarray(y.T[:, ::-1]), x.T[:, ::-1])
+
+    def test_a_pending_array_knows_where_it_will_lie(self):
+        y = ct.array(X, device="gpu") * 2 + 1
+        assert not y.is_forced
+        assert y.device == GPU
+        assert np.allclose(np.asarray(y), X * 2 + 1)
+
+    def test_structures(self):
+        tree = ct.to_device({"w": W, "rate": 0.5, "name": "a"}, "gpu")
+        assert tree["w"].device == GPU
+        assert (tree["rate"], tree["name"]) == (0.5, "a")
+        assert ct.to_device(tree, "gpu")["w"] is tree["w"]
+
+    def test_a_dtype_that_it_does_not_have(self):
+        with pytest.raises(RuntimeError, match="the device has no complex128"):
+            ct.array([1j], device="gpu")
+
+    def test_two_devices_meet(self):
+        a, b = ct.array(X, device="cpu"), ct.array(X, device="gpu")
+        with pytest.raises(RuntimeError, match=r"add: .*cpu and gpu:0|add: .*gpu:0 and cpu"):
+            np.asarray(a.to_device("cpu") + b)
+
+    def test_pickles_come_back_on_the_processor(self):
+        x = pickle.loads(pickle.dumps(ct.array(X, device="gpu")))
+        assert np.array_equal(np.asarray(x), X)
+
+    def test_branches_printing_and_items(self):
+        x = ct.array([1.0, -2.0], dtype=np.float32, device="gpu")
+        assert x[0] > 0
+        assert float(x[1]) == -2.0
+        assert "-2." in repr(x)
+
+
+@needs_gpu
+class TestGradients:
+    def test_arrays_stay_where_they_are(self):
+        w, x = ct.to_device((W, X), "gpu")
+        value, grads = ct.value_and_gradient(loss, w, x)
+        here = ct.gradient(loss, W, X)
+        assert grads[0].device == GPU
+        assert np.allclose(value, loss(W, X), rtol=1e-5)
+        for g, h in zip(grads, here, strict=True):
+            assert np.allclose(np.asarray(g), h, rtol=1e-4, atol=1e-5)
+
+    def test_plain_code_in_a_block(self):
+        with ct.profile() as work, ct.use("gpu"):
+            grads = ct.gradient(loss, W, X)
+        assert all(isinstance(g, np.ndarray) for g in grads)
+        for g, h in zip(grads, ct.gradient(loss, W, X), strict=True):
+            assert np.allclose(g, h, rtol=1e-4, atol=1e-5)
+        assert not work.on_processor
+
+    def test_pullbacks(self):
+        y, back = ct.pullback(lambda w: np.tanh(ct.array(X) @ w), ct.array(W, device="gpu"))
+        (g,) = back(np.ones((5, 3), np.float32))
+        assert (y.device, g.device) == (GPU, GPU)
+        _, back = ct.pullback(lambda w: np.tanh(X @ w), W)
+        assert np.allclose(np.asarray(g), back(np.ones((5, 3), np.float32))[0], atol=1e-5)
+
+    def test_prepared_functions(self):
+        f = ct.prepare(ct.grad(lambda w, x: loss(w, x)))
+        w, x = ct.to_device((W, X), "gpu")
+        here = f(W, X)
+        for _ in range(3):
+            there = f(w, x)
+            assert there.device == GPU
+            assert np.allclose(np.asarray(there), here, rtol=1e-4, atol=1e-5)
+        with ct.use("gpu"):
+            assert np.allclose(f(W, X), here, rtol=1e-4, atol=1e-5)
+
+    def test_what_has_no_kernel_is_counted(self):
+        x = ct.array(X, device="gpu")
+        with ct.profile() as work:
+            y = np.asarray(np.cumsum(x, axis=1))
+        assert np.allclose(y, np.cumsum(X, axis=1), atol=1e-5)
+        assert work.on_processor["cumsum"] == 1
+
+    def test_scatter_has_the_same_bits(self):
+        index = np.random.default_rng(0).integers(0, 7, 4000)
+        x = np.random.default_rng(1).normal(size=(7, 5)).astype(np.float32)
+        w = np.random.default_rng(2).normal(size=(4000, 5)).astype(np.float32)
+
+        def f(x):
+            return np.sum(x[index] * w)
+
+        there = [np.asarray(ct.gradient(f, ct.array(x, device="gpu"))[0]) for _ in range(3)]
+        assert all(np.array_equal(there[0], t) for t in there)
+        assert np.allclose(there[0], ct.gradient(f, x)[0], rtol=1e-4, atol=1e-3)
+
+    def test_no_index_out_of_range(self):
+        with pytest.raises(IndexError):
+            ct.array(X, device="gpu")[np.array([0, 9])].force()
+
+    @pytest.mark.parametrize("shape", [(1000, 300), (3, 70_000), (200_000,), (70, 3, 50)])
+    def test_reductions(self, shape):
+        x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+        y = ct.array(x, device="gpu")
+        for axis in [None, *range(len(shape))]:
+            for name in ["sum", "max", "min"]:
+                here = getattr(np, name)(x.astype(float), axis=axis)
+                there = np.asarray(getattr(np, name)(y, axis=axis))
+                assert np.allclose(there, here, rtol=1e-4, atol=2e-2), (name, axis)
+
+    def test_products(self):
+        rng = np.random.default_rng(4)
+        for a, b in [((70, 65), (65, 130)), ((3, 5, 7), (7, 2)), ((2, 1, 9, 4), (5, 4, 9)), ((1, 200), (200, 1))]:
+            x, y = rng.normal(size=a).astype(np.float32), rng.normal(size=b).astype(np.float32)
+            there = np.asarray(ct.array(x, device="gpu") @ ct.array(y, device="gpu"))
+            assert np.allclose(there, x @ y, atol=1e-4)
+        x = rng.normal(size=(30, 40)).astype(np.float32)
+        assert np.allclose(np.asarray(ct.array(x, device="gpu").T @ x), x.T @ x, atol=1e-4)
+
+
+@needs_gpu
+class TestFailures:
+    def test_a_limit(self):
+        x = ct.array(np.zeros(1000, np.float32), device="gpu")
+        GPU.set_memory_limit(GPU.memory[0] + 100_000)
+        try:
+            with pytest.raises(MemoryError):
+                ct.array(np.zeros(1_000_000, np.float32), device="gpu")
+        finally:
+            GPU.set_memory_limit(None)
+        assert float(np.sum(x + 1)) == 1000.0
+
+    def test_a_lost_device(self):
+        code = """
+            import numpy as np, cotan as ct
+            x = ct.array(np.ones(10, np.float32), device="gpu")
+            y = x * 2
+            ct.device("gpu")._lose()
+            for read in (lambda: np.asarray(x), lambda: np.asarray(y), lambda: y.force()):
+                try:
+                    read()
+                except RuntimeError as error:
+                    assert "lost" in str(error), error
+                else:
+                    raise AssertionError("it was not lost")
+            z = ct.array(np.ones(10, np.float32), device="gpu")
+            assert float(np.sum(z * 3)) == 30.0
+        """
+        _runs(code)
+
+    def test_a_forked_process_is_refused(self):
+        code = """
+            import os, numpy as np, cotan as ct
+            x = ct.array(np.ones(10, np.float32), device="gpu")
+            (x + 1).force()
+            pid = os.fork()
+            if pid == 0:
+                ok = 1
+                try:
+                    np.asarray(x + 2)
+                except RuntimeError as error:
+                    ok = 0 if "forked" in str(error) else 2
+                if float(np.sum(ct.array(np.ones(3)) * 2)) != 6.0:
+                    ok = 3
+                del x
+                os._exit(ok)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            assert float(np.sum(x)) == 10.0
+        """
+        _runs(code)
+
+    def test_exit_while_work_is_under_way(self):
+        code = """
+            import numpy as np, cotan as ct
+            x = ct.array(np.ones((512, 512), np.float32), device="gpu")
+            for _ in range(8):
+                x = x @ x * np.float32(1e-3)
+                x.force()
+        """
+        _runs(code)
+
+    def test_threads(self):
+        results = []
+
+        def work(k):
+            x = ct.array(np.full(1000, k, np.float32), device="gpu")
+            for _ in range(20):
+                x = x * 1 + 1
+                x.force()
+            results.append(float(np.asarray(x)[0]) - k)
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [20.0] * 6
+
+    def test_a_block_is_of_its_context(self):
+        async def inside():
+            with ct.use("gpu"):
+                await asyncio.sleep(0.01)
+                return ct.array(X).device
+
+        async def outside():
+            await asyncio.sleep(0.005)
+            return ct.array(X).device
+
+        async def both():
+            return await asyncio.gather(inside(), outside())
+
+        assert asyncio.run(both()) == [GPU, "cpu"]
+
+    def test_a_function_that_is_called_back_uses_the_device(self):
+        @ct.adjoint(opaque=True)
+        def f(x):
+            y = ct.array(np.asarray(x), device="gpu") * 2
+            return np.asarray(y), lambda d: 2 * d
+
+        (g,) = ct.gradient(lambda x: np.sum(f(x * 3)), ct.array(X, device="gpu"))
+        assert np.allclose(np.asarray(g), 6)
+
+
+def _runs(code):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
