@@ -16,12 +16,13 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from _harness import machine, serve, write_section
 from cotan._src.bench.contest import NOT_INSTALLED, TURN, Contestant, measure, versions
+from cotan._src.bench.libraries import Built
 from rows import GROUPS, ROWS, Row, _report
 from rows._libraries import TITLES, build, check
 
@@ -34,8 +35,8 @@ HEADS = {
 }
 
 
-def worker(library: str) -> None:
-    """Answer `prepare` and `time`, for one row at a time."""
+def worker(library: str, builds: Callable[..., Built] = build) -> None:
+    """Answer `prepare` and `time`, for one row at a time; `builds` makes the call of a library."""
     now: dict[str, Any] = {}
 
     def prepare(w: Row) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def worker(library: str) -> None:
         gc.collect()
         arguments = w.data()
         start = time.perf_counter()
-        call, arrays = build(library, w, arguments)
+        call, arrays = builds(library, w, arguments)
         result = call()
         first = time.perf_counter() - start
         check(w, arrays(result), arguments)
@@ -101,18 +102,18 @@ def wanted(w: Row, only: list[str] | None) -> bool:
     return not only or w.name in only or w.name.partition(" ")[0] in only
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Measure the rows, and keep the samples of each as soon as it is done."""
+def run(args: argparse.Namespace, rows: Sequence[Row], script: str = __file__) -> dict[str, Any]:
+    """Measure the rows, and keep the samples of each as soon as it is done.
+
+    `script` is what a library's process runs, with `--worker` and the library's name.
+    """
     peers = [
-        Contestant(library, [sys.executable, __file__, "--worker", library])
-        for library in args.peers
+        Contestant(library, [sys.executable, script, "--worker", library]) for library in args.peers
     ]
     found: dict[str, Any] = {"about": f"{machine()}; {versions(args.peers)}", "rows": {}}
     print(found["about"], flush=True)
     try:
-        for w in (w for g in args.groups for w in GROUPS[g]):
-            if not wanted(w, args.only):
-                continue
+        for w in (w for w in rows if wanted(w, args.only)):
             load = os.getloadavg()[0]
             seen = measure(peers, w, args.rounds, args.turn, args.limit)
             row = {"samples": seen.samples, "first": seen.first, "missing": seen.missing}
@@ -142,24 +143,31 @@ def merged(files: list[Path]) -> dict[str, Any]:
     return whole
 
 
-def main() -> None:
-    """Measure, or read what was measured, and write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
+def options(about: str, libraries: list[str]) -> argparse.ArgumentParser:
+    """Give the options of a table with these libraries."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--only", nargs="+", metavar="ROW", help="names, or their first word")
-    parser.add_argument("--peers", nargs="+", choices=list(TITLES), default=list(TITLES))
+    parser.add_argument("--peers", nargs="+", choices=libraries, default=libraries)
     parser.add_argument("--rounds", type=int, default=5, help="turns of each library at each row")
     parser.add_argument("--turn", type=float, default=TURN, help="seconds of a turn")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds to the first gradient")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
     parser.add_argument("--from", dest="files", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the sections there")
-    parser.add_argument("--worker", choices=list(TITLES), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", choices=libraries, help=argparse.SUPPRESS)
+    return parser
+
+
+def main() -> None:
+    """Measure, or read what was measured, and write the tables."""
+    parser = options(__doc__.splitlines()[0], list(TITLES))
+    parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
     args = parser.parse_args()
     if args.worker:
         worker(args.worker)
         return
-    found = merged(args.files) if args.files else run(args)
+    chosen = [w for g in args.groups for w in GROUPS[g]]
+    found = merged(args.files) if args.files else run(args, chosen)
     for group in args.groups:
         rows = {w.name: found["rows"][w.name] for w in GROUPS[group] if w.name in found["rows"]}
         if not rows:

@@ -7,10 +7,13 @@ from typing import Any
 
 from _harness import Timing, summary, table
 from cotan._src.bench.timing import cell, short
-from rows._libraries import TITLES
+from rows._libraries import TITLES as EVERY_DAY
 
+#: Libraries that only `compiled.py` times.
+COMPILED = {"casadi": "CasADi", "numba": "numba, by hand", "c": "C, by hand"}
+TITLES = {**EVERY_DAY, **COMPILED}
 OWN = ("prepared", "cotan")
-PEERS = ("jax", "torch", "compiled", "func", "autograd")
+PEERS = ("jax", "torch", "compiled", "func", "autograd", "casadi")
 #: More than this, and the page says that other work ran beside the measurement.
 CALM = 0.5
 
@@ -92,14 +95,7 @@ def text(results: Mapping[str, Mapping[str, Any]], about: str, command: str) -> 
         ["geometric mean", "", *means, "", "", ""],
         ["as fast or faster", "", *wins, "", "", ""],
     ]
-    loads = [found["load"] for found in results.values()]
-    busy = max(loads) > CALM * (os.cpu_count() or 1)
-    state = f"load {min(loads):.1f} to {max(loads):.1f} from row to row"
-    if busy:
-        state += (
-            "; **the machine did other work meanwhile**, so the times are longer than they "
-            "have to be, and only what stands in one row compares"
-        )
+    state = load_of(results)
     parts = [
         (
             f"{command}: median, and half the distance between the quartiles in percent of it. "
@@ -122,6 +118,47 @@ def text(results: Mapping[str, Mapping[str, Any]], about: str, command: str) -> 
             ],
             ratios,
         ),
+        *notes(results),
+    ]
+    return "\n\n".join(parts)
+
+
+def load_of(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Say how busy the machine was, and what that means where it was."""
+    loads = [found["load"] for found in results.values()]
+    state = f"load {min(loads):.1f} to {max(loads):.1f} from row to row"
+    if max(loads) > CALM * (os.cpu_count() or 1):
+        state += (
+            "; **the machine did other work meanwhile**, so the times are longer than they "
+            "have to be, and only what stands in one row compares"
+        )
+    return state
+
+
+def over(results: Mapping[str, Mapping[str, Any]], about: str, command: str, one: str) -> str:
+    """Give the table of times, and that of times over those of one library."""
+    times = {name: times_of(found) for name, found in results.items()}
+    shown = [x for x in TITLES if any(x in t for t in times.values())]
+    ratios = []
+    for name, t in times.items():
+        base = t[one].median if one in t else math.nan
+        cells = [f"{t[x].median / base:.2f}" if x in t and one in t else "–" for x in shown]
+        ratios.append([name, *cells, f"{results[name]['load']:.1f}"])
+    means = [
+        geometric([t[x].median / t[one].median for t in times.values() if x in t and one in t])
+        for x in shown
+    ]
+    parts = [
+        (
+            f"{command}: median, and half the distance between the quartiles in percent of it. "
+            f"{about}; {load_of(results)}."
+        ),
+        table(
+            ["", *(TITLES[x] for x in shown)],
+            [[name, *(cell(t[x]) if x in t else "–" for x in shown)] for name, t in times.items()],
+        ),
+        f"Times over that of {TITLES[one]}:",
+        table(["", *(TITLES[x] for x in shown), "load"], [*ratios, ["geometric mean", *means, ""]]),
         *notes(results),
     ]
     return "\n\n".join(parts)
