@@ -1,5 +1,6 @@
 """Rows of the benchmarks, with small arguments: gradients against formulas and differences."""
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -157,3 +158,53 @@ def test_the_table_names_who_has_no_time(rows):
     text = rows._report.text({"one": row}, "a machine", "`command`")
     assert "- JAX (jit) has no time for one: not ready after 60 s" in text
     assert "- not installed, and left out: PyTorch (eager)" in text
+
+
+def test_runs_are_put_together(rows, tmp_path):
+    import row_table
+
+    one, two = measured(1.0, cotan=1.0, jax=2.0), measured(3.0, torch=4.0, jax=5.0)
+    one["missing"] = {"torch": "not ready after 60 s", "numpy": "not asked for"}
+    files = []
+    for k, row in enumerate((one, two)):
+        files.append(tmp_path / f"{k}.json")
+        files[-1].write_text(json.dumps({"about": f"machine {k}", "rows": {"a row": row}}))
+    found = row_table.merged(files)
+    row = found["rows"]["a row"]
+    assert found["about"] == "machine 0"
+    assert {library: samples[0] for library, samples in row["samples"].items()} == {
+        "cotan": 1.0,
+        "jax": 5.0,
+        "torch": 4.0,
+    }
+    assert row["missing"] == {"numpy": "not asked for"}
+    assert row["load"] == 3.0
+
+
+def test_times_over_those_of_one_library(rows):
+    results = {"a row": measured(0.1, prepared=3.0, cotan=6.0, c=2.0), "other": measured(0.1, c=1)}
+    text = rows._report.over(results, "a machine", "`command`", "c")
+    ratios = text.partition("Times over that of C, by hand")[2]
+    assert "|            1.50 |              3.00 |       1.00 |" in ratios
+    assert "|               – |                 – |       1.00 |" in ratios
+
+
+def test_calls_after_a_pause_leave_the_pause_out(rows):
+    import time
+
+    import row_table
+
+    samples = row_table.after(lambda: time.sleep(0.05), lambda: None)
+    assert len(samples) == 3
+    assert max(samples) < 0.05
+    assert len(row_table.repeat(lambda: None, 0.0)) == 1
+
+
+def test_rows_are_chosen_by_name_or_first_word(rows):
+    import row_table
+
+    by_name = {w.name: w for w in rows.ROWS}
+    assert row_table.wanted(by_name["logreg argument"], ["logreg"])
+    assert row_table.wanted(by_name["logreg argument"], ["logreg argument"])
+    assert not row_table.wanted(by_name["logreg argument"], ["logreg captured"])
+    assert row_table.wanted(by_name["logreg argument"], None)
