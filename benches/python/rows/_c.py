@@ -65,14 +65,8 @@ def build(w: Row, arguments: tuple[Any, ...]) -> Built:
     gradients = tuple(np.empty(np.shape(arguments[k])) for k in w.wrt)
     given = [
         *map(ctypes.c_long, SIZES[w.name](*arguments)),
-        *(ctypes.c_void_p(x.ctypes.data) for x in (*kept, *gradients)),
+        # Pointers that keep their arrays alive.
+        *(x.ctypes.data_as(ctypes.c_void_p) for x in (*kept, *gradients)),
     ]
 
-    def call() -> Any:
-        return function(*given), gradients
-
-    def arrays(result: Any) -> Any:
-        assert len(kept) + len(left_out) == len(arguments)  # their memory is alive until here
-        return as_is(result)
-
-    return call, arrays
+    return lambda: (function(*given), gradients), as_is

@@ -1,5 +1,6 @@
 """Rows of the benchmarks, with small arguments: gradients against formulas and differences."""
 
+import gc
 import json
 import sys
 from dataclasses import replace
@@ -128,6 +129,19 @@ def test_gradients_in_c_are_those_of_cotan(rows, row):
     assert in_c == pytest.approx(float(value), rel=1e-12)
     for one, other in zip(by_hand, gradients, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12 * np.max(np.abs(other)))
+
+
+def test_functions_in_c_keep_their_arguments(rows):
+    row = {w.name: w for w in rows.ROWS}["ba"].small()
+    try:
+        call = rows._c.build(row, row.data())[0]
+    except ImportError as missing:
+        pytest.skip(str(missing))
+    first = float(call()[0])
+    gc.collect()
+    held = [np.full(n, np.nan) for n in range(1, 200) for _ in range(5)]  # where they might be
+    assert call()[0] == first
+    assert len(held)
 
 
 def measured(load, **seconds):
