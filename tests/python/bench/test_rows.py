@@ -141,7 +141,7 @@ def test_functions_in_c_keep_their_arguments(rows):
     gc.collect()
     held = [np.full(n, np.nan) for n in range(1, 200) for _ in range(5)]  # where they might be
     assert call()[0] == first
-    assert len(held)
+    assert held
 
 
 def measured(load, **seconds):
