@@ -197,10 +197,17 @@ def test_runs_are_put_together(rows, tmp_path):
 
 def test_times_over_those_of_one_library(rows):
     results = {"a row": measured(0.1, prepared=3.0, cotan=6.0, c=2.0), "other": measured(0.1, c=1)}
+    results["a row"]["samples"]["prepared"] = [2.5, 3.0, 3.5]
     text = rows._report.over(results, "a machine", "`command`", "c")
-    ratios = text.partition("Times over that of C, by hand")[2]
-    assert "|            1.50 |              3.00 |       1.00 |" in ratios
-    assert "|               – |                 – |       1.00 |" in ratios
+    lines = text.partition("Times over that of C, by hand")[2].splitlines()
+    cells = {
+        line.split("|")[1].strip(): [x.strip() for x in line.split("|")[2:]]
+        for line in lines
+        if "|" in line
+    }
+    assert cells["a row"][:3] == ["1.50 (1.25)", "3.00 (3.00)", "1.00 (1.00)"]
+    assert cells["other"][:3] == ["–", "–", "1.00 (1.00)"]
+    assert cells["geometric mean"][0] == "1.50 (1.25)"
 
 
 def test_calls_after_a_pause_leave_the_pause_out(rows):
