@@ -52,7 +52,7 @@ def main() -> None:
     parser.set_defaults(limit=LIMIT)
     args = parser.parse_args()
     if args.worker:
-        worker(args.worker, build)
+        worker(args.worker, args.clock, build)
         return
     rows = [w for w in ROWS if w.name in _c.SIZES]
     found = merged(args.files) if args.files else run(args, rows, __file__)

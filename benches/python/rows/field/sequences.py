@@ -244,7 +244,7 @@ def particles_jax(jnp, parameters, x, noise, seen):
 def particles_data(n: int = 500, steps: int = 50) -> Arrays:
     draw = rng()
     return (
-        np.array([0.5, 25.0, 1.0, 2.0]),
+        np.array([0.5, 5.0, 1.0, 2.0]),
         draw.normal(size=n),
         draw.normal(size=(steps, n)),
         draw.uniform(0, 5, steps),
