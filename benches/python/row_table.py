@@ -57,7 +57,7 @@ def worker(library: str, clock: str, builds: Callable[..., Built] = build) -> No
             if what == "prepare":
                 return prepare(BY_NAME[workload])
             if now["before"]:
-                return {"samples": after(now["before"], now["call"])}
+                return {"samples": after(now["before"], now["call"], clock)}
             return {"samples": repeat(now["call"], seconds, clock)}
         except ImportError as error:
             return {"error": NOT_INSTALLED, "why": str(error)}
@@ -92,14 +92,17 @@ def repeat(call: Callable[[], object], seconds: float, clock: str = "wall") -> l
     return samples
 
 
-def after(before: Callable[[], object], call: Callable[[], object]) -> list[float]:
+def after(
+    before: Callable[[], object], call: Callable[[], object], clock: str = "wall"
+) -> list[float]:
     """Time the call alone, after the other one each time."""
+    now = CLOCKS[clock]
     samples = []
     for _ in range(3):
         before()
-        start = time.perf_counter()
+        start = now()
         call()
-        samples.append(time.perf_counter() - start)
+        samples.append(now() - start)
     return samples
 
 
