@@ -26,6 +26,7 @@ PROVIDERS = {
     "hashlib": ["stdlib.hashlib"],
     "numpy.polynomial": ["numpy.polynomial"],
     "matplotlib.mlab": ["thirdparty.matplotlib_mlab"],
+    "pandas.core.ops.array_ops": ["thirdparty.pandas_scalars"],
     "numba.core.registry": ["thirdparty.numba"],
     "numba.core.types.scalars": ["thirdparty.numba"],
     "numba.np.ufunc.dufunc": ["thirdparty.numba"],

@@ -13,7 +13,7 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import conj, host_call, linear
 from cotan._src.kit.linear_systems import LinearSolver, products
-from cotan._src.runtime.values import attach_derivative, is_active
+from cotan._src.runtime.values import attach_derivative, is_active, of_table
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
@@ -22,7 +22,8 @@ FAR = 0.01
 
 
 def stacked(y: ArrayLike) -> Array:
-    """Give what a function returned, perhaps as a list, as an `Array`."""
+    """Give what a function returned, perhaps as a list or a column, as an `Array`."""
+    y = of_table(y)
     return _core.asarray(y) if not isinstance(y, (list, tuple)) else _core.array(y)
 
 

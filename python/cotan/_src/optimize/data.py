@@ -12,7 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.optimize.unknowns import all_floats, result_vector
-from cotan._src.runtime.values import is_array, to_numpy
+from cotan._src.runtime.values import is_array, of_table, to_numpy
 from cotan._src.typing import NDArray
 
 
@@ -156,6 +156,7 @@ def _first(path: str, values: Any, wrong: Any) -> tuple[str, Any]:
 
 def _as_array(x: Any) -> Any:
     """Give an array for a list of numbers, also a nested one, and for a column of a table."""
+    x = of_table(x)
     if not is_array(x) and not isinstance(x, (np.ndarray, np.generic)) and hasattr(x, "__array__"):
         return np.asarray(x)
     if type(x) not in {list, tuple} or not x or _shape_of(x) is None:

@@ -145,11 +145,18 @@ def _described(tree: object) -> str:
     return f"leaves of dtype {leaves[0].dtype}" if leaves else f"{tree!r}"
 
 
+def _is_table(x: object) -> bool:
+    return type(x).__module__.partition(".")[0] == "pandas" and hasattr(x, "to_numpy")
+
+
 def result_vector(operation: str, result: Any) -> tuple[Any, Any]:
     """Give what a function returned as a vector of real numbers, and the function that undoes it.
 
-    Integers count as floats. Complex numbers are their real and then their imaginary parts.
+    Integers count as floats. Complex numbers are their real and then their imaginary parts. A table
+    of pandas is the array of its values.
     """
+    if _is_table(result):
+        result = result.to_numpy()
     numbers, unravel = ravel(all_floats(result))
     if unravel.size == 0:
         raise ValueError(

@@ -122,6 +122,14 @@ def of_elements(x: Array) -> NDArray:
     return objects
 
 
+def of_table(x: Any) -> Any:
+    """Give a table or a column of pandas that holds traced values as an array of them."""
+    if type(x).__module__.partition(".")[0] == "pandas" and hasattr(x, "to_numpy"):
+        values = x.to_numpy()
+        return values if is_array(values) else x
+    return x
+
+
 @overload
 def to_numpy(x: Array | NDArray) -> NDArray: ...
 @overload

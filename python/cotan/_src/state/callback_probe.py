@@ -8,7 +8,7 @@ from collections.abc import Callable
 from operator import is_
 from typing import Any
 
-from cotan._src.runtime.values import contains_active, to_numpy
+from cotan._src.runtime.values import contains_active, of_table, to_numpy
 
 
 class CallbackProbe:
@@ -19,7 +19,7 @@ class CallbackProbe:
         self.captures_active = False
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        y = self._function(*args, **kwargs)
+        y = of_table(self._function(*args, **kwargs))
         if contains_active(y):
             self.captures_active = True
         return to_numpy_items(y)

@@ -18,7 +18,7 @@ from cotan._src.kit.implicit_diff import recorded_jacobian, stacked, without_rul
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
-from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
+from cotan._src.runtime.values import attach_derivative, contains_active, of_table, to_numpy
 from cotan._src.scipy.optimize.minima import (
     free_of,
     minimum_of,
@@ -229,6 +229,7 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
               full_output: bool = False, nan_policy: str | None = None,
               **options: object) -> tuple[object, ...]:  # fmt: skip
     _expect_constant("curve_fit", bounds)
+    xdata, ydata, sigma = map(of_table, (xdata, ydata, sigma))
     loss = _Loss(options)
     if p0 is None and hasattr(f, "__code__"):
         # SciPy counts the parameters of the function itself.

@@ -300,7 +300,8 @@ class Rotation:
     def from_davenport(
         cls, axes: ArrayLike, order: str, angles: ArrayLike, degrees: bool = False
     ) -> "Rotation":
-        axes, turned = np.atleast_2d(_double(axes)), _double(angles)
+        axes = np.atleast_2d(_double(axes))
+        turned: AnyArray = _double(angles)
         if order not in {"e", "extrinsic", "i", "intrinsic"}:
             raise ValueError(
                 "order should be 'e'/'extrinsic' for extrinsic sequences or 'i'/'intrinsic' for "
@@ -313,7 +314,7 @@ class Rotation:
         turns = [
             cls.from_rotvec(turned[..., k, None] * axes[k], degrees)._quat for k in range(len(axes))
         ]
-        total = turns[0]
+        total: AnyArray = turns[0]
         for turn in turns[1:]:
             total = _compose(turn, total) if order[0] == "e" else _compose(total, turn)
         return cls(total, normalize=False)
@@ -339,7 +340,7 @@ class Rotation:
                 f"Expected inputs `a` and `b` to have same shapes (N, 3), got {a.shape} and "
                 f"{b.shape}"
             )
-        w = np.ones(len(a)) if weights is None else asarray(weights)
+        w: AnyArray = np.ones(len(a)) if weights is None else asarray(weights)
         if len(a) < 2 or return_sensitivity or _occurs(np.isinf(w)):
             raise NotDifferentiableError(
                 f"{_NAME}.align_vectors has a derivative rule for two vectors or more, finite "
