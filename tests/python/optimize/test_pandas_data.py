@@ -79,6 +79,10 @@ def test_gradients():
         ct.gradient(energy, p, table=TABLE)[0],
     ):
         assert gradient @ h == pytest.approx(slope, rel=1e-6)
+    prepared = ct.prepare(lambda p: energy(p, TABLE))
+    for _ in range(2):
+        assert prepared(p)[0] @ h == pytest.approx((energy(p + h) - energy(p - h)) / 2, rel=1e-6)
+    assert prepared.num_recordings == 1
     # Numbers of NumPy's on either side of each operator.
     column = TABLE["w"]
     for f in (
@@ -89,6 +93,32 @@ def test_gradients():
     ):
         slope = (f(p + h) - f(p - h)) / 2
         assert ct.grad(f)(p) @ h == pytest.approx(slope, rel=1e-5, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.__setitem__("x", [7.0, 8.0, 9.0]),
+        lambda table: table.loc.__setitem__((1, "x"), 5.0),
+        lambda table: table.iloc.__setitem__((0, 0), 5.0),
+        lambda table: table.__setitem__("name", ["a", "a", "b"]),
+        lambda table: setattr(table, "columns", ["z", "x", "name"]),
+    ],
+)
+def test_a_table_that_changes_is_noticed(change):
+    table = pd.DataFrame({"x": [1.0, 2.0, 3.0], "z": [4.0, 5.0, 7.0], "name": ["a", "b", "b"]})
+
+    def f(p):
+        chosen = (table["name"] == "a").to_numpy()
+        return np.sum(p * np.where(chosen, table["x"].to_numpy(), 0.0))
+
+    prepared = ct.prepare(f)
+    assert prepared(2.0) == (1.0,)
+    assert prepared(3.0) == (1.0,)
+    assert prepared.num_recordings == 1
+    change(table)
+    assert prepared(2.0) == ct.gradient(f, 2.0)
+    assert prepared.num_recordings == 2
 
 
 @pytest.mark.parametrize(

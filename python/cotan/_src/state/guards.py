@@ -107,6 +107,21 @@ def _module_name(value: object) -> object:
     return getattr(value, "__module__", None) if isinstance(value, FunctionType) else None
 
 
+def _is_table(value: object) -> bool:
+    """Say whether an object is a DataFrame of pandas, and of no class derived from it."""
+    cls = type(value)
+    return cls.__name__ == "DataFrame" and cls.__module__.partition(".")[0] == "pandas"
+
+
+def _content(table: Any) -> tuple[object, ...]:
+    """Give what a DataFrame holds, as objects that are compared by value."""
+    columns = [table.iloc[:, i].to_numpy() for i in range(table.shape[1])]
+    return tuple(
+        tuple(c.tolist()) if c.dtype == object else (str(c.dtype), c.tobytes())
+        for c in (table.columns.to_numpy(), table.index.to_numpy(), *columns)
+    )
+
+
 class _LiveValue:
     """Replaces an owner whose guarded value is computed: every attribute of it is that value."""
 
@@ -267,6 +282,9 @@ class GuardCollector:
             self._add(value.get(None), names)
         elif isinstance(value, weakref.ref):
             self._add(value(), names)
+        elif _is_table(value):
+            # Its methods lead to most of pandas, and writes may give it other memory.
+            self._guard_computed(value, f"the table {self._source}", lambda: _content(value))
         elif isinstance(value, random.SystemRandom):
             raise random_numbers_error("random.SystemRandom")
         elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
