@@ -133,6 +133,9 @@ def test_functions_without_their_arguments():
     for call in (ct.pullback, ct.linearize, ct.hessian):
         with pytest.raises(TypeError, match="needs arguments"):
             call(lambda x: x)
+    for make in (ct.grad, ct.value_and_grad, ct.jacfwd, ct.jacrev):
+        with pytest.raises(TypeError, match=rf"write ct.{make.__name__}\(f\)\(x, \.\.\.\)$"):
+            make(lambda x: x)()
     a = ct.array(X)
     np.testing.assert_array_equal(ct.gradient(lambda: np.sum(a * a), wrt=[a])[a], 2 * X)
     np.testing.assert_array_equal(ct.jacobian(lambda: a * a, wrt=[a])[a], np.diag(2 * X))

@@ -58,6 +58,7 @@ def argument_names(function: Function, count: int) -> list[str]:
 
 
 #: Functions that make a derivative, by those that compute one at once.
+_GIVE_FUNCTIONS = {"grad", "jacfwd", "jacrev", "value_and_grad"}
 _MAKERS = {
     "gradient": "ct.grad(f)",
     "value_and_gradient": "ct.value_and_grad(f)",
@@ -75,9 +76,10 @@ def expect_arguments(operation: str, function: Function) -> None:
     except TypeError as error:
         made = _MAKERS.get(operation)
         hint = f"; did you mean {made}, a function of the arguments?" if made else ""
+        # What makes a function was given it before.
+        given = "(f)(x, ...)" if operation in _GIVE_FUNCTIONS else "(f, x, ...)"
         raise TypeError(
-            f"{operation}: the function needs arguments ({error}); write ct.{operation}(f, x, ...)"
-            f"{hint}"
+            f"{operation}: the function needs arguments ({error}); write ct.{operation}{given}{hint}"
         ) from None
 
 
