@@ -123,10 +123,7 @@ def _give_entry(target: Any, callee: Any, receiver: Any) -> None:
     if isinstance(target, BuiltinFunctionType) and not isinstance(target.__self__, ModuleType):
         raise _method_refusal(target)  # it is made anew wherever it is looked up
     if isinstance(target, type):
-        init = inspect.getattr_static(target, "__init__", None)
-        if sys.version_info >= (3, 12) and isinstance(init, FunctionType):
-            # An entry of its own would be called whatever the rule of the class says.
-            _core.bypass(init)
+        _core.keep_entries(target)
     if receiver is None and not isinstance(target, _HAVE_ENTRIES):
         _ask_objects(type(target))
         return

@@ -253,10 +253,7 @@ def _install_override(owner: str, name: str, target: Any, row: Override | None) 
         library = None
     elif isinstance(target, type):
         library = "original"
-        init = inspect.getattr_static(target, "__init__", None)
-        if sys.version_info >= (3, 12) and isinstance(init, FunctionType):
-            # With an entry there, the interpreter knows no way past that of the class.
-            _core.bypass(init)
+        _core.keep_entries(target)
     elif creates:
         rule = _rule_of(row, target)
         if rule is not None:
@@ -384,6 +381,8 @@ def _install_methods(owner: type, methods: Mapping[str, Override]) -> None:
         receiver = None if name in vars(owner) else owner
         rule = over(function, None, as_called(function, row.rule))
         _core.add_rule(function, rule, when, receiver)
+        if name == "__init__":
+            _core.keep_entries(owner)
 
 
 # --------------------------------------------------------------------------------------------------

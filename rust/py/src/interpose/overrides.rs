@@ -17,6 +17,7 @@ exports!(
     add_override,
     add_rule,
     add_call_rule,
+    keep_entries,
     suspend_recordings_in,
     bypass,
     has_entry,
@@ -179,6 +180,14 @@ pub fn add_call_rule(class_: &Bound<'_, PyType>, rule: Py<PyAny>, when: &str) ->
     let (entry, _) = find_or_add(key, class_, slot_object::call_slowly, || Ok(0))?;
     add_case(class_.py(), entry, None, Policy::Arguments(rule));
     Ok(())
+}
+
+/// Lets every call of a class, and of the classes that derive from it, run the entry of its `__init__`: the interpreter knows
+/// a way past that.
+#[pyfunction]
+#[pyo3(signature = (class_: "type") -> "None")]
+pub fn keep_entries(class_: &Bound<'_, PyType>) -> PyResult<()> {
+    slot_class::keep_entries(class_)
 }
 
 /// Lets nothing be recorded while a function imports a module.

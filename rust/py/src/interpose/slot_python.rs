@@ -16,7 +16,7 @@ use pyo3::types::PyCapsule;
 
 use crate::interpose::entry::{Entry, find};
 use crate::interpose::slot::{Arguments, Vectorcall};
-use crate::interpose::slot_class::vectorcall_field;
+use crate::interpose::slot_class::{allocate_here, vectorcall_field};
 use crate::runtime::context_variable::symbol;
 use crate::runtime::hooks;
 use crate::runtime::recording_state::is_anything_recorded;
@@ -56,6 +56,12 @@ pub fn install(function: &Bound<'_, PyAny>, entry: &'static Entry) -> PyResult<(
         hooks::ADD_PROLOGUE
             .get(py)?
             .call1((function, py.None(), py.None()))?;
+        let is_init = function.getattr("__name__")?.eq("__init__")?;
+        let call = if is_init && py.version_info() >= (3, 13) {
+            call_init
+        } else {
+            call
+        };
         // SAFETY: it is a function, which its entry keeps alive.
         unsafe { set(function.as_ptr(), call) };
         return Ok(());
@@ -83,6 +89,24 @@ unsafe extern "C" fn call(
     }
     // SAFETY: the interpreter keeps a function of this signature there, and it is called as we were.
     unsafe { std::mem::transmute::<usize, Vectorcall>(entry.own)(function, args, count, names) }
+}
+
+/// The same for an `__init__`: of a class that was made since overrides were installed, too, each call has to come here.
+unsafe extern "C" fn call_init(
+    function: *mut PyObject,
+    args: *const *mut PyObject,
+    count: usize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the interpreter called us, so this thread is attached, with these arguments; the layout of classes is known, or
+    // the function would have no entry.
+    unsafe {
+        let given = Arguments::new(Python::assume_attached(), args, count, names);
+        if let Some(&object) = given.pointers().first() {
+            allocate_here(ffi::Py_TYPE(object));
+        }
+        call(function, args, count, names)
+    }
 }
 
 /// Gives what overrides of an entry compute, and `NotImplemented` where the call is the library's own.

@@ -29,7 +29,7 @@ pub struct TypeObject {
     descriptors: [*mut c_void; 2],
     dict_offset: isize,
     init: *mut c_void,
-    alloc: *mut c_void,
+    pub alloc: *mut c_void,
     new: *mut c_void,
     late: [*mut c_void; 7],
     del: *mut c_void,
