@@ -60,7 +60,8 @@ def of_loops_and_branches(x):
     y, z = TABLE * 2, np.ones(3)
     for k in range(3):
         y += x if k else 2 * x
-        z *= y[::-1]; z += x  # noqa: E702
+        z *= y[::-1]
+        z += x  # noqa: E702
     return np.sum(z)
 
 

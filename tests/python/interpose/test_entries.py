@@ -23,6 +23,7 @@ import scipy.linalg
 import scipy.optimize
 import scipy.signal
 import scipy.special
+from scipy import interpolate
 
 import cotan as ct
 from cotan import _core
@@ -883,3 +884,82 @@ def test_a_function_without_overrides(process):
     with pytest.raises(ZeroDivisionError):
         ct.gradient(lambda x: ct.lifted(False)(lambda y: y / (1 // 0))(x), 1.0)
     assert ct.gradient(lambda x: math.sin(x), 0.0) == (1.0,)
+
+
+# --------------------------------------------------------------------------------------------------
+# Code that has run often: the interpreter replaces its instructions by shorter ones
+
+OFTEN = 40
+
+
+def often(f, *args):
+    for _ in range(OFTEN):
+        result = f(*args)
+    return result
+
+
+def test_the_rule_of_an_init_is_asked_however_often_a_class_was_called():
+    class Pair:
+        def __init__(self, a, b):
+            self.sum = a + b
+
+    class Earlier(Pair):
+        pass
+
+    def rule(self, a, b):
+        self.sum = a - b
+
+    # Each class in code of its own.
+    uses = {Pair: lambda _: Pair(1.0, 2.0).sum, Earlier: lambda _: Earlier(1.0, 2.0).sum}
+    assert [often(use, None) for use in uses.values()] == [3.0, 3.0]
+    _core.add_rule(Pair.__init__, rule, "always")
+    _core.keep_entries(Pair)
+
+    class Later(Pair):
+        pass
+
+    uses[Later] = lambda _: Later(1.0, 2.0).sum
+    assert often(uses[Later], None) == 3.0
+    for use in uses.values():
+        found = []
+        often(ct.gradient, lambda x, use=use: (found.append(use(None)), x)[1], 1.0)
+        assert set(found) == {-1.0}
+        assert often(use, None) == 3.0
+
+
+def test_a_rule_of_users_for_a_class_is_asked_however_often_it_was_called():
+    class Pair:
+        def __init__(self, a, b):
+            self.sum = a + b
+
+    def use(_):
+        return Pair(1.0, 2.0)
+
+    often(use, None)
+    _core.add_rule(Pair, lambda a, b: "ours", "always")
+    _core.keep_entries(Pair)
+    found = []
+    often(ct.gradient, lambda x: (found.append(use(None)), x)[1], 1.0)
+    assert set(found) == {"ours"}
+    assert often(use, None).sum == 3.0
+
+
+def test_splines_are_followed_where_they_were_computed_often():
+    x, at = np.linspace(0.0, 3.0, 6), 1.3
+
+    def f(y):
+        return interpolate.PchipInterpolator(x, y, 0, None)(at)
+
+    class Own(interpolate.PchipInterpolator):
+        pass
+
+    def g(y):
+        return Own(x, y, 0, None)(at)
+
+    for function in (f, g):
+        plain = often(function, x**2)
+        value, (gradient,) = often(ct.value_and_gradient, function, x**2)
+        assert value == pytest.approx(plain, rel=1e-12)
+        step = 1e-6 * np.eye(6)
+        slopes = [(function(x**2 + d) - function(x**2 - d)) / 2e-6 for d in step]
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-8)

@@ -462,6 +462,8 @@ def test_what_is_written_into_is_not_looked_up_twice():
     assert grid.looks == 1
 
 
+# Python 3.12 and later advise against the inverse of a truth value.
+@pytest.mark.filterwarnings("ignore:Bitwise inversion:DeprecationWarning")
 def test_truth_values_of_numbers_are_whole_numbers():
     """Those of Python's numbers count as 0 and 1, those of NumPy's scalars do not."""
     uses = [

@@ -20,6 +20,10 @@ PROJECT = Path(__file__).parents[3] / "pyproject.toml"
     [
         ("sys.version_info = (3, 10, 4, 'final', 0)", "cotan needs Python 3.11 to 3.14"),
         ("sys.version_info = (3, 15, 0, 'final', 0)", "this is Python 3.15"),
+        (
+            "sys.version = '3.14.2 free-threading build (main) [GCC 14.2.0]'",
+            "cotan needs the interpreter lock, and this is a free-threaded build",
+        ),
         ("numpy.__version__ = '2.0.2'", "cotan needs NumPy 2.1 or later, and NumPy 2.0.2"),
         ("numpy.__version__ = '1.26.4'", 'pip install --upgrade "numpy>=2.1"'),
     ],

@@ -3,6 +3,7 @@
 import io
 import itertools
 import random
+import sys
 from argparse import Namespace
 from array import array
 from collections import OrderedDict, defaultdict, deque
@@ -455,6 +456,21 @@ def looping():
     yield from [0.5] * 9
     for value in [2.0] * 8 + [1.0] * 99:  # noqa: UP028
         yield value
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="these can be copied")
+def test_iterators_that_do_not_tell_where_they_are_are_refused():
+    def run(p):
+        again = itertools.cycle([1.0, 2.0])
+
+        def f(t):
+            next(again)
+            return p * t + t**3 - 2
+
+        return optimize.brentq(f, -3, 5, xtol=1e-14) * next(again)
+
+    with pytest.raises(TypeError, match="keeps state in an iterator or a generator"):
+        ct.gradient(run, 0.7)
 
 
 @pytest.mark.parametrize("make", [counting, handing_on, looping])

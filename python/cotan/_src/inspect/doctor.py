@@ -112,14 +112,7 @@ def _plural(count: int, word: str) -> str:
 
 def _python() -> Iterator[Result]:
     text = f"{platform.python_version()} in {sys.prefix}"
-    if installation.is_free_threaded():
-        lock = getattr(sys, "_is_gil_enabled", lambda: True)()
-        yield (
-            "warning",
-            f"{text}, a free-threaded build, with the interpreter lock {'on' if lock else 'off'}",
-            "cotan has only been tested with the lock: use the usual build of Python",
-        )
-    elif sys.version_info.releaselevel != "final":
+    if sys.version_info.releaselevel != "final":
         yield "warning", f"{text}, a pre-release", "use a released version of Python"
     else:
         yield "ok", text

@@ -5,7 +5,6 @@ import os
 import platform
 import re
 import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,11 +84,6 @@ def normalized(name: str) -> str:
     'ml-dtypes'
     """
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def is_free_threaded() -> bool:
-    """Say whether the interpreter is a build without the interpreter lock."""
-    return bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def processors() -> int:

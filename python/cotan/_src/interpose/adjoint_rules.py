@@ -4,9 +4,7 @@ Where the function has an override, its rules are asked before that; a function 
 entry. Neither is undone when a rule is taken back: `users_rules` has what is in force.
 """
 
-import inspect
 import numbers
-import sys
 from types import (
     BuiltinFunctionType,
     FunctionType,

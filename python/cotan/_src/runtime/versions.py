@@ -19,6 +19,11 @@ def check_versions() -> None:
             f"cotan needs Python {_text(PYTHON[0])} to {_text(newest)}, and this is Python "
             f"{_text(sys.version_info[:2])}; install cotan in an environment with one of these"
         )
+    if "free-threading" in sys.version:
+        raise ImportError(
+            "cotan needs the interpreter lock, and this is a free-threaded build of Python "
+            f"{_text(sys.version_info[:2])}; install cotan in an environment with the usual build"
+        )
     import numpy as np  # noqa: PLC0415
 
     if tuple(int(part) for part in np.__version__.split(".")[:2]) < NUMPY:

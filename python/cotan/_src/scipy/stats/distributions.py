@@ -127,7 +127,8 @@ def _adopted(distribution: _Distribution, shapes: Sequence[ArrayLike]) -> Reboun
     return ReboundInstance(distribution, **({} if keeps_all else _INSTEAD.get(name, {})))
 
 
-@override("scipy._lib.array_api_extra.apply_where", kind=SUBSTITUTE)
+@override("scipy._lib.array_api_extra.apply_where", kind=SUBSTITUTE, versions="scipy<1.18")
+@override("scipy._external.array_api_extra.apply_where", kind=SUBSTITUTE, versions="scipy>=1.18")
 def _apply_where(cond: AnyArray, args: AnyArray | Sequence[AnyArray], f1: Function,
                  f2: Function | None = None, *, fill_value: Any = None,
                  **options: object) -> AnyArray | Scalar:  # fmt: skip

@@ -119,15 +119,17 @@ for _name in ("gmean", "hmean", "pmean"):
     _reduces(_name, "a", "weights")
 _reduces("entropy", "pk", "qk")
 
-_AT = "scipy._lib.array_api_extra._lib._at.at"
+# Where SciPy has it, by version.
+_AT = "array_api_extra._lib._at.at._op"
 
 
-@override(f"{_AT}._op", kind=METHOD, when=ALWAYS)
+@override(f"scipy._lib.{_AT}", kind=METHOD, when=ALWAYS, versions="scipy<1.18")
+@override(f"scipy._external.{_AT}", kind=METHOD, when=ALWAYS, versions="scipy>=1.18")
 def _write(self: Any, *args: object, **options: object) -> AnyArray:
     """Write to a copy of a number, as of all that is read-only: a test looks like this at it."""
     if isinstance(self._x, _core.Array) and self._x.ndim == 0:
         self._x = array(self._x)
-    written: AnyArray = original_of(vars(locate(_AT))["_op"])(self, *args, **options)
+    written: AnyArray = original_of(vars(type(self))["_op"])(self, *args, **options)
     return written
 
 
