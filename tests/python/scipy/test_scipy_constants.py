@@ -127,6 +127,7 @@ def test_the_leading_coefficient_counts_where_it_is_one():
     np.testing.assert_allclose(ct.gradient(f, 1.0)[0], slope, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:`pade` is deprecated:DeprecationWarning")
 def test_pade_of_a_series():
     series = np.array([1.0, 1.0, 0.5, 1 / 6, 1 / 24])
 

@@ -402,7 +402,10 @@ def test_phases_of_eigenvectors_are_those_of_lapack(lower, options):
 
 def test_logarithms_and_roots_tell_of_their_error():
     a = random(3, 3) @ np.diag([1.0, 2.0, 3.0]) + 4 * np.eye(3)
-    for name in ("logm", "sqrtm"):
+    # SciPy 1.18 has the option no more for logarithms.
+    names = [n for n in ("logm", "sqrtm") if "disp" in inspect.signature(getattr(sla, n)).parameters]
+    assert names
+    for name in names:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             expected, error = getattr(sla, name)(a, disp=False)

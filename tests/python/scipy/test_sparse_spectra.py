@@ -82,7 +82,8 @@ class Chain(linalg.LinearOperator):
     """A matrix that is known by its products only."""
 
     def __init__(self, x):
-        self.x, self.shape, self.dtype = x, (8, 8), np.dtype(float)
+        super().__init__(np.dtype(float), (8, 8))
+        self.x = x
 
     def _matvec(self, y):
         y = np.ravel(y)
@@ -132,6 +133,7 @@ def test_exponentials_of_what_moves():
     )
 
 
+@pytest.mark.filterwarnings("ignore:`kron` is switching:DeprecationWarning")
 def test_products_of_rows():
     check(lambda x: sparse.kron(x, np.array([1.0, 2.0])).toarray(), X)
 

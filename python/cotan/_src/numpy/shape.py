@@ -314,9 +314,12 @@ def meshgrid(
         _core.reshape(host_asarray(x), [-1 if i == place else 1 for i in range(len(xi))])
         for x, place in zip(xi, places, strict=True)
     ]
-    # NumPy gives tuples, but a list of views that are not broadcast.
-    full = grids if sparse else broadcast_arrays(*grids)
+    full = _OF_VIEWS(grids) if sparse else broadcast_arrays(*grids)
     return tuple(g.copy() for g in full) if copy else full
+
+
+# NumPy gives tuples, but before 2.5 a list of views that are not broadcast.
+_OF_VIEWS: type[list[Any] | tuple[Any, ...]] = type(np.meshgrid(0, copy=False, sparse=True))
 
 
 # --------------------------------------------------------------------------------------------------
