@@ -61,7 +61,7 @@ def of_loops_and_branches(x):
     for k in range(3):
         y += x if k else 2 * x
         z *= y[::-1]
-        z += x  # noqa: E702
+        z += x
     return np.sum(z)
 
 
