@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 import scipy.special
 import scipy.stats
+from packaging.version import Version
 
 import cotan as ct
 
@@ -87,7 +89,11 @@ def test_kinks_that_cancel():
         ("genextreme", "var", (0.0,), "c"),
         ("genhyperbolic", "cdf", (0.3, 0.5, 1.0, 0.0), "p"),
         ("geninvgauss", "cdf", (0.3, 2.3, 1.5), "p"),
-        ("norminvgauss", "sf", (0.3, 1.25, 0.5), "a"),
+        pytest.param(
+            *("norminvgauss", "sf", (0.3, 1.25, 0.5), "a"),
+            # Its code can be followed from then on.
+            marks=pytest.mark.skipif(Version(scipy.__version__) >= Version("1.18"), reason="SciPy"),
+        ),
         ("vonmises_line", "cdf", (0.3, 2.0), "kappa"),
     ],
 )
