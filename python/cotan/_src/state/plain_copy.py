@@ -6,11 +6,19 @@ records its equations. A copy of the function, with plain values in the place of
 captures, runs as fast as without cotan, in a context that records nothing.
 """
 
+import contextlib
 import contextvars
 import functools
+import struct
 from collections.abc import Callable
-from types import CellType, FunctionType, MethodType
-from typing import Any, TypeVar
+from types import (
+    CellType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+)
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,8 +31,11 @@ from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import Args, Function
 
 _R = TypeVar("_R")
+#: What reads and writes attributes that are in no dictionary.
+Slots: TypeAlias = tuple[MemberDescriptorType, ...]
+_POINTER = struct.calcsize("P")
 # Instances whose attributes are looked through.
-_INSTANCES = 200
+_INSTANCES = 60
 _NUMBERS = frozenset({float, int, np.float64})
 
 
@@ -120,13 +131,17 @@ class _WithAttributes:
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_simple(kind: type) -> bool:
-    """Say whether instances of a class have attributes in a dictionary and nothing else."""
-    return (
-        kind.__basicsize__ == _WithAttributes.__basicsize__
-        and kind.__dictoffset__ == _WithAttributes.__dictoffset__
-        and not hasattr(kind, "__del__")
+def _slots_of(kind: type) -> Slots | None:
+    """Give the slots of a class; None if an instance is more than slots and a dictionary."""
+    members = [member for base in kind.__mro__ for member in vars(base).values()]
+    slots = tuple(member for member in members if type(member) is MemberDescriptorType)
+    has_dictionary = any(
+        type(member) is GetSetDescriptorType and member.__name__ == "__dict__" for member in members
     )
+    size = _WithAttributes.__basicsize__ + len(slots) * _POINTER
+    if not has_dictionary or kind.__basicsize__ != size or hasattr(kind, "__del__"):
+        return None
+    return slots
 
 
 class _Plain:
@@ -166,18 +181,28 @@ class _Plain:
             return value if owner is value.__self__ else MethodType(value.__func__, owner)
         if kind is FunctionType:
             return self._function(value)
-        return self._instance(value) if _is_simple(kind) else value
+        slots = _slots_of(kind)
+        return value if slots is None else self._instance(value, slots)
 
-    def _instance(self, value: Any) -> Any:
+    def _instance(self, value: Any, slots: Slots) -> Any:
         self._num_instances += 1
         if self._num_instances > _INSTANCES:
             return value
         members = object.__getattribute__(value, "__dict__")
         copies = {name: self.of(item) for name, item in members.items()}
-        if all(copies[name] is item for name, item in members.items()):
+        in_slots = []
+        for slot in slots:
+            # A slot may be empty.
+            with contextlib.suppress(AttributeError):
+                item = slot.__get__(value)
+                in_slots.append((slot, item, self.of(item)))
+        is_same = all(copies[name] is item for name, item in members.items())
+        if is_same and all(item is new for _, item, new in in_slots):
             return value
         copy = object.__new__(type(value))
         object.__getattribute__(copy, "__dict__").update(copies)
+        for slot, _, item in in_slots:
+            slot.__set__(copy, item)
         return copy
 
     def _function(self, function: FunctionType) -> FunctionType:

@@ -31,7 +31,12 @@ from cotan._src.scipy.integrate.plain_run import (
     points_of,
 )
 from cotan._src.state.callback_probe import to_numpy_items
-from cotan._src.state.plain_copy import NotPlainError, PlainCallback, is_one_gradient
+from cotan._src.state.plain_copy import (
+    NotPlainError,
+    PlainCallback,
+    call_outside,
+    is_one_gradient,
+)
 from cotan._src.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray
 
 EXPLICIT = ("RK45", "RK23", "DOP853")
@@ -41,6 +46,8 @@ COLLOCATED = {"Radau": 3, "BDF": 3, "LSODA": 5}
 _MATRIX = 4_000
 # Of more numbers in the derivatives of all stages the steps are repeated one by one.
 _DERIVATIVES = 4_000_000
+# Of a right side with more ways through it than this most points would be recorded.
+_WAYS = 8
 # At so many calls of the solver the recorded right side has to give the same.
 _COMPARED = 16
 
@@ -109,6 +116,8 @@ class RightSide(PlainCallback):
     ) -> None:
         super().__init__(function, args, jac)
         (self.jac,) = self.others
+        # Whether it can be called for many points at once, as far as is known.
+        self._is_batched = True
         if state_first:
             self.function, self.plain, self.jac = map(_swapped, (function, self.plain, self.jac))
 
@@ -129,7 +138,7 @@ class RightSide(PlainCallback):
         compared = points_of(run, _COMPARED)
         times = np.concatenate([steps.times, compared[0]])
         states = np.concatenate([steps.states, compared[1]])
-        k = _batched(functools.partial(self._slope, self.function, self.args), times, states)
+        k = self._slopes(times, states)
         m = len(steps.times)
         if not np.allclose(to_numpy(k[m:]), compared[2], 1e-9, 1e-300, equal_nan=True):
             raise NotPlainError
@@ -150,20 +159,60 @@ class RightSide(PlainCallback):
     def _slope(function: Function, more: Args, t: AnyArray, y: AnyArray) -> AnyArray:
         return _core.cast(stacked(function(t, y, *more)).reshape(-1), np.float64)
 
+    def _slopes(self, times: NDArray, states: NDArray) -> Any:
+        """Give the slopes at points as they depend on everything."""
+        slope = functools.partial(self._slope, self.function, self.args)
+        if self._is_batched:
+            try:
+                return _batched(slope, times, states)
+            except NotPlainError:
+                self._is_batched = False
+        return np.stack([slope(t, y) for t, y in _points(times, states)])
+
     def _derivatives(self, times: NDArray, states: NDArray) -> tuple[NDArray, NDArray]:
         """Give slopes at points, and their derivatives with respect to the state."""
         n = states.shape[1]
 
-        def both(t: AnyArray, y: AnyArray) -> tuple[AnyArray, AnyArray]:
+        def both(t: Any, y: AnyArray) -> tuple[AnyArray, AnyArray]:
             slope = functools.partial(self._slope, self.plain, self.values, t)
             k, back = _core.pullback(slope, y)
             rows: AnyArray | None
             rows = _core.call_vmap(lambda u: back(u)[0], (np.eye(n),), [True], ["u"])
             return k, np.zeros((n, n)) if rows is None else rows
 
-        k, rows = _batched(both, times, states)
-        shape = len(times), n, n
-        return to_numpy(k), np.broadcast_to(to_numpy(rows), shape)
+        if self._is_batched:
+            try:
+                k, rows = _batched(both, times, states)
+                return to_numpy(k), np.broadcast_to(to_numpy(rows), (len(times), n, n))
+            except NotPlainError:
+                # It looks at the time or the state: each way through it is recorded.
+                self._is_batched = False
+        pairs = call_outside(lambda: _each(both, times, states))
+        return np.stack([k for k, _ in pairs]), np.stack([rows for _, rows in pairs])
+
+
+def _points(times: NDArray, states: NDArray) -> list[tuple[float, NDArray]]:
+    return [(float(t), y.copy()) for t, y in zip(times, states, strict=True)]
+
+
+def _each(function: Function, times: NDArray, states: NDArray) -> list[tuple[NDArray, NDArray]]:
+    """Call a function for one point after the other, prepared where that helps."""
+    call = _core.Prepared(function, "value", None, [], None, False)
+    found = []
+    for i, (t, y) in enumerate(_points(times, states)):
+        if call is not function:
+            try:
+                k, rows = call(t, y)
+            except TypeError:
+                # It reads values that a replay would not see.
+                call = function
+            else:
+                if call.num_recordings > _WAYS + i // 4:
+                    call = function
+        if call is function:
+            k, rows = function(t, y)
+        found.append((to_numpy(k), to_numpy(rows)))
+    return found
 
 
 def _unless_zero(function: Callable[[NDArray], NDArray], size: int) -> Function:
