@@ -95,13 +95,28 @@ def test_values_are_those_of_scipy(taken):
     assert np.array_equal(seen[0], simulated(RATES))
 
 
-def test_branches_states_and_second_derivatives_take_the_other_way(taken):
-    def branched(k):
-        slope = lambda t, y: -k * y if t < 0.5 else -2.0 * k * y
-        return solve_ivp(slope, (0.0, 1.0), [1.0], rtol=1e-8).y[0, -1]
+@pytest.mark.parametrize("method", ["RK45", "DOP853", "BDF", "LSODA"])
+def test_branches_are_recorded_for_each_way(monkeypatch, taken, method):
+    def f(p):
+        def slope(t, y):
+            if t < p["switch"]:
+                return -p["k"] * y
+            return -p["k"] * y * (2.0 if y[0] > y[1] else 0.5 + y[0])
 
-    (found,) = ct.gradient(branched, 0.7)
-    assert found == pytest.approx(-1.5 * np.exp(-1.05), rel=1e-3)
+        span, start = (0.0, 3.0), [2.0, 1.0]
+        return solve_ivp(slope, span, start, method, max_step=0.25, rtol=1e-6).y[:, -1] @ [1.0, 3]
+
+    p = {"k": 0.7, "switch": ct.const(1.0)}
+    value, (found,) = ct.value_and_gradient(f, p)
+    assert taken == [True]
+    assert value == f(p | {"switch": 1.0})
+    monkeypatch.setattr(ivp, "solve_at_once", lambda *_: None)
+    (expected,) = ct.gradient(f, p)
+    rel = 1e-9 if method in step_adjoint.EXPLICIT else 1e-3
+    assert found["k"] == pytest.approx(expected["k"], rel=rel)
+
+
+def test_states_and_second_derivatives_take_the_other_way(taken):
     calls = []
 
     def counted(k):
@@ -115,13 +130,13 @@ def test_branches_states_and_second_derivatives_take_the_other_way(taken):
     number = len(calls)
     assert ct.value_and_gradient(counted, 0.7)[0] == pytest.approx(plain, rel=1e-14)
     assert len(calls) == 2 * number
-    assert taken == [False, False]
+    assert taken == [False]
 
     def smooth(k):
         return solve_ivp(lambda t, y: -k * y, (0.0, 1.0), [1.0], rtol=1e-9, atol=1e-12).y[0, -1]
 
     assert ct.hessian(smooth, 0.7) == pytest.approx(np.exp(-0.7), rel=1e-6)
-    assert taken[2:] and not any(taken[2:])
+    assert taken[1:] and not any(taken)
 
 
 def test_reads_variables_anew(taken):

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 from scipy.integrate import odeint, solve_ivp
+from scipy.interpolate import interp1d
 
 import cotan as ct
 from cotan._src.scipy.integrate import ivp, step_adjoint
@@ -200,7 +201,7 @@ def test_methods_of_objects(taken, method):
     assert taken == [True]
 
 
-def test_what_keeps_state_or_branches_takes_the_other_way(taken):
+def test_what_keeps_state_takes_the_other_way(taken):
     calls = []
 
     def counted(k, method):
@@ -221,14 +222,33 @@ def test_what_keeps_state_or_branches_takes_the_other_way(taken):
         assert len(calls) >= number
     assert not any(taken)
 
-    def branched(k):
-        slope = lambda y, t: -k * y if t < 0.5 else -2.0 * k * y
-        return odeint(slope, 1.0, [0.0, 0.5, 1.0])[-1, 0]
-
-    assert ct.gradient(branched, 0.7)[0] == pytest.approx(-1.5 * np.exp(-1.05), rel=1e-3)
     smooth = lambda k: odeint(lambda y, t: -k * y, 1.0, [0.0, 1.0])[-1, 0]
     assert ct.hessian(smooth, 0.7) == pytest.approx(np.exp(-0.7), rel=1e-4)
     assert not any(taken)
+
+
+def test_branches_are_recorded_for_each_way(taken):
+    def f(k):
+        slope = lambda y, t: -k * y if t < 0.5 else -2.0 * k * y
+        return odeint(slope, 1.0, [0.0, 0.5, 1.0])[-1, 0]
+
+    assert ct.gradient(f, 0.7)[0] == pytest.approx(-1.5 * np.exp(-1.05), rel=1e-5)
+    assert taken == [True]
+
+
+def test_a_table_is_read_with_interp1d(taken):
+    places = np.linspace(0.0, 1.0, 5)
+
+    def f(heights):
+        forcing = interp1d(places, heights)
+        return odeint(lambda y, t: forcing(min(t, 1.0)) - y, 0.0, [0.0, 1.0])[-1, 0]
+
+    heights = np.array([0.0, 1.0, 0.5, 2.0, 1.0])
+    (found,) = ct.gradient(f, heights)
+    assert taken == [True]
+    # The solution is linear in the heights.
+    expected = [f(heights + row) - f(heights) for row in np.eye(5)]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])

@@ -107,7 +107,8 @@ def plain_solution(
     newton = _dense(name, plain, at, None, nearest)
     step = newton(residual)
     _expect_solution(name, at, _core.value(step))
-    return attach_derivative(at, at - step.reshape(at.shape))
+    found: Array = attach_derivative(at, _core.asarray(at) - step.reshape(at.shape))
+    return found
 
 
 def recorded_solution(name: str, equation: Callable[[AnyArray], ArrayLike], x: Array) -> Array:

@@ -181,7 +181,7 @@ class _Plain:
             return value if owner is value.__self__ else MethodType(value.__func__, owner)
         if kind is FunctionType:
             return self._function(value)
-        slots = _slots_of(kind)
+        slots = _slots_of(kind)  # type: ignore[arg-type]
         return value if slots is None else self._instance(value, slots)
 
     def _instance(self, value: Any, slots: Slots) -> Any:

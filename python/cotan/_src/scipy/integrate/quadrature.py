@@ -199,7 +199,7 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
         return (y, error, *result[2:]) if full_output else _told((y, *result[1:]))
 
     if weight is None and not complex_func:
-        found = _integrated_plainly(
+        found: tuple[Any, ...] | None = _integrated_plainly(
             func, more, (a, b),
             lambda call: compute(call, *limits, values, 1, *options),
             lambda result: found_with(result, _summed_at_once),
@@ -235,11 +235,11 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
     snapshot = snapshot or StateSnapshot(func, more)
     # What has written nothing may be called for all nodes together.
     is_pure = is_known and not has_changed
-    found = found_with(result, _summed_at_once if is_pure else _summed)
+    derived = found_with(result, _summed_at_once if is_pure else _summed)
     snapshot.restore()
     if has_changed:
         _again((lambda x: func(x, *more)) if more else func, function.calls, a, b)
-    return found
+    return derived
 
 
 def _told(result: tuple[Any, ...]) -> tuple[Any, ...]:

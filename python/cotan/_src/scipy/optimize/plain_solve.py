@@ -117,7 +117,8 @@ class PlainSolve(PlainCallback):
             slopes = [lambda v, f=f: f(put(v))[index] for f in slopes]
             at = at[index]
         constant = not self.is_given_active
-        found = plain_solution(name, *slopes, at, nearest=nearest, is_constant=constant)
+        first, second = slopes
+        found = plain_solution(name, first, second, at, nearest, constant)
         if found is None:
             return x
         return found if put is None else put(found)
