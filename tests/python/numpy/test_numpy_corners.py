@@ -376,3 +376,152 @@ def test_python_numbers_are_copied_by_the_rule():
 def test_shared_memory_refuses_what_is_no_limit():
     with pytest.raises(OverflowError):
         np.shares_memory(ct.array([1.0]), ct.array([1.0]), max_work=10**100)
+
+
+# --------------------------------------------------------------------------------------------------
+# Memory of constants
+
+
+def written(flags, **options):
+    x = np.zeros(6, "f4").reshape(2, 3)
+    with np.nditer(x, flags, [["readwrite"]], **options) as places:
+        for place in places:
+            place[...] += 1
+    return np.asarray(x)
+
+
+def in_recording(f, *args, **kwargs):
+    results = []
+
+    def recorded(x):
+        results.append(f(*args, **kwargs))
+        return x
+
+    ct.gradient(recorded, 1.0)
+    return results[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "options"),
+    [
+        (["buffered"], {"op_dtypes": "f8", "casting": "same_kind"}),
+        (["external_loop", "buffered"], {}),
+        (["external_loop"], {}),
+        (["reduce_ok"], {"op_axes": [[0, 1]]}),
+    ],
+)
+def test_iterators_write_to_memory_of_constants(flags, options):
+    np.testing.assert_array_equal(in_recording(written, flags, **options), np.ones((2, 3)))
+
+
+def test_nested_iterators_write_to_constants():
+    def f():
+        x = np.zeros(6, "f4").reshape(2, 3)
+        rows, columns = np.nested_iters(
+            x, [[0], [1]], ["buffered"], ["readwrite"], op_dtypes="f8", casting="same_kind"
+        )
+        for _ in rows:
+            for place in columns:
+                place[...] += 1
+        return np.asarray(x)
+
+    np.testing.assert_array_equal(in_recording(f), np.ones((2, 3)))
+    with pytest.raises(TypeError, match="np.ndindex"):
+        ct.gradient(lambda x: np.nested_iters(x, [[0], [1]]), np.ones((2, 3)))
+
+
+def test_several_places_of_an_iterator_are_written():
+    def f(x):
+        first, second = np.zeros(2), np.zeros(2)
+        iterator = np.nditer([x, first, second], [], [["readonly"], ["writeonly"], ["writeonly"]])
+        for value, _, _ in iterator:
+            iterator[1:3] = value * value, 2 * value
+        return np.sum(first) + np.sum(second)
+
+    np.testing.assert_array_equal(ct.gradient(f, np.array([1.0, 2.0]))[0], [4.0, 6.0])
+
+
+class Measured(np.ndarray):
+    """A subclass that answers ufuncs itself, so that it cannot hold active values."""
+
+    def __array_finalize__(self, _):
+        self.unit = "m"
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return f"{ufunc.__name__} in {self.unit}"
+
+
+def test_constants_are_seen_as_any_subclass():
+    def f():
+        x = np.zeros(3)
+        seen = x.view(Measured)
+        x[0] = 2.0
+        np.asarray(seen)[1] = 3.0
+        return (
+            seen + 1,
+            np.asarray(x).tolist(),
+            np.asarray(seen).tolist(),
+            type(x.view(np.recarray)),
+        )
+
+    assert in_recording(f) == f()
+
+    def stored(v):
+        seen = np.zeros(3).view(Measured)
+        seen[0] = v
+        return v
+
+    with pytest.raises(TypeError):
+        ct.gradient(stored, 1.0)
+    with pytest.raises(TypeError, match="Measured"):
+        ct.gradient(lambda x: np.sum(x.view(Measured)), np.ones(3))
+
+
+# --------------------------------------------------------------------------------------------------
+# Arguments of ufuncs, and what is taken
+
+
+def test_folds_write_to_tuples_of_arrays():
+    class Signal(np.ndarray):
+        pass
+
+    def f():
+        out = np.empty(())
+        result = np.add.reduce(np.ones(5), out=(out,))
+        signal = np.empty(()).view(Signal)
+        np.add.reduce(np.ones(5), out=signal)
+        return float(out), float(result), float(np.asarray(signal))
+
+    assert in_recording(f) == (5.0, 5.0, 5.0)
+
+
+def test_out_has_to_be_an_array():
+    with pytest.raises(TypeError, match="array"):
+        np.add(ct.array([1.0]), 1.0, out=[1])
+
+
+def test_what_is_taken_is_written_by_the_rule_of_numpy():
+    numbers, index = np.array([1.0, 2.0]), np.array([0, 1])
+    for f in (
+        lambda x, out: np.choose(index, (x, x), out=out),
+        lambda x, out: np.take(x, index, out=out),
+        lambda x, out: np.compress([True, True], x, out=out),
+    ):
+        wanted, out = np.zeros(2, "i4"), ct.array(np.zeros(2, "i4"))
+        f(numbers, wanted)
+        f(ct.array(numbers), out)
+        np.testing.assert_array_equal(np.asarray(out), wanted)
+        with pytest.raises(TypeError, match="same_kind"):
+            ct.gradient(lambda x, f=f: np.sum(f(x, np.zeros(2, "i4"))), numbers)
+
+
+def test_convolve_says_what_is_wrong_with_a_mode():
+    for mode, error in ((None, TypeError), ("sum", ValueError)):
+        with pytest.raises(error, match="mode"):
+            np.convolve(ct.array([1.0, 2.0]), np.ones(2), mode=mode)
+
+
+def test_broadcast_takes_64_arrays():
+    assert np.broadcast(*[ct.array([1.0])] * 64).numiter == 64
+    with pytest.raises(ValueError, match="at most 64"):
+        in_recording(lambda: np.broadcast(*[np.zeros(2)] * 65))

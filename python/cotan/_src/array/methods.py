@@ -285,8 +285,9 @@ def to_device(self: Array, device: str, /, *, stream: object = None) -> Array:
 def view(self: Array, dtype: DTypeLike | None = None, type: DTypeLike | None = None) -> Any:
     """Give a view of the whole array; as another dtype or class there is none.
 
-    What is not active can be read as another dtype: an ndarray that cannot be written to. Of an
-    active array that goes for complex numbers and their parts alone. Raises `TypeError` for other
+    What is not active can be read as another dtype: an ndarray that cannot be written to; and seen
+    as a subclass of ndarray. Of an active array the first goes for complex numbers and their parts
+    alone, the second for subclasses that override nothing NumPy asks. Raises `TypeError` for other
     dtypes and for classes of arrays that cotan does not know, `ValueError` where sizes do not fit.
 
     >>> import cotan as ct
@@ -303,6 +304,12 @@ def view(self: Array, dtype: DTypeLike | None = None, type: DTypeLike | None = N
                 twin = view_as(self, wanted)
                 if twin is not None:
                     return twin
+                is_known = issubclass(wanted, (np.matrix, np.ma.MaskedArray))
+                is_constant = not is_active(self) and not _core.is_traced(self)
+                if is_constant and not is_known and self.dtype.isbuiltin == 1:
+                    # Writes to one of both are seen in the other; active values are refused there.
+                    memory: Any = self
+                    return np.asarray(memoryview(memory)).view(wanted)
                 raise TypeError(
                     f"view: an Array cannot become a {wanted.__module__}.{wanted.__qualname__}; "
                     "use ndarrays, with @ for products of matrices and np.where for masks"

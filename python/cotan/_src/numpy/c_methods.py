@@ -72,6 +72,8 @@ def _copy(self: Any, *args: Any, **kwargs: Any) -> Any:
 def _of_ufuncs(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         whole = [asarray(a) if isinstance(a, (list, tuple)) and _holds(a) else a for a in args]
+        if all(new is a for new, a in zip(whole, args, strict=True)):
+            return NotImplemented  # What it holds is in `out=`, which NumPy asks.
         return getattr(self, name)(*whole, **kwargs)
 
     return method

@@ -257,14 +257,14 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str | int = "valid") -> AnyArray
     return _correlated(x, kernel, mode)
 
 
-_MODES: dict[int | str, str] = {0: "valid", 1: "same", 2: "full"}
+_MODES: dict[int, str] = {0: "valid", 1: "same", 2: "full"}
 
 
-def _correlated(x: AnyArray, kernel: AnyArray, mode: str | int) -> AnyArray:
+def _correlated(x: AnyArray, kernel: AnyArray, mode: str | int | None) -> AnyArray:
     """Multiply all windows of the longer array with the shorter one."""
     if x.ndim != 1 or kernel.ndim != 1:
         raise ValueError("object too deep for desired array")
-    mode = _MODES.get(mode, mode)
+    mode = _MODES.get(mode, mode) if isinstance(mode, int) else mode
     n, k = x.shape[0], kernel.shape[0]
     if mode == "valid":
         before = after = 0
@@ -273,7 +273,8 @@ def _correlated(x: AnyArray, kernel: AnyArray, mode: str | int) -> AnyArray:
     elif mode == "full":
         before = after = k - 1
     else:
-        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+        error = ValueError if isinstance(mode, (str, int)) else TypeError
+        raise error(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
     if np.result_type(x.dtype, kernel.dtype).kind in "fc":
         images, kernels = x.reshape(1, 1, 1, n), kernel.reshape(1, 1, 1, k)
         (images, kernels), dtype = common_dtype("convolve", images, kernels)

@@ -78,7 +78,16 @@ def take(
         raise ValueError(f"take: mode must be one of 'raise', 'wrap' or 'clip', not {mode!r}")
     taken = x[(*(slice(None),) * at, index.astype(np.intp))]
     # A single index gives a view; what is taken is a copy.
-    return write_out("take", out, copy_if_array(taken))
+    return _taken_out("take", out, copy_if_array(taken))
+
+
+def _taken_out(name: str, out: AnyArray | None, result: AnyArray) -> AnyArray:
+    """Write what was taken into `out`: constants also where only the way back would be safe.
+
+    NumPy asks for that way alone: it copies `out` to the dtype of the result, and back.
+    """
+    back = out is not None and not is_active(result) and np.can_cast(out.dtype, result.dtype)
+    return write_out(name, out, result, "unsafe" if back else "same_kind")
 
 
 @override(np.compress)
@@ -94,7 +103,7 @@ def compress(
         and condition.dtype == bool
         and condition.size == a.size
     ):
-        return write_out("compress", out, a[condition])
+        return _taken_out("compress", out, a[condition])
     return take(a, np.flatnonzero(condition), axis, out)
 
 
@@ -425,7 +434,7 @@ def putmask(a: AnyArray, /, mask: ArrayLike, values: ArrayLike) -> None:
 
 
 @override(np.where)
-def where(condition: ArrayLike, /, *branches: ArrayLike) -> AnyArray | tuple[NDArray, ...]:
+def where(condition: ArrayLike, /, *branches: ArrayLike | None) -> AnyArray | tuple[NDArray, ...]:
     if not branches:
         return np.nonzero(to_numpy(condition))
     if len(branches) != 2:
@@ -437,7 +446,8 @@ def where(condition: ArrayLike, /, *branches: ArrayLike) -> AnyArray | tuple[NDA
     if not is_array(condition) and isinstance(condition, np.ndarray):
         # Of any dtype, including those that no `Array` has.
         condition = np.asarray(condition, bool)
-    chosen = _core.where(condition, *branches)
+    given: tuple[Any, ...] = branches
+    chosen = _core.where(condition, *given)
     # An array in any case, as NumPy's, where an elementwise function would give a scalar.
     return chosen if chosen.ndim else chosen[...]
 
@@ -526,4 +536,4 @@ def choose(
     result = _core.broadcast_to(_core.asarray(items[0], dtype), shape)
     for i, choice in enumerate(items[1:], 1):
         result = _core.where(index == i, _core.asarray(choice, dtype), result)
-    return write_out("choose", out, result)
+    return _taken_out("choose", out, result)

@@ -26,6 +26,8 @@ from cotan._src.typing import (
 if TYPE_CHECKING:
     from types import EllipsisType
 
+# As many arrays as NumPy's iterators take.
+_MOST_OPERANDS = 64
 _KNOWN = {"multi_index", "c_index", "f_index", "refs_ok", "zerosize_ok", "copy_if_overlap"}
 
 # What is iterated over: an array, or None for one that the iterator makes.
@@ -47,8 +49,8 @@ def nditer(
     operands: list[Any] = list(op) if isinstance(op, (list, tuple)) else [op]
     flags, asked = tuple(flags or ()), _asked(op_flags, operands)
     written = any(_is_written(x, a) for x, a in zip(operands, asked, strict=True))
+    by_numpy: Function = np.nditer
     if not written and not contains_active(operands):
-        by_numpy: Function = np.nditer
         order = _order(order, operands)
         read = [
             _in_memory(to_numpy(x), x.strides) if is_array(x) else to_numpy(x) for x in operands
@@ -57,17 +59,45 @@ def nditer(
         op = read if several else read[0]
         iterator: np.nditer = by_numpy(op, flags, op_flags, op_dtypes, order, *args, **kwargs)
         return iterator
+    needs_memory = not set(flags) <= _KNOWN or op_dtypes is not None or bool(args)
+    needs_memory = needs_memory or any(v is not None for v in kwargs.values())
+    if needs_memory and not contains_active(operands):
+        lent = [_lent(x) for x in operands]
+        op = lent if isinstance(op, (list, tuple)) else lent[0]
+        over_memory: np.nditer = by_numpy(op, flags, op_flags, op_dtypes, order, *args, **kwargs)
+        return over_memory
     if unknown := sorted(set(flags) - _KNOWN):
         raise TypeError(
             f"nditer: {', '.join(unknown)} concerns memory, which a traced array does not have; "
             "leave it out, or loop over x.flat, np.ndenumerate(x), or np.ndindex(x.shape)"
         )
-    if args or any(v is not None for v in kwargs.values()) or op_dtypes is not None:
+    if needs_memory:
         raise TypeError(
             "nditer: op_dtypes=, casting=, op_axes= and itershape= are not supported for traced "
             "arrays; use astype, transpose and np.broadcast_to before"
         )
     return _Elements(operands, flags, asked, order, isinstance(op, (list, tuple)))
+
+
+@override("numpy.nested_iters")
+def nested_iters(op: _Operand | Sequence[_Operand], *args: Any, **kwargs: Any) -> Any:
+    operands: list[Any] = list(op) if isinstance(op, (list, tuple)) else [op]
+    if contains_active(operands):
+        raise TypeError(
+            "nested_iters: takes memory, which a traced array does not have; loop over "
+            "np.ndindex(x.shape), or over x.flat"
+        )
+    lent = [_lent(x) for x in operands]
+    by_numpy: Function = np.nested_iters
+    return by_numpy(lent if isinstance(op, (list, tuple)) else lent[0], *args, **kwargs)
+
+
+def _lent(x: Any) -> Any:
+    """Give the memory of a constant, which can be written to."""
+    if not is_array(x) or x._rank != "array":
+        return to_numpy(x)
+    memory: Any = x
+    return np.asarray(memoryview(memory))
 
 
 def _asked(op_flags: _Asked, operands: Sequence[_Operand]) -> list[set[str]]:
@@ -190,7 +220,11 @@ class _Elements:
             element.flags.writeable = False
         return element
 
-    def __setitem__(self, i: int, value: ArrayLike) -> None:
+    def __setitem__(self, i: int | slice, value: Any) -> None:
+        if isinstance(i, slice):
+            for k, part in zip(range(*i.indices(self.nop)), value, strict=True):
+                self[k] = part
+            return
         if not self._asked[i] & {"readwrite", "writeonly"}:
             raise RuntimeError(f"Iterator operand {i} is not writeable")
         self[i][...] = value
@@ -232,6 +266,8 @@ class _Broadcast:
     """Scalars of some arrays at the same place of their common shape, one place after the other."""
 
     def __init__(self, *args: ArrayLike) -> None:
+        if len(args) > _MOST_OPERANDS:
+            raise ValueError(f"Need at least 0 and at most {_MOST_OPERANDS} array objects.")
         self.shape = np.broadcast_shapes(*(np.shape(x) for x in args))
         self.nd = self.ndim = len(self.shape)
         self.size = int(np.prod(self.shape, dtype=np.int64))

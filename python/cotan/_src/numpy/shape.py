@@ -91,7 +91,8 @@ def _root(x: object) -> object:
 @override(np.shares_memory, np.may_share_memory)
 def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int | None = None) -> bool:
     if max_work is not None:
-        np.shares_memory(0, 0, max_work)  # refuses what is no limit
+        by_numpy: Function = np.shares_memory
+        by_numpy(0, 0, max_work)  # refuses what is no limit
     return _root(a) is _root(b)
 
 

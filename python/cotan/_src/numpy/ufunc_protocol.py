@@ -191,6 +191,8 @@ def _into(
         if target is None:
             written.append(value)
             continue
+        if not isinstance(target, (_core.Array, np.ndarray)):
+            raise TypeError(f"{name}: out= must be an array, not {type(target).__name__}")
         new = _core.asarray(value)
         check_cast(name, new.dtype, target.dtype, casting)
         if exact and new.shape != target.shape:
