@@ -397,3 +397,23 @@ def test_subclasses_that_decide_more_hold_none(cls):
     with pytest.raises(TypeError, match="cannot hold traced values"):
         ct.gradient(lambda x: np.sum(np.ndarray.__new__(cls, (2,), float, np.array([x, x]))), 1.0)
     assert ct.gradient(lambda x: x * np.ones(2).view(Labelled)[0], 1.0) == (1.0,)
+
+
+def test_texts_of_subclasses_are_those_of_numpy():
+    class Signal(np.ndarray):
+        pass
+
+    texts = []
+
+    def f(x):
+        table = np.ones((2, 2)).view(Signal)
+        for one in (x.view(Signal), table, table[0]):
+            texts.append((repr(one), str(one), f"{one}", f"{[one]}"))
+        return np.sum(x)
+
+    f(np.ones(2))
+    wanted = list(texts)
+    texts.clear()
+    ct.gradient(f, np.ones(2))
+    assert texts == wanted
+    assert wanted[1][0] == "Signal([[1., 1.],\n        [1., 1.]])"

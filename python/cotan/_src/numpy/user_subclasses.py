@@ -204,7 +204,14 @@ class SubclassTwin(OverArray):
         return int(self.__held_array__)
 
     def __repr__(self) -> str:
-        return repr(self.__held_array__)
+        name, text = self._of.__name__, repr(self.__held_array__)
+        before, bracket, rest = text.partition("(")
+        # Lines that follow begin below the first element.
+        indented = rest.replace("\n" + " " * len(before), "\n" + " " * len(name))
+        return name + bracket + indented if bracket else text
+
+    def __str__(self) -> str:
+        return str(self.__held_array__)
 
     def __format__(self, spec: str) -> str:
         array = self.__held_array__
