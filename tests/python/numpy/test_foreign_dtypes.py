@@ -21,6 +21,10 @@ CALLS = {
     "append": lambda x: np.append(x, "a"),
     "full_like": lambda x: np.full_like(x, "a", dtype=object),
     "zeros_like objects": lambda x: np.zeros_like(x, dtype=object),
+    "spans of time": lambda x: np.timedelta64(1, "s") * x,
+    "spans divided": lambda x: np.divide(np.array([1, 2], "m8[s]"), x),
+    "add": lambda x: np.add(x, 1, dtype=object),
+    "sum": lambda x: np.add.reduce(x, dtype=object, keepdims=True),
     "zeros_like text": lambda x: np.zeros_like(x, dtype="U3"),
 }
 

@@ -14,6 +14,7 @@ from cotan._src.interpose.users_rules import rule_of_ufunc
 from cotan._src.numpy.frompyfunc import is_of_python, of_python
 from cotan._src.numpy.ufunc_reduce import ASSOCIATIVE, accumulate, reduce, reduceat
 from cotan._src.numpy.ufunc_rules import needed, rule
+from cotan._src.runtime.constant_fallback import holds_foreign, kinds_of
 from cotan._src.runtime.ndarray_subclasses import is_plain, ufunc_of_others
 from cotan._src.runtime.ufunc_dtypes import Signature, as_dtype, computed, loop, name_of_ufunc
 from cotan._src.runtime.values import (
@@ -64,6 +65,23 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> A
     compute = rule(ufunc)
     if compute is None:
         return _on_values(ufunc, method, inputs, kwargs)
+    try:
+        return _by_rule(ufunc, method, compute, inputs, kwargs)
+    except TypeError as refused:
+        # Constants beside times, objects and text are NumPy's.
+        if kinds_of((inputs, kwargs)) is None or not holds_foreign((inputs, kwargs)):
+            raise
+        try:
+            result = _on_values(ufunc, method, inputs, kwargs)
+        except TypeError:
+            raise refused from None
+        _core.granted(str(refused))
+        return result
+
+
+def _by_rule(ufunc: np.ufunc, method: str, compute: Function, inputs: Args, kwargs: Kwargs) -> Any:
+    """Compute a ufunc, or a method of it, by its rule."""
+    out = kwargs.get("out") or ()
     options = {k: v for k, v in kwargs.items() if k != "out"}
     if method == "__call__":
         result = called(ufunc, compute, inputs, out, **options)

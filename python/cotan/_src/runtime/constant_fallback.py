@@ -86,7 +86,7 @@ def with_foreign_fallback(function: Function, rule: Function) -> Function:
         try:
             return rule(*args, **kwargs)
         except TypeError as refused:
-            if kinds_of((args, kwargs)) is None or not _holds_foreign((args, kwargs)):
+            if kinds_of((args, kwargs)) is None or not holds_foreign((args, kwargs)):
                 raise
             try:
                 result = call_on_constants(function, args, kwargs)
@@ -98,7 +98,7 @@ def with_foreign_fallback(function: Function, rule: Function) -> Function:
     return call
 
 
-def _holds_foreign(tree: object) -> bool:
+def holds_foreign(tree: object) -> bool:
     """Say whether nested arguments hold what no `Array` does."""
     waiting: list[Any] = [tree]
     while waiting:
