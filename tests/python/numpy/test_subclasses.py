@@ -407,8 +407,8 @@ def test_texts_of_subclasses_are_those_of_numpy():
 
     def f(x):
         table = np.ones((2, 2)).view(Signal)
-        for one in (x.view(Signal), table, table[0]):
-            texts.append((repr(one), str(one), f"{one}", f"{[one]}"))
+        shown = x.view(Signal), table, table[0]
+        texts.extend((repr(one), str(one), f"{one}", f"{[one]}") for one in shown)
         return np.sum(x)
 
     f(np.ones(2))

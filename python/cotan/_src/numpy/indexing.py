@@ -358,7 +358,10 @@ def copyto(
         return
     if type(src) in {int, float, complex}:
         # Python's numbers yield to the dtype of the array, but not to its kind.
-        np.copyto(np.empty((), dst.dtype), src, casting)
+        try:
+            np.copyto(np.empty((), dst.dtype), src, casting)
+        except TypeError as error:
+            raise TypeError(f"copyto: {error}") from None
     else:
         check_cast("copyto", host_asarray(src).dtype, dst.dtype, casting)
     if where is True:
