@@ -525,3 +525,22 @@ def test_broadcast_takes_64_arrays():
     assert np.broadcast(*[ct.array([1.0])] * 64).numiter == 64
     with pytest.raises(ValueError, match="at most 64"):
         in_recording(lambda: np.broadcast(*[np.zeros(2)] * 65))
+
+
+def test_masks_of_iterators_keep_elements():
+    def f():
+        mask, x = np.array([True, False, True]), np.array([1.0, 1.0, 1.0])
+        flags = [["readwrite", "writemasked"], ["readonly", "arraymask"]]
+        options = {"op_dtypes": ["f4", "?"], "casting": "same_kind"}
+        with np.nditer([x, mask], ["buffered"], flags, **options) as places:
+            for place, _ in places:
+                place[...] = 2.5
+        return np.asarray(x).tolist()
+
+    def active(v):
+        flags = [["readwrite", "writemasked"], ["readonly", "arraymask"]]
+        return np.nditer([np.zeros(2) + v, np.array([True, False])], [], flags)
+
+    assert in_recording(f) == f() == [2.5, 1.0, 2.5]
+    with pytest.raises(TypeError, match="arraymask, writemasked"):
+        ct.gradient(active, 1.0)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # As many arrays as NumPy's iterators take.
 _MOST_OPERANDS = 64
+_OF_MASKS = {"arraymask", "writemasked"}
 _KNOWN = {"multi_index", "c_index", "f_index", "refs_ok", "zerosize_ok", "copy_if_overlap"}
 
 # What is iterated over: an array, or None for one that the iterator makes.
@@ -59,19 +60,19 @@ def nditer(
         op = read if several else read[0]
         iterator: np.nditer = by_numpy(op, flags, op_flags, op_dtypes, order, *args, **kwargs)
         return iterator
-    needs_memory = not set(flags) <= _KNOWN or op_dtypes is not None or bool(args)
-    needs_memory = needs_memory or any(v is not None for v in kwargs.values())
-    if needs_memory and not contains_active(operands):
+    unknown = sorted(set(flags) - _KNOWN | set().union(*asked) & _OF_MASKS)
+    options = bool(args) or any(v is not None for v in (op_dtypes, *kwargs.values()))
+    if (unknown or options) and not contains_active(operands):
         lent = [_lent(x) for x in operands]
         op = lent if isinstance(op, (list, tuple)) else lent[0]
         over_memory: np.nditer = by_numpy(op, flags, op_flags, op_dtypes, order, *args, **kwargs)
         return over_memory
-    if unknown := sorted(set(flags) - _KNOWN):
+    if unknown:
         raise TypeError(
             f"nditer: {', '.join(unknown)} concerns memory, which a traced array does not have; "
             "leave it out, or loop over x.flat, np.ndenumerate(x), or np.ndindex(x.shape)"
         )
-    if needs_memory:
+    if options:
         raise TypeError(
             "nditer: op_dtypes=, casting=, op_axes= and itershape= are not supported for traced "
             "arrays; use astype, transpose and np.broadcast_to before"
