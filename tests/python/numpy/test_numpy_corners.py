@@ -544,3 +544,19 @@ def test_masks_of_iterators_keep_elements():
     assert in_recording(f) == f() == [2.5, 1.0, 2.5]
     with pytest.raises(TypeError, match="arraymask, writemasked"):
         ct.gradient(active, 1.0)
+
+
+# --------------------------------------------------------------------------------------------------
+# Indices
+
+
+def test_objects_that_are_integers_are_indices():
+    class First:
+        def __index__(self):
+            return 0
+
+    x = np.arange(6.0).reshape(2, 3)
+    for key in (First(), (First(), 1), (First(), [0, 2]), ([1, 0], First())):
+        np.testing.assert_array_equal(np.asarray(ct.array(x)[key]), x[key])
+    with pytest.raises(IndexError):
+        ct.array(x)[object(), [0, 2]]

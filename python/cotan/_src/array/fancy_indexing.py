@@ -6,6 +6,7 @@ Keys are values, not variables: they count with the value that they have when th
 arrays are variables of a program only when it is traced or prepared.
 """
 
+import operator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
@@ -64,6 +65,8 @@ def _as_index(item: ArrayLike) -> AnyArray:
         item = _core.value(item)
     expect_unmasked(item)
     array = np.asarray(item)
+    if array.dtype == object and not isinstance(item, np.ndarray) and hasattr(item, "__index__"):
+        array = np.asarray(operator.index(item))
     if array.size == 0 and not isinstance(item, (np.ndarray, np.generic)):
         array = array.astype(np.intp)
     if array.dtype.kind not in "biu":
