@@ -89,14 +89,15 @@ class Flat:
         value, pull = self._run("pullback", mask, arrays)
         parts = _taken(value)
         cotangent = _cotangents(parts)
+        is_several = sum(mask) > 1
 
         def back(cts: Sequence[NDArray]) -> list[NDArray]:
             found = pull(cotangent(cts))
-            if len(found) > 1:
+            if is_several:
                 _core.force_all([ct for ct in found if ct is not None])
             triples = zip(found, arrays, mask, strict=True)
             return [
-                np.zeros(x.shape, x.dtype) if ct is None else np.asarray(ct)
+                np.zeros(x.shape, x.dtype) if ct is None else _core.value(ct)
                 for ct, x, wanted in triples
                 if wanted
             ]

@@ -18,7 +18,8 @@ def to_numpy(x: Any, name: str, index: int | None) -> NDArray:
     Raises `TypeError` for tensors of other devices, layouts and dtypes.
     """
     try:
-        return x.detach().numpy()  # type: ignore[no-any-return]
+        # `detach` makes a tensor; most need none.
+        return (x.detach() if x.requires_grad else x).numpy()  # type: ignore[no-any-return]
     except (TypeError, RuntimeError):
         return _otherwise(x, name, index)
 

@@ -19,7 +19,7 @@ from cotan._src.interop.parts import Parts, Place, put_in, take_apart
 from cotan._src.interop.torch_tensors import to_numpy, to_tensor
 from cotan._src.typing import Args, Function, Kwargs, NDArray
 
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
+_TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
 _NO_KEYWORDS: Kwargs = {}
 
 
@@ -43,7 +43,7 @@ class Wrapped:
         """Call the function with tensors in the places of arrays."""
         if torch.compiler.is_compiling():
             return _opaque(self)(*args, **kwargs)
-        if not kwargs and all(type(arg) in _TENSORS for arg in args):
+        if not kwargs and _TENSORS.issuperset(map(type, args)):
             flat = self._of_tensors(len(args))
             call = _Call(flat, (), args)
         else:
