@@ -16,7 +16,7 @@ _AS_NDARRAY: dict[str, str] = {
     "xarray": "{0}.to_numpy()",
     "torch": "{0}.numpy(force=True)",
     "tensorflow": "{0}.numpy()",
-    "cupy": "{0}.get()",
+    "cupy": "cupy.asnumpy({0})",
 }
 
 # Functions that take `allow_int=True`.
@@ -128,6 +128,10 @@ def _converted(value: object, path: str) -> str | None:
         form = _AS_NDARRAY.get(owner.__module__.partition(".")[0])
         if form is not None:
             return form.format(path)
+    if hasattr(value, "__cuda_array_interface__"):
+        # Numba's arrays say how; those of others are ones that CuPy takes.
+        own = hasattr(value, "copy_to_host")
+        return f"{path}.copy_to_host()" if own else f"cupy.asnumpy({path})"
     if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return f"np.asarray({path})"
     if isinstance(value, (set, frozenset, deque)):

@@ -96,6 +96,10 @@ def layout(cls: type, sample: object) -> Layout | None:
     if issubclass(cls, (Fraction, Decimal, set, frozenset)):
         return Layout("foreign")
     is_foreign = any(hasattr(cls, name) for name in _ARRAY_PROTOCOLS)
+    if is_foreign and any(c.__module__.partition(".")[0] == "pandas" for c in cls.__mro__):
+        # Compiled objects keep its values. What a walk finds beside them is no data, such as the
+        # NaN that stands for missing strings.
+        return Layout("foreign")
     if issubclass(cls, (type, enum.Enum)):
         return None
     base = next(c for c in cls.__mro__ if c in _BASES)
