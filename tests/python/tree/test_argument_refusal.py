@@ -154,6 +154,75 @@ def test_pandas_is_refused_by_name():
         ct.gradient(lambda x, names: x, 1.0, names)
 
 
+def test_what_pandas_keeps_beside_its_values_is_no_parameter():
+    pd = pytest.importorskip("pandas")
+    s = pd.Series([1.0, 2.0], index=list("ab"))
+    # The text of an index has a NaN for missing strings once it was used.
+    assert ct.prepare(lambda w, s: np.sum((w * s).to_numpy()), wrt=0)(3.0, s)[0] == 3.0
+    assert repr(s) and s["a"] == 1.0
+    with pytest.raises(ct.NotDifferentiableError, match=r"s\.to_numpy\(\)"):
+        ct.gradient(lambda s: np.sum(s.to_numpy()), s)
+    with pytest.raises(ct.NotDifferentiableError, match=r"s\.to_numpy\(\)"):
+        ct.prepare(lambda s: np.sum(s.to_numpy()), transform="gradient")(s)
+    with pytest.raises(ct.NotDifferentiableError, match=r"s\.to_numpy\(\)"):
+        ct.parallel.gradient(lambda s, x: np.sum(s.to_numpy() * x), s, [np.ones(2)])
+    with pytest.raises(TypeError, match="x0 has no float"):
+        ct.optimize.minimize(lambda s: np.sum(s.to_numpy() ** 2), s)
+
+
+def test_results_of_pandas_do_not_lose_a_gradient():
+    pd = pytest.importorskip("pandas")
+    s = pd.Series([1.0, 2.0], index=list("ab"))
+    w = np.array([3.0, 4.0])
+    for f in (
+        lambda w: w * s,
+        lambda w: {"a": [s * w], "b": w},
+        lambda w: s.to_frame("c").assign(d=w),
+        lambda w: pd.Series(w, index=s.index),
+    ):
+        for call in (ct.pullback, lambda f, w: ct.jvp(f, (w,), (w,)), ct.jacobian):
+            with pytest.raises(ct.NotDifferentiableError, match=r"return its to_numpy\(\)"):
+                call(f, w)
+    with pytest.raises(ct.NotDifferentiableError, match=r"return its to_numpy\(\)"):
+        ct.prepare(lambda w: w * s, transform="value")(w)
+    # What does not depend on arguments stays what it is.
+    (value, same), (slope,) = ct.value_and_gradient(lambda w: (w @ w, s * 2), w, has_aux=True)
+    assert value == 25.0 and same["b"] == 4.0 and slope.tolist() == [6.0, 8.0]
+    value, back = ct.pullback(lambda w: (w * s).to_numpy(), w)
+    (slope,) = back(np.ones(2))
+    assert pd.Series(value, s.index)["b"] == 8.0
+    assert pd.Series(slope, s.index).to_dict() == {"a": 1.0, "b": 2.0}
+
+
+class OnDevice:
+    """An array in the memory of a GPU, as CuPy and Numba have them."""
+
+    shape, dtype = (3,), np.dtype(float)
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"shape": (3,), "typestr": "<f8", "data": (1, False), "version": 3}
+
+    def __array__(self, *_, **__):
+        raise TypeError("no implicit conversion")
+
+
+class OfNumba(OnDevice):
+    def copy_to_host(self):
+        return np.ones(3)
+
+
+def test_arrays_on_devices_are_refused_with_what_copies_them():
+    square = lambda x: np.sum(x * x)
+    for transform in (ct.gradient, ct.value_and_gradient, ct.pullback):
+        with pytest.raises(ct.NotDifferentiableError, match=r"pass cupy\.asnumpy\(x\) for"):
+            transform(square, OnDevice())
+    with pytest.raises(ct.NotDifferentiableError, match=r"pass x\.copy_to_host\(\) for"):
+        ct.gradient(square, OfNumba())
+    with pytest.raises(ct.NotDifferentiableError, match=r"cupy\.asnumpy\(p\.w\)"):
+        ct.gradient(lambda p: np.sum(p["w"]), {"w": OnDevice()})
+
+
 def test_xarray_is_taken_apart():
     xr = pytest.importorskip("xarray")
     x = xr.DataArray(np.array([1.0, 2.0]), dims="t")

@@ -99,7 +99,7 @@ def layout(cls: type, sample: object) -> Layout | None:
     if is_foreign and any(c.__module__.partition(".")[0] == "pandas" for c in cls.__mro__):
         # Compiled objects keep its values. What a walk finds beside them is no data, such as the
         # NaN that stands for missing strings.
-        return Layout("foreign")
+        return Layout("registered", flatten=_of_pandas, unflatten=_as_it_was, is_foreign=True)
     if issubclass(cls, (type, enum.Enum)):
         return None
     base = next(c for c in cls.__mro__ if c in _BASES)
@@ -134,6 +134,22 @@ def layout(cls: type, sample: object) -> Layout | None:
         is_data=is_foreign or _of_standard_library(cls),
         is_foreign=is_foreign,
     )
+
+
+def _of_pandas(table: Any) -> _Parts:
+    """Take nothing out of a Series or DataFrame; refuse one that hides what is differentiated."""
+    blocks = getattr(getattr(table, "_mgr", None), "blocks", ())
+    if any(isinstance(x := block.values, _core.Array) and _core.is_active(x) for block in blocks):
+        kind = type(table).__name__
+        raise _core.NotDifferentiableError(
+            f"a pandas.{kind} holds values that are differentiated, and is not taken apart: return "
+            f"its to_numpy(), and make the {kind} of what the derivative's call gives"
+        )
+    return (), (), table
+
+
+def _as_it_was(table: Any, _: tuple[Any, ...]) -> object:
+    return table
 
 
 def _items(items: deque[object]) -> _Parts:
