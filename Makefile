@@ -2,7 +2,7 @@
 #
 #   make demo    set up, and train a network on handwritten digits
 #   make test    set up, and run the tests of the Rust core and of the Python package
-#   make test-interop  beside JAX, PyMC, Dask, Ray and MPI, in .venv/beside; TORCH=torch for PyTorch, too (5 GB)
+#   make test-interop  beside JAX, PyMC, Dask, Ray and MPI, in .venv/beside; TORCH=torch: PyTorch, too
 #   make test-browser  the pages and pictures in a real browser; installs Debian's if there is none
 #   make site    these pages as a site in build/site, checked; SITE=--rust takes `make docs` along
 #   make test-site  the notebooks in Jupyter's kernel, the site's links

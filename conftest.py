@@ -11,7 +11,7 @@ _FILES = {
     "jax": ("python/cotan/jax.py", "python/cotan/_src/interop/jax_*.py"),
     "torch": ("python/cotan/torch.py", "python/cotan/_src/interop/torch_*.py"),
     "pytensor": ("python/cotan/pytensor.py", "python/cotan/_src/pytensor/operation.py"),
-    "mpi4py": ("tests/python/parallel/ranks.py",),
+    "mpi4py": ("tests/python/parallel/ranks.py", "python/cotan/_src/parallel/communicator.py"),
 }
 collect_ignore_glob = [
     pattern

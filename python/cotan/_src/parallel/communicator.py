@@ -65,6 +65,21 @@ class Communicator:
     -----
     For one number of ranks results are the same bits in every run, as far as the MPI adds in a
     fixed order (MPICH and Open MPI do, on one set of hosts).
+
+    Without `mpiexec` there is one rank:
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> comm = ct.parallel.Communicator()
+    >>> comm.rank, comm.size
+    (0, 1)
+    >>> comm.allreduce({"w": np.array([1.0, 2.0])}, "mean")
+    {'w': array([1., 2.])}
+    >>> value, slope = comm.value_and_gradient(
+    ...     lambda w, x: np.mean((w * x) ** 2), 3.0, [np.ones(4), np.zeros(4)]
+    ... )
+    >>> float(value), slope
+    (4.5, 3.0)
     """
 
     def __init__(self, comm: Any = None) -> None:

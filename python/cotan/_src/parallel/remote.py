@@ -36,6 +36,20 @@ class RemotePullback:
 
     Called with a cotangent of the value, it gives the cotangents of the arguments, as `Pullback`
     does, but computed. `close()`, or the end of a `with` block, lets the worker forget it.
+
+    >>> import cotan as ct
+    >>> import numpy as np
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with ThreadPoolExecutor(1) as pool:
+    ...     value, back = ct.parallel.remote_pullback(pool, np.square, np.array([1.0, 2.0]))
+    ...     with back:
+    ...         (slope,) = back(np.ones(2))
+    >>> np.asarray(slope), back.nbytes
+    (array([2., 4.]), 16)
+    >>> back(np.ones(2))
+    Traceback (most recent call last):
+        ...
+    ValueError: remote_pullback: this pullback has been closed
     """
 
     def __init__(self, call: Callable[..., Future], lost: Any, key: str, told: _Opened) -> None:
