@@ -12,6 +12,7 @@ What is not installed is left out.
 """
 
 import argparse
+import functools
 import json
 import math
 import os
@@ -33,6 +34,8 @@ from _harness import machine, summary
 
 WIDTH, ROWS = 768, 512
 WORKERS = (1, 2, 8, 64, 1024)
+# Links between machines: bytes in a second, and seconds for a message. Assumed, not measured.
+LINKS = {"100 Gbit/s": (12.5e9, 5e-6), "10 Gbit/s": (1.25e9, 50e-6), "1 Gbit/s": (125e6, 100e-6)}
 
 
 def loss(p, x, y):
@@ -226,37 +229,42 @@ def simulate(measured: dict[str, float]) -> None:
     An executor's caller sends parameters to every worker, and takes in and adds up every gradient,
     one after the other. Ranks exchange with their neighbours: a ring moves twice the gradient over
     each link, whatever their number, in `2 (n - 1)` messages; half of it hides behind the reverse
-    pass.
+    pass. Between machines, bandwidth and latency are those of `LINKS`, which are assumptions.
     """
     compute, size = measured["compute"], measured["nbytes"]
 
-    def executor(n: int, tasks: int) -> float:
-        task = measured["latency"] + size / measured["pipe"] + measured["adding"]
-        return max(compute * math.ceil(tasks / n), tasks * task) + n * size / measured["pipe"]
+    def executor(n: int, tasks: int, bandwidth: float, latency: float) -> float:
+        task = latency + size / bandwidth + measured["adding"]
+        return max(compute * math.ceil(tasks / n), tasks * task) + n * size / bandwidth
 
-    def ring(n: int, tasks: int) -> float:
+    def ring(n: int, tasks: int, bandwidth: float, latency: float) -> float:
         work = compute * math.ceil(tasks / n)
         if n == 1:
             return work
-        link = (
-            2 * (n - 1) / n * size / measured["link"] + 2 * (n - 1) * measured["rank_latency"] / 2
-        )
+        link = 2 * (n - 1) / n * size / bandwidth + 2 * (n - 1) * latency
         return max(work + link - min(link, work / 2), work)
 
-    engines = {"processes": executor}
+    step = functools.partial
+    pipe = {"bandwidth": measured["pipe"], "latency": measured["latency"]}
+    engines: dict[str, Callable[[int, int], float]] = {"processes": step(executor, **pipe)}
     if "link" in measured:
-        engines["ranks, ring"] = ring
-    for name, step in engines.items():
+        own = {"bandwidth": measured["link"], "latency": measured["rank_latency"] / 2}
+        engines["ranks, this machine"] = step(ring, **own)
+    for name, (bandwidth, latency) in LINKS.items():
+        # The caller's work for a task stays what it is through a pipe.
+        a_task = measured["latency"] + latency
+        engines[f"caller, {name}"] = step(executor, bandwidth=bandwidth, latency=a_task)
+        engines[f"ranks, {name}"] = step(ring, bandwidth=bandwidth, latency=latency)
+    for name, took in engines.items():
         for kind, tasks in (("strong", lambda n: 1024), ("weak", lambda n: n)):
-            one = step(1, tasks(1))
+            one = took(1, tasks(1))
             row = []
             for n in WORKERS:
-                took = step(n, tasks(n))
-                gain = one / took * tasks(n) / tasks(1)
-                row.append(f"{n}: {took:.3g} s, {gain:.3g} x")
+                gain = one / took(n, tasks(n)) * tasks(n) / tasks(1)
+                row.append(f"{n}: {took(n, tasks(n)):.3g} s, {gain:.3g} x")
             print(f"  {name}, {kind}: {'; '.join(row)}")
-        best = max(range(1, 1025), key=lambda n: step(1, 1024) / step(n, 1024))
-        last = max(n for n in range(1, 1025) if step(1, 1024) / step(n, 1024) >= n / 2)
+        best = max(range(1, 1025), key=lambda n: took(1, 1024) / took(n, 1024))
+        last = max(n for n in range(1, 1025) if took(1, 1024) / took(n, 1024) >= n / 2)
         print(
             f"  {name}: fastest with {best} workers; above {last}, less than half of each is used"
         )
