@@ -64,7 +64,10 @@ pub fn copy(
     let _ = writeln!(body, "  var left = i;");
     let mut index = shader.param(region.first as u32);
     for axis in (0..shape.len()).rev() {
-        let (dim, stride) = (shader.param(shape[axis] as u32), shader.param(region.strides[axis] as u32));
+        let (dim, stride) = (
+            shader.param(shape[axis] as u32),
+            shader.param(region.strides[axis] as u32),
+        );
         let _ = writeln!(body, "  let d{axis} = left % {dim}; left = left / {dim};");
         let _ = write!(index, " + d{axis} * {stride}");
     }
@@ -125,7 +128,11 @@ pub fn matmul(
     let k = a.shape()[a.shape().len() - 1];
     let heads = &shape[..rank - 2];
     let batches: usize = heads.iter().product();
-    if kind.name == "bool" || batches > 65_535 || m.div_ceil(TILE) > 65_535 || n.div_ceil(TILE) > 65_535 {
+    if kind.name == "bool"
+        || batches > 65_535
+        || m.div_ceil(TILE) > 65_535
+        || n.div_ceil(TILE) > 65_535
+    {
         return Ok(None);
     }
     let mut shader = Shader::new(context);
@@ -134,7 +141,10 @@ pub fn matmul(
     let out = shader.bind(to.buffer(), kind.stored, true);
     let [pm, pn, pk] = [m, n, k].map(|d| shader.param(d as u32));
     let mut first = String::from("  var rest = w.z;\n");
-    let (mut a_first, mut b_first) = (shader.param(a.first() as u32), shader.param(b.first() as u32));
+    let (mut a_first, mut b_first) = (
+        shader.param(a.first() as u32),
+        shader.param(b.first() as u32),
+    );
     let own = |v: &Value| {
         let inner = v.shape().len() - 2;
         broadcast_strides(&v.shape()[..inner], &v.strides()[..inner], heads)
@@ -142,7 +152,10 @@ pub fn matmul(
     let (a_heads, b_heads) = (own(a), own(b));
     for axis in (0..heads.len()).rev() {
         let dim = shader.param(heads[axis] as u32);
-        let (sa, sb) = (shader.param(a_heads[axis] as u32), shader.param(b_heads[axis] as u32));
+        let (sa, sb) = (
+            shader.param(a_heads[axis] as u32),
+            shader.param(b_heads[axis] as u32),
+        );
         let _ = writeln!(first, "  let h{axis} = rest % {dim}; rest = rest / {dim};");
         let _ = write!(a_first, " + h{axis} * {sa}");
         let _ = write!(b_first, " + h{axis} * {sb}");
@@ -170,8 +183,14 @@ pub fn matmul(
     let mut products = String::new();
     let mut stores = String::new();
     for i in 0..4 {
-        let _ = writeln!(products, "      let x{i} = left[t * {TILE}u + ty * 4u + {i}u];");
-        let _ = writeln!(products, "      let y{i} = right[t * {TILE}u + tx * 4u + {i}u];");
+        let _ = writeln!(
+            products,
+            "      let x{i} = left[t * {TILE}u + ty * 4u + {i}u];"
+        );
+        let _ = writeln!(
+            products,
+            "      let y{i} = right[t * {TILE}u + tx * 4u + {i}u];"
+        );
     }
     for i in 0..4 {
         for j in 0..4 {
@@ -197,7 +216,11 @@ pub fn matmul(
          let row0 = w.y * {TILE}u + ty * 4u;\n  let col0 = w.x * {TILE}u + tx * 4u;\n{stores}}}\n",
         area = TILE * DEPTH,
     );
-    let groups = [n.div_ceil(TILE) as u32, m.div_ceil(TILE) as u32, batches as u32];
+    let groups = [
+        n.div_ceil(TILE) as u32,
+        m.div_ceil(TILE) as u32,
+        batches as u32,
+    ];
     shader.finish(&main, groups).map(Some)
 }
 
@@ -216,11 +239,17 @@ pub fn gather(
     let list = shader.bind(index.buffer(), "u32", false);
     let out = shader.bind(to.buffer(), kind.stored, true);
     let p_row = shader.param(row as u32);
-    let (mut from, step) = (shader.param(x.first() as u32), shader.param(x.strides()[0] as u32));
+    let (mut from, step) = (
+        shader.param(x.first() as u32),
+        shader.param(x.strides()[0] as u32),
+    );
     let _ = write!(from, " + {list}[i / {p_row}] * {step}");
     let mut body = format!("  var rest = i % {p_row};\n");
     for axis in (1..x.shape().len()).rev() {
-        let (dim, stride) = (shader.param(x.shape()[axis] as u32), shader.param(x.strides()[axis] as u32));
+        let (dim, stride) = (
+            shader.param(x.shape()[axis] as u32),
+            shader.param(x.strides()[axis] as u32),
+        );
         let _ = writeln!(body, "  let c{axis} = rest % {dim}; rest = rest / {dim};");
         let _ = write!(from, " + c{axis} * {stride}");
     }
@@ -242,12 +271,17 @@ pub fn scatter(
 ) -> Result<Dispatch> {
     let mut shader = Shader::new(context);
     let name = shader.bind(memory.buffer(), kind.stored, false);
-    let [rows, starts, order] = [rows, starts, order].map(|m| shader.bind(m.buffer(), "u32", false));
+    let [rows, starts, order] =
+        [rows, starts, order].map(|m| shader.bind(m.buffer(), "u32", false));
     let out = shader.bind(to.buffer(), kind.stored, true);
     let p_row = shader.param(row as u32);
     let first = shader.param(updates.first() as u32);
     let update = kind.load(&format!("{name}[{first} + {order}[t] * {p_row} + j]"));
-    let step = if adds { kind.narrowed(&format!("(acc + {update})")) } else { update };
+    let step = if adds {
+        kind.narrowed(&format!("(acc + {update})"))
+    } else {
+        update
+    };
     let body = format!(
         "  let k = i / {p_row}; let j = i % {p_row};\n  let place = {rows}[k] * {p_row} + j;\n  \
          var acc = {};\n  for (var t = {starts}[k]; t < {starts}[k + 1u]; t = t + 1u) {{ acc = {step}; }}\n  \

@@ -123,15 +123,21 @@ impl Context {
 
     /// The pipeline of a shader, compiled when it is met first.
     pub fn pipeline(&self, source: String) -> Result<Arc<wgpu::ComputePipeline>> {
-        let lock = || self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || {
+            self.pipelines
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
         if let Some(found) = lock().get(&source) {
             return Ok(Arc::clone(found));
         }
         self.check()?;
-        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
-            label: None,
-            source: wgpu::ShaderSource::Wgsl(source.as_str().into()),
-        });
+        let module = self
+            .device
+            .create_shader_module(wgpu::ShaderModuleDescriptor {
+                label: None,
+                source: wgpu::ShaderSource::Wgsl(source.as_str().into()),
+            });
         self.check()?;
         let pipeline = self
             .device
@@ -175,9 +181,11 @@ impl Context {
         encoder.copy_buffer_to_buffer(buffer, 0, &staging, 0, size);
         self.queue.submit([encoder.finish()]);
         let (done, is_done) = mpsc::channel();
-        staging.slice(..).map_async(wgpu::MapMode::Read, move |result| {
-            let _ = done.send(result);
-        });
+        staging
+            .slice(..)
+            .map_async(wgpu::MapMode::Read, move |result| {
+                let _ = done.send(result);
+            });
         let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
         self.check()?;
         if let Err(error) = polled {

@@ -31,7 +31,16 @@ fn is_built_in(name: &str, kind: &str) -> bool {
         "f32" => !name.contains('_'),
         "f64" => matches!(
             name,
-            "abs" | "sign" | "floor" | "ceil" | "round" | "trunc" | "sqrt" | "min" | "max" | "select"
+            "abs"
+                | "sign"
+                | "floor"
+                | "ceil"
+                | "round"
+                | "trunc"
+                | "sqrt"
+                | "min"
+                | "max"
+                | "select"
         ),
         "i32" | "i64" => matches!(name, "abs" | "sign" | "min" | "max" | "select"),
         "u32" | "u64" => matches!(name, "min" | "max" | "select"),
@@ -129,7 +138,10 @@ pub fn expression(
     let mut written = text.replace("{type}", kind.name);
     for called in calls(&written) {
         let is_known = is_built_in(called, kind.name)
-            || matches!(called, "f32" | "f64" | "i32" | "u32" | "i64" | "u64" | "bool" | "select");
+            || matches!(
+                called,
+                "f32" | "f64" | "i32" | "u32" | "i64" | "u64" | "bool" | "select"
+            );
         if !is_known && !prelude.add(called) {
             return None;
         }

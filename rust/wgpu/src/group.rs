@@ -48,7 +48,12 @@ impl<'r> Group<'r> {
     }
 
     /// Assignments of all needed nodes but inputs.
-    fn statements(&self, needed: &[bool], reads: &[String], prelude: &mut Prelude) -> Option<String> {
+    fn statements(
+        &self,
+        needed: &[bool],
+        reads: &[String],
+        prelude: &mut Prelude,
+    ) -> Option<String> {
         let mut text = String::new();
         let mut input = 0;
         for (k, node) in self.recipe.nodes.iter().enumerate() {
@@ -60,7 +65,9 @@ impl<'r> Group<'r> {
                 }
                 _ if !needed[k] => continue,
                 RecipeNode::Op(op, args, _) => {
-                    let names: Vec<String> = (args[..op.arity()].iter()).map(|a| format!("v{a}")).collect();
+                    let names: Vec<String> = (args[..op.arity()].iter())
+                        .map(|a| format!("v{a}"))
+                        .collect();
                     let of = args[op.arity() - 1] as usize;
                     expression(op, &self.types[of], kind, &names, prelude)?
                 }
@@ -119,7 +126,9 @@ impl<'r> Group<'r> {
             reads[number] = read;
         }
         // `new` has seen that all of it can be written.
-        let rest = self.statements(&needed, &reads, &mut shader.prelude).unwrap_or_default();
+        let rest = self
+            .statements(&needed, &reads, &mut shader.prelude)
+            .unwrap_or_default();
         before + &rest
     }
 
@@ -284,19 +293,34 @@ impl Fold {
         let length = reduced.div_ceil(parts);
         let parts = reduced.div_ceil(length);
         let between = Type {
-            stored: if self.name == "bool" { "u32" } else { self.name },
+            stored: if self.name == "bool" {
+                "u32"
+            } else {
+                self.name
+            },
             size: if self.name.ends_with("64") { 8 } else { 4 },
-            dtype: if self.kind.dtype == DType::Bool { DType::Bool } else { self.plain() },
+            dtype: if self.kind.dtype == DType::Bool {
+                DType::Bool
+            } else {
+                self.plain()
+            },
             name: self.name,
         };
         let (partial, _) = Memory::new(context, between, outer * parts * inner)?;
         let partial = Arc::new(partial);
-        let first = Fold { kind: between, ..self };
+        let first = Fold {
+            kind: between,
+            ..self
+        };
         let first = first.pass(shader, [outer, reduced, inner], length, &partial, together)?;
         let mut second = Shader::new(context);
         let name = second.bind(partial.buffer(), between.stored, false);
         let value = between.load(&format!("{name}[i]"));
-        let _ = writeln!(second.functions, "fn at(i: u32) -> {} {{ return {value}; }}", self.name);
+        let _ = writeln!(
+            second.functions,
+            "fn at(i: u32) -> {} {{ return {value}; }}",
+            self.name
+        );
         let together = inner == 1 && parts >= 64;
         let second = self.pass(second, [outer, parts, inner], parts, memory, together)?;
         Ok(vec![first, second])
@@ -327,7 +351,9 @@ impl Fold {
         let out = shader.bind(memory.buffer(), self.kind.stored, true);
         let (p_inner, p_parts) = (shader.param(inner as u32), shader.param(parts as u32));
         let (p_reduced, p_length) = (shader.param(reduced as u32), shader.param(length as u32));
-        let step = self.combined("acc", "at(first + r * STEP)", &mut shader.prelude).replace("STEP", &p_inner);
+        let step = self
+            .combined("acc", "at(first + r * STEP)", &mut shader.prelude)
+            .replace("STEP", &p_inner);
         let merge = self.combined("shared_acc[l]", "shared_acc[l + half]", &mut shader.prelude);
         let result = |value: &str| self.kind.store(&self.kind.narrowed(value));
         let place = format!(

@@ -107,7 +107,9 @@ impl Device for Gpu {
     }
 
     fn memory(&self) -> (usize, usize) {
-        let bytes = self.opened().map_or((0, 0), |context| context.pool().bytes());
+        let bytes = self
+            .opened()
+            .map_or((0, 0), |context| context.pool().bytes());
         (bytes.0 as usize, bytes.1 as usize)
     }
 

@@ -67,7 +67,11 @@ impl Memory {
             .max_buffer_size
             .min(limits.max_storage_buffer_binding_size);
         let class = size_class(bytes.min(u64::MAX / 2));
-        let class = if class > most { bytes.next_multiple_of(16) } else { class };
+        let class = if class > most {
+            bytes.next_multiple_of(16)
+        } else {
+            class
+        };
         if class > most {
             return Err(Error::Device(format!(
                 "{}: an array of {bytes} bytes is larger than the largest buffer of the device, {most} bytes; compute \

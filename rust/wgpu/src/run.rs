@@ -37,7 +37,10 @@ fn memory_of(value: &Value, context: &Arc<Context>) -> Result<Option<Arc<Memory>
             "{}: the device was lost, and with it the arrays on it; copy them to it again",
             context.name
         ))),
-        Err(_) => Err(Error::Device(format!("{}: memory of another device", context.name))),
+        Err(_) => Err(Error::Device(format!(
+            "{}: memory of another device",
+            context.name
+        ))),
     }
 }
 
@@ -47,7 +50,13 @@ fn empty(context: &Arc<Context>, aval: &Aval, kind: Type) -> Result<(Value, Arc<
     let (memory, _) = Memory::new(context, kind, size)?;
     let memory = Arc::new(memory);
     let strides = cotan::aval::row_major(&aval.shape);
-    let value = Value::on_device(aval.clone(), strides, 0, size, Arc::<Memory>::clone(&memory))?;
+    let value = Value::on_device(
+        aval.clone(),
+        strides,
+        0,
+        size,
+        Arc::<Memory>::clone(&memory),
+    )?;
     Ok((value, memory))
 }
 
@@ -86,9 +95,7 @@ pub fn put(
             .is_ok_and(|m| m.is_of(context) && m.elements == size && m.kind == kind)
     };
     let covers = is_whole && value.storage().len() == value.aval().nbytes();
-    if covers
-        && let Some(known) = value.storage().copy_on(context.id).filter(is_known)
-    {
+    if covers && let Some(known) = value.storage().copy_on(context.id).filter(is_known) {
         let strides = value.strides().iter().copied().collect();
         return Value::on_device(value.aval().clone(), strides, 0, size, known);
     }
@@ -151,7 +158,7 @@ pub fn run(
                 if matches!(step.task, Task::Host) {
                     // What is called may use the device itself.
                     run.turn = None;
-                } else {
+                } else if step.outputs.iter().any(|(_, aval)| aval.size() > 0) {
                     note(|counts| counts.add_on_processor(plan.prims(number)));
                 }
                 let results = plan.take_here(number, args)?;
@@ -203,7 +210,9 @@ impl Run<'_> {
 
     fn put(&mut self, value: &Value) -> Result<Value> {
         let (context, waiting) = (self.context, &mut self.waiting);
-        put(context, value, &mut || submit(context, std::mem::take(waiting)))
+        put(context, value, &mut || {
+            submit(context, std::mem::take(waiting))
+        })
     }
 
     /// A value as shaders read it: single elements of the processor's memory are sent with the parameters.
@@ -246,8 +255,15 @@ impl Run<'_> {
         let (value, memory) = empty(self.context, aval, kind)?;
         if aval.size() > 0 {
             let region = Region::whole(&aval.shape);
-            let dispatch =
-                calls::copy(self.context, source, &aval.shape, kind, &memory, &region, false)?;
+            let dispatch = calls::copy(
+                self.context,
+                source,
+                &aval.shape,
+                kind,
+                &memory,
+                &region,
+                false,
+            )?;
             self.waiting.push(dispatch);
         }
         Ok((value, memory))
@@ -408,8 +424,14 @@ impl Run<'_> {
                 let numbers: Vec<u32> = indices.iter().map(|&i| i as u32).collect();
                 let list = self.list(&numbers)?;
                 let (result, memory) = empty(self.context, aval, kind)?;
-                let dispatch =
-                    calls::gather(self.context, (&x, &from), &list, numbers.len(), kind, &memory)?;
+                let dispatch = calls::gather(
+                    self.context,
+                    (&x, &from),
+                    &list,
+                    numbers.len(),
+                    kind,
+                    &memory,
+                )?;
                 self.waiting.push(dispatch);
                 result
             }
@@ -431,8 +453,16 @@ impl Run<'_> {
                 let row: usize = aval.shape[1..].iter().product();
                 let from = (&updates, &from);
                 let numbers = [&rows, &starts, &order];
-                let dispatch =
-                    calls::scatter(self.context, &lists, numbers, from, row, kind, &memory, adds)?;
+                let dispatch = calls::scatter(
+                    self.context,
+                    &lists,
+                    numbers,
+                    from,
+                    row,
+                    kind,
+                    &memory,
+                    adds,
+                )?;
                 self.waiting.push(dispatch);
                 result
             }
@@ -465,8 +495,15 @@ impl Run<'_> {
                 },
             };
             at += axis.map_or(1, |axis| arg.shape()[axis]);
-            let dispatch =
-                calls::copy(self.context, &source, arg.shape(), kind, &memory, &region, false)?;
+            let dispatch = calls::copy(
+                self.context,
+                &source,
+                arg.shape(),
+                kind,
+                &memory,
+                &region,
+                false,
+            )?;
             self.waiting.push(dispatch);
         }
         Ok(result)

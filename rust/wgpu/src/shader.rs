@@ -104,13 +104,18 @@ impl<'c> Shader<'c> {
     }
 
     /// Reads arrays at the point `i` of a space: statements before, and an expression for each.
-    pub fn read(&mut self, space: &Space, sources: &[(Source, Type)], shape: &[usize]) -> (String, Vec<String>) {
+    pub fn read(
+        &mut self,
+        space: &Space,
+        sources: &[(Source, Type)],
+        shape: &[usize],
+    ) -> (String, Vec<String>) {
         let mut strides: Vec<Option<Vec<isize>>> = Vec::new();
         for (source, _) in sources {
             strides.push(match source {
-                Source::Array(value, _) => Some(
-                    broadcast_strides(value.shape(), value.strides(), shape).to_vec(),
-                ),
+                Source::Array(value, _) => {
+                    Some(broadcast_strides(value.shape(), value.strides(), shape).to_vec())
+                }
                 Source::Number(_) => None,
             });
         }
@@ -119,7 +124,11 @@ impl<'c> Shader<'c> {
             .map(|s| s.map(|s| access(&dims, s)))
             .collect();
         let mut before = String::new();
-        if accesses.iter().flatten().any(|a| matches!(a, Access::Strided(_))) {
+        if accesses
+            .iter()
+            .flatten()
+            .any(|a| matches!(a, Access::Strided(_)))
+        {
             let _ = writeln!(before, "  var rest = i;");
             for axis in (0..dims.len()).rev() {
                 if axis == 0 {
@@ -178,7 +187,11 @@ impl<'c> Shader<'c> {
     /// The dispatch of a shader with this text behind the declarations.
     pub fn finish(self, main: &str, groups: [u32; 3]) -> Result<Dispatch> {
         let half = self.context.features.contains(Features::SHADER_F16);
-        let enable = if half && self.declarations.contains("f16") { "enable f16;\n" } else { "" };
+        let enable = if half && self.declarations.contains("f16") {
+            "enable f16;\n"
+        } else {
+            ""
+        };
         let source = format!(
             "{enable}@group(0) @binding(0) var<storage, read> P: array<u32>;\n{}\
              var<private> INFINITY: u32 = 0x7f800000u;\n{}{}{main}",
@@ -211,9 +224,15 @@ impl Space {
 }
 
 /// Axes merged with the next one where all strides allow it; those of length one are left out.
-fn merged(shape: &[usize], strides: &[Option<Vec<isize>>]) -> (Vec<usize>, Vec<Option<Vec<isize>>>) {
+fn merged(
+    shape: &[usize],
+    strides: &[Option<Vec<isize>>],
+) -> (Vec<usize>, Vec<Option<Vec<isize>>>) {
     let mut dims: Vec<usize> = Vec::new();
-    let mut kept: Vec<Option<Vec<isize>>> = strides.iter().map(|s| s.as_ref().map(|_| Vec::new())).collect();
+    let mut kept: Vec<Option<Vec<isize>>> = strides
+        .iter()
+        .map(|s| s.as_ref().map(|_| Vec::new()))
+        .collect();
     for (axis, &n) in shape.iter().enumerate().filter(|&(_, &n)| n != 1) {
         let joins = !dims.is_empty()
             && strides.iter().zip(&kept).all(|(s, k)| match (s, k) {

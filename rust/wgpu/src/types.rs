@@ -27,7 +27,10 @@ impl Type {
             // Computed as float32 and rounded after each operation, as on the processor.
             DType::F16 if features.contains(Features::SHADER_F16) => ("f16", "f32", 2),
             DType::F32 => ("f32", "f32", 4),
-            DType::F64 if features.contains(Features::SHADER_F64) => ("f64", "f64", 8),
+            // Bits of numbers come as 64-bit integers.
+            DType::F64 if features.contains(Features::SHADER_F64 | Features::SHADER_INT64) => {
+                ("f64", "f64", 8)
+            }
             _ => return None,
         };
         Some(Type {
@@ -71,7 +74,10 @@ impl Type {
     /// Bytes of the processor's memory as those of the device.
     pub fn widened(&self, bytes: &[u8]) -> Vec<u8> {
         let wide = |of: &dyn Fn(&[u8]) -> u32, size: usize| {
-            bytes.chunks_exact(size).flat_map(|b| of(b).to_le_bytes()).collect()
+            bytes
+                .chunks_exact(size)
+                .flat_map(|b| of(b).to_le_bytes())
+                .collect()
         };
         match self.dtype {
             DType::Bool | DType::U8 => wide(&|b| u32::from(b[0]), 1),
@@ -116,9 +122,15 @@ impl Type {
             "bool" => format!("(P[{at}] != 0u)"),
             "u32" => format!("P[{at}]"),
             "i32" | "f32" => format!("bitcast<{}>(P[{at}])", self.name),
-            // The lower word first.
-            "u64" => format!("(u64(P[{at}]) | (u64(P[{}]) << 32u))", at + 1),
-            name => format!("bitcast<{name}>(vec2<u32>(P[{at}], P[{}]))", at + 1),
+            name => {
+                // The lower word first.
+                let bits = format!("(u64(P[{at}]) | (u64(P[{}]) << 32u))", at + 1);
+                if name == "u64" {
+                    bits
+                } else {
+                    format!("bitcast<{name}>({bits})")
+                }
+            }
         }
     }
 }

@@ -39,9 +39,7 @@ pub use ctx::Ctx;
 pub use finite::{Look, contiguous, first_found, for_each};
 #[cfg(feature = "fft")]
 pub use fourier::{fourier, fourier_real, lock_plans, real_fourier, release_plans};
-pub use fused::{
-    BoundFused, Fused, FusedBuilder, Recipe, RecipeNode, RecipeOutput, ReduceOp, Reg,
-};
+pub use fused::{BoundFused, Fused, FusedBuilder, Recipe, RecipeNode, RecipeOutput, ReduceOp, Reg};
 pub use gemm::{know_caches, lock_products, matmul};
 pub use index::{gather, iota, nonzero, scatter, scatter_add};
 pub use lane::{LaneOp, make_tables, number, result_dtype};

@@ -18,7 +18,11 @@ fn plans() -> MutexGuard<'static, Option<Lru<Plan>>> {
 
 /// Holds the plans and the pool still while a `fork` copies them.
 pub fn lock_plans() -> impl Sized {
-    (super::device::lock_backends(), super::threads::lock(), plans())
+    (
+        super::device::lock_backends(),
+        super::threads::lock(),
+        plans(),
+    )
 }
 
 /// How many plans are kept at the moment.

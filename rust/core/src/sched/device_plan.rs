@@ -107,7 +107,10 @@ impl DevicePlan {
 
     /// The primitives that a step computes.
     pub fn prims(&self, step: usize) -> impl Iterator<Item = Prim> + '_ {
-        self.plan.steps[step].origins.iter().map(|origin| origin.prim)
+        self.plan.steps[step]
+            .origins
+            .iter()
+            .map(|origin| origin.prim)
     }
 
     /// A step.

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::placement::run_to;
 use super::plan::{Plan, Work};
 use super::profile::{Phase, Stopwatch, note, timed};
-use super::placement::run_to;
 use super::run::WORTH_THREADS;
 use crate::aval::Aval;
 use crate::error::{Error, Result};

@@ -54,7 +54,11 @@ impl PyDevice {
     fn description(&self) -> String {
         match &self.0 {
             Some(device) => device.description(),
-            None => format!("{} threads, {}", sched::num_threads(), cotan::kernels::level_name()),
+            None => format!(
+                "{} threads, {}",
+                sched::num_threads(),
+                cotan::kernels::level_name()
+            ),
         }
     }
 
@@ -80,7 +84,9 @@ impl PyDevice {
     #[pyo3(signature = (bytes: "int | None") -> "None")]
     fn set_memory_limit(&self, bytes: Option<usize>) -> PyResult<()> {
         let Some(device) = &self.0 else {
-            return Err(PyValueError::new_err("set_memory_limit: the processor has none"));
+            return Err(PyValueError::new_err(
+                "set_memory_limit: the processor has none",
+            ));
         };
         device.set_memory_limit(bytes);
         Ok(())
@@ -123,7 +129,9 @@ impl PyDevice {
         if let Ok(other) = other.cast::<PyDevice>() {
             return self.known() == other.get().known();
         }
-        other.extract::<String>().is_ok_and(|name| name == self.known())
+        other
+            .extract::<String>()
+            .is_ok_and(|name| name == self.known())
     }
 
     fn __hash__(&self) -> u64 {

@@ -679,7 +679,9 @@ impl PyArray {
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if stream.is_some() {
-            return Err(PyValueError::new_err("to_device: devices of cotan have no streams"));
+            return Err(PyValueError::new_err(
+                "to_device: devices of cotan have no streams",
+            ));
         }
         crate::array::device::to_device(slf, device)
     }

@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
-use crate::ndarray::placement::is_used;
 use crate::array::cell::PyArray;
 use crate::ndarray::memory::Borrow;
+use crate::ndarray::placement::is_used;
 use crate::prepare::fast_args::Quick;
 use crate::prepare::out_buffers::Buffers;
 use crate::prepare::reasons::{self, Log, Reason};
