@@ -89,7 +89,7 @@ class TestArrays:
         assert ct.to_device(tree, "gpu")["w"] is tree["w"]
 
     def test_a_dtype_that_it_does_not_have(self):
-        with pytest.raises(RuntimeError, match="the device has no complex128"):
+        with pytest.raises(RuntimeError, match="the device has no c128"):
             ct.array([1j], device="gpu")
 
     def test_two_devices_meet(self):
@@ -298,6 +298,10 @@ class TestFailures:
 
 def _runs(code):
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
