@@ -2,8 +2,8 @@
 
     python benches/python/gpu.py [--device gpu] [--rounds 7]
 
-Prints for each workload the quartiles of the ratio of both times, measured one after the other in each
-round. Nothing is printed where there is no such device.
+Prints for each workload the quartiles of the ratio of both times, measured one after the other in
+each round. Nothing is printed where there is no such device.
 """
 
 import argparse

@@ -1,4 +1,7 @@
-"""Devices: names, arrays on them, and what they compute. A machine without a driver for a GPU tests the processor only."""
+"""Devices: names, arrays on them, and what they compute.
+
+A machine without a driver for a GPU tests the processor only.
+"""
 
 import asyncio
 import pickle

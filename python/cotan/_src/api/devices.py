@@ -1,7 +1,8 @@
 """Which device computes: `use`, and structures on devices.
 
-Problem: code that is written for ndarrays says nothing of devices, and should not have to. What enters
-cotan in a block is copied to the device of that block, and programs run where their arguments lie.
+Problem: code that is written for ndarrays says nothing of devices, and should not have to. What
+enters cotan in a block is copied to the device of that block, and programs run where their
+arguments lie.
 """
 
 from types import TracebackType
