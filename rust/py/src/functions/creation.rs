@@ -287,7 +287,7 @@ pub fn asarray<'py>(
             return Ok(object.clone());
         }
     }
-    array(py, object, dtype)
+    array(py, object, dtype, None)
 }
 
 /// An `Array` with a copy of the values of another library's array that speaks DLPack.
@@ -309,7 +309,7 @@ pub fn from_dlpack<'py>(
         return Ok(object.clone());
     }
     let plain = original(py, "numpy", "from_dlpack")?.call1((object,))?;
-    array(py, &plain, None)
+    array(py, &plain, None, None)
 }
 
 /// How many threads large computations use.

@@ -144,7 +144,7 @@ fn together<'py>(given: &[Bound<'py, PyAny>], positional: usize) -> PyResult<Giv
             && is_list
             && contains_array(&PyTuple::new(py, [item])?, &PyDict::new(py))?
         {
-            return crate::functions::creation::array(py, item, None);
+            return crate::functions::creation::array(py, item, None, None);
         }
         Ok(item.clone())
     };
