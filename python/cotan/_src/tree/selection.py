@@ -79,7 +79,8 @@ def expect_arguments(operation: str, function: Function) -> None:
         # What makes a function was given it before.
         given = "(f)(x, ...)" if operation in _GIVE_FUNCTIONS else "(f, x, ...)"
         raise TypeError(
-            f"{operation}: the function needs arguments ({error}); write ct.{operation}{given}{hint}"
+            f"{operation}: the function needs arguments ({error}); write ct.{operation}{given}"
+            f"{hint}"
         ) from None
 
 
