@@ -146,6 +146,10 @@ def lstsq(
         # Complex in newer versions if the matrix is.
         kind = scipy_linalg().lstsq(one, one, lapack_driver=lapack_driver)[1].dtype
         rest = _core.asarray(np.sum(np.abs(left) ** 2, axis=0), kind)
+    elif m > n and lapack_driver != "gelsy":
+        none = scipy_linalg().lstsq(np.zeros((2, 1)), np.ones(2), lapack_driver=lapack_driver)[1]
+        # SciPy 1.18 gives NaN for each right side.
+        rest = np.full(b.shape[1:], np.nan, x.dtype)[()] if none.size else rest
     rank = rank if _core.is_tracing() else int(rank)
     return x, rest, rank, None if lapack_driver == "gelsy" else s
 
