@@ -908,6 +908,9 @@ def add_rule(callable: Any, rule: Callable[..., Any], when: str, receiver: Any =
 def add_call_rule(class_: type, rule: Callable[..., Any], when: str) -> None:
     """Lets a rule compute the calls of all objects of a class, which gets the object first. See [`add_rule`]."""
 
+def keep_entries(class_: type) -> None:
+    """Lets every call of a class, and of the classes that derive from it, run the entry of its `__init__`: the interpreter knows a way past that."""
+
 def suspend_recordings_in(function: Any) -> None:
     """Lets nothing be recorded while a function imports a module."""
 
