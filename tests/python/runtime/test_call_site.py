@@ -289,6 +289,23 @@ def test_formatting(statement, formats):
     assert answers(statement, call_site.is_formatting) == [formats]
 
 
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("spy[i]", "BINARY_SUBSCR"),
+        ("spy[i:]", "BINARY_SUBSCR"),
+        ("spy[1:2]", "BINARY_SUBSCR"),
+        ("spy[i] = 1", "STORE_SUBSCR"),
+        ("spy[i:] = 1", "STORE_SUBSCR"),
+        ("spy[:] = 1", "STORE_SUBSCR"),
+        ("del spy[i]", "DELETE_SUBSCR"),
+        ("spy + 1", "BINARY_OP"),
+    ],
+)
+def test_operation_has_one_name_in_all_versions(statement, name):
+    assert answers(statement, call_site.operation) == [name]
+
+
 def test_shuffling():
     def shuffle(x):
         asked.append(call_site.is_shuffling(sys._getframe(1)))

@@ -142,9 +142,18 @@ def position(frame: Any) -> int:
 
 
 def operation(frame: Any) -> str:
-    """Name the instruction that a frame is at: `STORE_SUBSCR`, `BINARY_OP`."""
+    """Name the instruction that a frame is at: `STORE_SUBSCR`, `BINARY_OP`.
+
+    Slices have instructions of their own from Python 3.12 on, and reading an item is an operator
+    from 3.14 on; they are named as before.
+    """
     name: str = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-    return name
+    if name == "BINARY_OP" and current_instruction(frame).argrepr == "[]":
+        return "BINARY_SUBSCR"
+    return _SLICES.get(name, name)
+
+
+_SLICES = {"BINARY_SLICE": "BINARY_SUBSCR", "STORE_SLICE": "STORE_SUBSCR"}
 
 
 class Assignments(NamedTuple):
