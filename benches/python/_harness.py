@@ -36,7 +36,10 @@ __all__ = [
 
 
 def time_together(
-    calls: dict[str, Callable[[], object]], rounds: int = 15, budget: float = 0.02
+    calls: dict[str, Callable[[], object]],
+    rounds: int = 15,
+    budget: float = 0.02,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
     """Time the calls in turn, round after round, so that they share what the machine does.
 
@@ -45,18 +48,18 @@ def time_together(
     repeats = {}
     for name, call in calls.items():
         call()
-        start = time.perf_counter()
+        start = clock()
         call()
-        once = time.perf_counter() - start
+        once = clock() - start
         repeats[name] = max(1, min(10_000, int(budget / max(once, 1e-7))))
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for round_ in range(rounds + 2):
         for name, call in calls.items():
             n = repeats[name]
-            start = time.perf_counter()
+            start = clock()
             for _ in range(n):
                 call()
-            elapsed = time.perf_counter() - start
+            elapsed = clock() - start
             if round_ >= 2:  # the first two warm up
                 samples[name].append(elapsed / n)
     return {name: summary(values) for name, values in samples.items()}

@@ -1,6 +1,6 @@
 """What a gradient through a solver of SciPy costs, beside the plain run of the same code.
 
-python benches/python/solvers.py [--only TEXT] [--rounds N] [--markdown FILE]
+python benches/python/solvers.py [--only TEXT] [--rounds N] [--cpu] [--markdown FILE]
 
 A row is a small problem as one meets them: the plain run, outside of any recording; the same run
 while a pullback is recorded (the value under a gradient); value and gradient. The calls of a row
@@ -10,6 +10,7 @@ SciPy with the Jacobian of cotan.
 """
 
 import argparse
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from scipy import integrate, interpolate, optimize
 
 import cotan as ct
 from _harness import Timing, machine, table, time_together, write_section
+
+Clock = Callable[[], float]
 
 TIMES = np.linspace(0.0, 15.0, 31)
 RATES = {"birth": 1.0, "hunt": 0.3, "feed": 0.15, "death": 0.5, "lynxes": 4.0}
@@ -184,7 +187,7 @@ CASES: list[tuple[str, Callable, object]] = [
 ]
 
 
-def row(name: str, f: Callable, at: object, rounds: int) -> tuple[str, ...]:
+def row(name: str, f: Callable, at: object, rounds: int, clock: Clock) -> tuple[str, ...]:
     calls: dict[str, Callable[[], object]] = {
         "plain": lambda: f(at),
         "value": lambda: ct.pullback(f, at),
@@ -193,15 +196,15 @@ def row(name: str, f: Callable, at: object, rounds: int) -> tuple[str, ...]:
     try:
         calls["gradient"]()
     except ct.NotDifferentiableError:
-        plain = time_together({"plain": calls["plain"]}, rounds)["plain"]
+        plain = time_together({"plain": calls["plain"]}, rounds, clock=clock)["plain"]
         return (name, str(plain), "refused", "refused", "")
-    times = time_together(calls, rounds)
+    times = time_together(calls, rounds, clock=clock)
     plain = times["plain"]
     ratio = times["gradient"].median / plain.median
     return (name, str(plain), str(times["value"]), str(times["gradient"]), f"{ratio:.1f}")
 
 
-def calibration(rounds: int) -> list[tuple[str, ...]]:
+def calibration(rounds: int, clock: Clock) -> list[tuple[str, ...]]:
     truth = {"birth": 1.1, "hunt": 0.4, "feed": 0.1, "death": 0.4, "lynxes": 5.0}
     data = simulated(truth) + 0.1 * np.random.default_rng(0).standard_normal((2, 31))
     numbers, unravel = ct.ravel(RATES)
@@ -224,7 +227,7 @@ def calibration(rounds: int) -> list[tuple[str, ...]]:
         ),
     }
     evaluations = {name: call().nfev for name, call in calls.items()}
-    times: dict[str, Timing] = time_together(calls, rounds)
+    times: dict[str, Timing] = time_together(calls, rounds, clock=clock)
     base = times["SciPy, `2-point` differences"].median
     return [
         (name, str(t), str(evaluations[name]), f"{base / t.median:.2f}")
@@ -237,17 +240,19 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rows whose name has this text in it")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
+    parser.add_argument("--cpu", action="store_true", help="time of the processor, of all threads")
     options = parser.parse_args()
+    clock = time.process_time if options.cpu else time.perf_counter
     rows = []
     for name, f, at in CASES:
         if options.only in name:
-            rows.append(row(name, f, at, options.rounds))
+            rows.append(row(name, f, at, options.rounds, clock))
             print(*rows[-1], sep=" | ", flush=True)
     head = ("problem", "plain", "value under a gradient", "value and gradient", "ratio")
     text = f"`benches/python/solvers.py`. {machine()}.\n\n{table(head, rows)}"
     if options.only in "calibration":
         head = ("calibration of five parameters", "time", "evaluations", "times as fast")
-        text += f"\n\n{table(head, calibration(options.rounds))}"
+        text += f"\n\n{table(head, calibration(options.rounds, clock))}"
     print(f"\n{text}")
     if options.markdown:
         write_section(options.markdown, "solvers", f"### Solvers of SciPy\n\n{text}")

@@ -37,6 +37,8 @@ _POINTER = struct.calcsize("P")
 # Instances whose attributes are looked through.
 _INSTANCES = 60
 _NUMBERS = frozenset({float, int, np.float64})
+# What holds no array, and is met in long lists.
+_ATOMS = _NUMBERS | {str, bytes, bool, complex, type(None), np.ndarray}
 
 
 class NotPlainError(Exception):
@@ -153,6 +155,8 @@ class _Plain:
         self._num_instances = 0
 
     def of(self, value: Any) -> Any:
+        if type(value) in _ATOMS:
+            return value
         if id(value) not in self._made:
             # The object itself is kept, so that its identity is not reused.
             self._made[id(value)] = value, value
@@ -166,6 +170,8 @@ class _Plain:
             self.has_arrays = True
             return to_numpy(value)
         if kind in {list, tuple}:
+            if _ATOMS.issuperset(map(type, value)):
+                return value
             items = [self.of(item) for item in value]
             is_same = all(a is b for a, b in zip(items, value, strict=True))
             return value if is_same else kind(items)
