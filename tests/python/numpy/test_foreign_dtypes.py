@@ -9,6 +9,8 @@ WORDS = np.array(["up", None], object)
 
 CALLS = {
     "where text": lambda x: np.where(x > 1.5, "up", "down"),
+    "where bytes": lambda x: np.where(x > 1.5, b"up", b"down"),
+    "where text or number": lambda x: np.where(x > 1.5, x, "down"),
     "where None": lambda x: np.where(x > 1.5, x, None),
     "where objects": lambda x: np.where([True, False], x, WORDS),
     "where of lists": lambda x: np.where(x > 1.5, ["up", "down"], "none"),
@@ -72,6 +74,13 @@ def test_active_values_are_not_made_text():
     ):
         with pytest.raises(TypeError):
             ct.gradient(lambda x, f=f: np.sum(f(x)), np.ones(2))
+
+
+def test_names_of_orders_are_no_text():
+    x = ct.array([[1.0, 2.0], [3.0, 4.0]]).T
+    for f in (lambda: np.ravel(x, order="K"), lambda: np.ravel(x, "K")):
+        with pytest.raises(TypeError, match="order='K'"):
+            f()
 
 
 def test_errors_are_those_of_numbers():

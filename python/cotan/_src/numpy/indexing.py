@@ -436,14 +436,18 @@ def putmask(a: AnyArray, /, mask: ArrayLike, values: ArrayLike) -> None:
 # Choosing
 
 
+def _is_no_number(branch: object) -> bool:
+    return branch is None or isinstance(branch, (str, bytes))
+
+
 @override(np.where)
 def where(condition: ArrayLike, /, *branches: ArrayLike | None) -> AnyArray | tuple[NDArray, ...]:
     if not branches:
         return np.nonzero(to_numpy(condition))
     if len(branches) != 2:
         raise ValueError("either both or neither of x and y should be given")
-    if any(branch is None for branch in branches):
-        objects = (np.array(branch, object) if branch is None else branch for branch in branches)
+    if any(map(_is_no_number, branches)):
+        objects = (np.asarray(branch) if _is_no_number(branch) else branch for branch in branches)
         of_objects: AnyArray = FUNCTIONS[np.where](condition, *objects)
         return of_objects
     if not is_array(condition) and isinstance(condition, np.ndarray):

@@ -69,7 +69,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: Args, kwargs: Kwargs) -> A
         return _by_rule(ufunc, method, compute, inputs, kwargs)
     except TypeError as refused:
         # Constants beside times, objects and text are NumPy's.
-        if kinds_of((inputs, kwargs)) is None or not holds_foreign((inputs, kwargs)):
+        if kinds_of((inputs, kwargs)) is None or not holds_foreign(inputs, kwargs):
             raise
         try:
             result = _on_values(ufunc, method, inputs, kwargs)

@@ -86,7 +86,7 @@ def with_foreign_fallback(function: Function, rule: Function) -> Function:
         try:
             return rule(*args, **kwargs)
         except TypeError as refused:
-            if kinds_of((args, kwargs)) is None or not holds_foreign((args, kwargs)):
+            if kinds_of((args, kwargs)) is None or not holds_foreign(args, kwargs):
                 raise
             try:
                 result = call_on_constants(function, args, kwargs)
@@ -98,9 +98,14 @@ def with_foreign_fallback(function: Function, rule: Function) -> Function:
     return call
 
 
-def holds_foreign(tree: object) -> bool:
-    """Say whether nested arguments hold what no `Array` does."""
-    waiting: list[Any] = [tree]
+def holds_foreign(args: Args, kwargs: Kwargs) -> bool:
+    """Say whether positional arguments and options hold what no `Array` does.
+
+    A text that is an argument of its own is the name of a mode or an order.
+    """
+    waiting: list[Any] = [x for x in (*args, *kwargs.values()) if not isinstance(x, (str, bytes))]
+    if isinstance(kwargs.get("dtype"), str):
+        waiting.append(np.dtype(kwargs["dtype"]))
     while waiting:
         x = waiting.pop()
         if isinstance(x, dict):
