@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
 from types import EllipsisType
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -66,7 +66,8 @@ def _as_index(item: ArrayLike) -> AnyArray:
     expect_unmasked(item)
     array = np.asarray(item)
     if array.dtype == object and not isinstance(item, np.ndarray) and hasattr(item, "__index__"):
-        array = np.asarray(operator.index(item))
+        number: Any = item
+        array = np.asarray(operator.index(number))
     if array.size == 0 and not isinstance(item, (np.ndarray, np.generic)):
         array = array.astype(np.intp)
     if array.dtype.kind not in "biu":
