@@ -79,7 +79,7 @@ test-interop: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV
 	$(BESIDE_PYTEST) tests/python/interop/test_jax.py python/cotan/jax.py python/cotan/_src/interop/jax_*.py \
 	    tests/python/interop/test_samplers.py
 	$(BESIDE_PYTEST) tests/python/pytensor_op python/cotan/pytensor.py python/cotan/_src/pytensor
-	$(BESIDE_PYTEST) -n $(WORKERS) --dist loadfile tests/python/parallel python/cotan/parallel.py python/cotan/_src/parallel
+	$(BESIDE_PYTEST) -n $(WORKERS) --dist loadfile --timeout 300 tests/python/parallel python/cotan/parallel.py python/cotan/_src/parallel
 	$(if $(TORCH),$(BESIDE_PYTEST) tests/python/interop/test_torch.py python/cotan/torch.py \
 	    python/cotan/_src/interop/torch_*.py tests/python/docs/test_coming_from.py)
 
