@@ -156,7 +156,7 @@ class RightSide(PlainCallback):
         return _core.reshape(moved, (count, n))
 
     @staticmethod
-    def _slope(function: Function, more: Args, t: AnyArray, y: AnyArray) -> AnyArray:
+    def _slope(function: Function, more: Args, t: Any, y: AnyArray) -> AnyArray:
         return _core.cast(stacked(function(t, y, *more)).reshape(-1), np.float64)
 
     def _slopes(self, times: NDArray, states: NDArray) -> Any:
@@ -197,20 +197,22 @@ def _points(times: NDArray, states: NDArray) -> list[tuple[float, NDArray]]:
 
 def _each(function: Function, times: NDArray, states: NDArray) -> list[tuple[NDArray, NDArray]]:
     """Call a function for one point after the other, prepared where that helps."""
-    call = _core.Prepared(function, "value", None, [], None, False)
+    prepared: _core.Prepared[Any, Any] | None = _core.Prepared(
+        function, "value", None, [], None, False
+    )
     found = []
     for i, (t, y) in enumerate(_points(times, states)):
-        if call is not function:
+        pair = None
+        if prepared is not None:
             try:
-                k, rows = call(t, y)
+                pair = prepared(t, y)
             except TypeError:
                 # It reads values that a replay would not see.
-                call = function
+                prepared = None
             else:
-                if call.num_recordings > _WAYS + i // 4:
-                    call = function
-        if call is function:
-            k, rows = function(t, y)
+                if prepared.num_recordings > _WAYS + i // 4:
+                    prepared = None
+        k, rows = function(t, y) if pair is None else pair
         found.append((to_numpy(k), to_numpy(rows)))
     return found
 

@@ -105,6 +105,11 @@ class _Loss:
 # Fits
 
 
+def _flat(function: Function, more: Args, options: Kwargs) -> Function:
+    """Give residuals as a vector, as a function of the parameters."""
+    return lambda x: stacked(function(x, *more, **options)).reshape(-1)
+
+
 @override(f"{_HERE}.least_squares", when=ALWAYS)
 def least_squares(fun: Function, x0: ArrayLike, jac: Function | str = "2-point",
                   bounds: Bounds | tuple[ArrayLike, ArrayLike] = (-np.inf, np.inf),
@@ -122,10 +127,8 @@ def least_squares(fun: Function, x0: ArrayLike, jac: Function | str = "2-point",
         )  # fmt: skip
 
     def derived(plain: PlainSolve, result: Any) -> Any:
-        residuals, copy = (
-            lambda x, f=f, more=more: stacked(f(x, *more, **kwargs)).reshape(-1)
-            for f, more in ((plain.function, args), (plain.plain, plain.values))
-        )
+        residuals = _flat(plain.function, args, kwargs)
+        copy = _flat(plain.plain, plain.values, kwargs)
         loss, constant = _Loss(options), _Loss(plain_of(options))
         costs = lambda x: loss.cost(residuals(x)), lambda x: constant.cost(copy(x))
         free = result.active_mask == 0
@@ -248,10 +251,10 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
 
     def derived(plain: PlainSolve, result: tuple[Any, ...]) -> tuple[Any, ...]:
         given = xdata, ydata, sigma
-        residuals, copy = (
-            _residuals_of(g, *_samples(*of, nan_policy == "omit"))
-            for g, of in ((f, given), (plain.plain, to_numpy_items(given)))
-        )
+        x, y, error = to_numpy_items(given)
+        is_omitted = nan_policy == "omit"
+        residuals = _residuals_of(f, *_samples(*given, is_omitted))
+        copy = _residuals_of(plain.plain, *_samples(x, y, error, is_omitted))
         constant = _Loss(plain_of(options))
 
         def find(popt: NDArray, free: NDArray) -> AnyArray:
@@ -268,6 +271,7 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
         if found is not None:
             return found
     function = ReplayedCallback(f, options)
+    result: tuple[object, ...]
     result = function.wrap_solver(solve)(function, probed(jac), probed_all(options))
     active = loss.is_active or contains_active((xdata, ydata, sigma, p0))
     if not function.captures_active and not active:

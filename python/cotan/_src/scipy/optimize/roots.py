@@ -71,6 +71,7 @@ def _bracketed(name: str) -> None:
             result[1].root = plain.scalar_root(f"{_HERE}.{name}", result[0])
             return result[1].root, result[1]
 
+        found: AnyArray | float | tuple[AnyArray | float, RootResult] | None
         found = PlainSolve.attempt(f, args, (a, b), solve_plainly, derived)
         if found is not None:
             return found
