@@ -2,6 +2,7 @@
 #
 #   make demo    set up, and train a network on handwritten digits
 #   make test    set up, and run the tests of the Rust core and of the Python package
+#   make test-gpu  the tests of GPUs, with Debian's software driver where there is no other (Linux)
 #   make test-interop  beside JAX, PyMC, Dask, Ray and MPI, in .venv/beside; TORCH=torch: PyTorch, too
 #   make test-browser  the pages and pictures in a real browser; installs Debian's if there is none
 #   make site    these pages as a site in build/site, checked; SITE=--rust takes `make docs` along
@@ -26,7 +27,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-interop test-browser lint generate wheel wheel-portable sdist audit \
+.PHONY: help demo test test-rust test-python test-gpu test-interop test-browser lint generate wheel wheel-portable sdist audit \
     fuzz sanitize doctor test-oldest sbom workflows bench docs fmt clean lint-sources \
     lint-module test-site site
 
@@ -41,6 +42,9 @@ WORKERS ?= 2
 WHEEL_LIMIT := 10485760
 # The C library that Linux wheels ask for.
 GLIBC := 2.28
+# All crates and features but GPUs: wgpu takes minutes to compile. `test-gpu` has those.
+RUST_PARTS := --workspace --exclude cotan-wgpu --features cotan/fft,cotan/linalg
+TEST_OPTIONS :=
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0
 
@@ -67,11 +71,22 @@ demo: $(VENV)/.module $(VENV)/.extra-examples
 test: test-rust test-python
 
 test-rust:
-	cargo test --workspace --all-features
+	cargo test $(RUST_PARTS) $(TEST_OPTIONS)
 
 test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)/.extra-interop
 	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal -m "not alone" --doctest-modules tests/python python/cotan
 	$(PYTHON) -m pytest -m alone $$(grep -rl --include='test_*.py' pytest.mark.alone tests/python)
+
+# Not a part of `test`: it compiles for minutes. The module with GPUs stays apart, in build/gpu.
+test-gpu: $(VENV)/.build $(VENV)/.module $(VENV)/.extra-test
+	@ls /usr/share/vulkan/icd.d/*.json > /dev/null 2>&1 \
+	    || { apt-get update -q && apt-get install -yq --no-install-recommends libvulkan1 mesa-vulkan-drivers; }
+	cargo clippy --package cotan-wgpu --package cotan-py --all-targets --all-features -- -D warnings
+	cargo test --package cotan-wgpu
+	rm -rf build/gpu
+	$(BIN)/maturin build --quiet --profile $(PROFILE) --features wgpu --out build/gpu
+	$(PIP) --no-deps --target build/gpu/site build/gpu/*.whl
+	PYTHONPATH=build/gpu/site $(PYTHON) -m pytest -p no:cacheprovider tests/python/api/test_devices.py
 
 # Not a part of `test`: what has threads that do not survive forks, or is large, stays out of $(VENV),
 # and each has a process of its own. There, nothing may be skipped.
@@ -101,7 +116,7 @@ lint-sources: $(VENV)/.extra-lint $(VENV)/.extra-test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	cargo clippy $(RUST_PARTS) --all-targets -- -D warnings
 	cargo clippy --package cotan --all-targets -- -D warnings
 
 lint-module: $(VENV)/.module $(VENV)/.extra-lint $(VENV)/.extra-test
