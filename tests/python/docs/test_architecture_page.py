@@ -14,7 +14,7 @@ PAGES = sorted([MAP, TOP / "CONTRIBUTING.md", *DOCS.glob("contributing/*.md"),
                 *DOCS.glob("design/*.md")])  # fmt: skip
 SOURCES = [TOP / "rust/core/src", TOP / "rust/py/src", TOP / "python/cotan/_src"]
 # Where a path on a page may begin.
-ROOTS = [TOP, *SOURCES, TOP / "python/cotan"]
+ROOTS = [TOP, *SOURCES, TOP / "python/cotan", TOP / "rust/wgpu/src"]
 SUFFIXES = "bin|html|json|md|pyi?|rs|svg|template|toml|txt"
 # What commands write.
 OUTPUTS = {"dist/"}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import cotan as ct
 
@@ -78,6 +78,9 @@ def test_vectors_and_scales_that_are_none():
     np.testing.assert_allclose(found, stats.t.logpdf(rows, 3.0, scale=2.0).sum(axis=1), 1e-12)
 
 
-def test_a_shape_that_is_mapped_is_refused():
-    with pytest.raises(ValueError, match="vmap"):
-        ct.vmap(lambda a: stats.gamma.logpdf(1.0, a))(np.array([1.0, 2.0]))
+def test_a_shape_that_is_mapped():
+    shapes = np.array([1.0, 2.0])
+    mapped = ct.vmap(lambda a: stats.gamma.logpdf(1.0, a))
+    np.testing.assert_allclose(mapped(shapes), stats.gamma.logpdf(1.0, shapes), 1e-12)
+    (slopes,) = ct.gradient(lambda a: np.sum(mapped(a)), shapes)
+    np.testing.assert_allclose(slopes, -special.digamma(shapes), 1e-12)

@@ -1,7 +1,7 @@
 """Elementwise primitives as expressions of C99, for floats, integers and bools.
 
-`expression` gives the C for one element. Where WGSL has the same form, the table of primitives says
-it; `FORMS` has what differs, and `HELPERS` the functions of C that are longer than an expression.
+`expression` gives the C for one element. Where the form in WGSL is the same but for the names of its
+functions, the table of primitives says it; `FORMS` has what differs, and `HELPERS` the functions of C that are longer than an expression.
 """
 
 import re
@@ -201,13 +201,14 @@ def expression(entry: dict[str, Any], dtype: str, x: list[str]) -> str | None:
     """
     name = entry["name"]
     form: str | None
+    shared = entry["wgsl"] and entry["wgsl"].replace("_{type}", "")
     if dtype in FLOATS:
-        form = FORMS.get(name, entry["wgsl"])
+        form = FORMS.get(name, shared)
         return None if form is None else of_type(form, dtype).format(*x)
     if name in SHARED or (dtype != "bool" and name in _OF_INTEGERS):
-        return str(FORMS.get(name, entry["wgsl"])).format(*x)
+        return str(FORMS.get(name, shared)).format(*x)
     if dtype == "bool":
-        form = BOOLS.get(name, entry["wgsl"] if name.startswith("bitwise_") else None)
+        form = BOOLS.get(name, shared if name.startswith("bitwise_") else None)
     else:
         form = INTEGERS.get(name)
     if form is None:

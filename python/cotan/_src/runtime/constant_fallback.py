@@ -90,7 +90,7 @@ def with_foreign_fallback(function: Function, rule: Function) -> Function:
                 raise
             try:
                 result = call_on_constants(function, args, kwargs)
-            except TypeError:
+            except (TypeError, ValueError):
                 raise refused from None
             _core.granted(str(refused))
             return result

@@ -325,11 +325,13 @@ def call_again(
 
 
 def plain_args(args: Iterable[object] | None) -> Args | None:
+    """Give the values of what the solver hands on to the right side."""
     plain: Args | None = None if args is None else to_numpy_items(tuple(args))
     return plain
 
 
 def slope_of(fun: Function, args: Iterable[object] | None, dtype: Dtype) -> Slope:
+    """Give the right side as a function of time and state alone, whose results are vectors."""
     more = () if args is None else tuple(args)
     return lambda t, y: _core.cast(stacked(fun(t, y, *more)).reshape(-1), dtype)
 
@@ -362,6 +364,7 @@ def places_of(steps: list[RepeatedStep], times: NDArray | float) -> NDArray:
 
 
 def within(steps: list[RepeatedStep], t: float) -> RepeatedStep:
+    """Give the step that a time lies in."""
     return steps[int(places_of(steps, t))]
 
 

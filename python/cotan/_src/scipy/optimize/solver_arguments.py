@@ -91,6 +91,7 @@ def probed_all(options: Mapping[str, object]) -> dict[str, Any]:
 
 
 def probed_items(value: Any) -> Any:
+    """Give options for SciPy: their functions probed, values of everything else."""
     if isinstance(value, dict):
         return {k: probed_items(v) for k, v in value.items()}
     if _is_constraint(value):
