@@ -1,8 +1,8 @@
 """Elementwise primitives as expressions of C99, for floats, integers and bools.
 
 `expression` gives the C for one element. Where the form in WGSL is the same but for the names of
-its functions, the table of primitives says it; `FORMS` has what differs, and `HELPERS` the functions
-of C that are longer than an expression.
+its functions, the table of primitives says it; `FORMS` has what differs, and `HELPERS` the
+functions of C that are longer than an expression.
 """
 
 import re
