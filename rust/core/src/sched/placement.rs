@@ -77,7 +77,9 @@ pub(super) fn run_to(
         place => {
             let results = run_here(plan, inputs, targets, interrupted)?;
             if place == Place::Processor {
-                results.iter().for_each(|v| v.storage().set_placed());
+                for value in &results {
+                    value.storage().set_placed();
+                }
             }
             Ok(results)
         }
