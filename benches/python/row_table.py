@@ -20,8 +20,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from _harness import machine, serve, write_section
-from cotan._src.bench.contest import NOT_INSTALLED, TURN, Contestant, measure, versions
+from _harness import machine, write_section
+from cotan._src.bench.contest import (
+    TURN,
+    Contestant,
+    measure,
+    serve_or_say_why,
+    turn,
+    versions,
+)
 from cotan._src.bench.libraries import Built
 from rows import GROUPS, ROWS, Row, _report
 from rows._libraries import TITLES, build, check
@@ -29,6 +36,7 @@ from rows._libraries import TITLES, build, check
 BY_NAME = {w.name: w for w in ROWS}
 #: Seconds until the first gradient; a compiler that takes longer has no time in the table.
 LIMIT = 60.0
+# The time of all threads of a process is hardly changed by other work on the machine.
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 PROCESSOR = "processor time of all threads"
 HEADS = {
@@ -54,50 +62,21 @@ def worker(library: str, clock: str, builds: Callable[..., Built] = build) -> No
         return {"first": first}
 
     def answer(what: str, workload: str, seconds: float = TURN) -> dict[str, Any]:
-        try:
-            if what == "prepare":
-                return prepare(BY_NAME[workload])
-            if now["before"]:
-                return {"samples": after(now["before"], now["call"], clock)}
-            return {"samples": repeat(now["call"], seconds, clock)}
-        except ImportError as error:
-            return {"error": NOT_INSTALLED, "why": str(error)}
-        except BaseException as error:  # noqa: BLE001 - a peer that fails is a cell that says so
-            return {"error": f"{type(error).__name__}: {str(error).splitlines()[:1]}"}
+        if what == "prepare":
+            return prepare(BY_NAME[workload])
+        if now["before"]:
+            return {"samples": after(now["before"], now["call"], CLOCKS[clock])}
+        return {"samples": turn(now["call"], seconds, CLOCKS[clock])}
 
-    serve(answer)
-
-
-def repeat(call: Callable[[], object], seconds: float, clock: str = "wall") -> list[float]:
-    """Time the call for so many seconds; a sample is the mean over 10 ms, or one call.
-
-    `clock` is "wall", or "processor" for the time of all threads of this process, which other
-    work on the machine hardly changes.
-    """
-    now = CLOCKS[clock]
-    start = time.perf_counter()
-    call()  # what the others did to the caches is not counted
-    once = time.perf_counter() - start
-    if once < 0.005:
-        start = time.perf_counter()
-        call()
-        once = time.perf_counter() - start
-    repeats = max(1, min(10_000, int(0.01 / max(once, 1e-7))))
-    samples: list[float] = []
-    end = time.perf_counter() + seconds
-    while not samples or time.perf_counter() < end:
-        start = now()
-        for _ in range(repeats):
-            call()
-        samples.append((now() - start) / repeats)
-    return samples
+    serve_or_say_why(answer)
 
 
 def after(
-    before: Callable[[], object], call: Callable[[], object], clock: str = "wall"
+    before: Callable[[], object],
+    call: Callable[[], object],
+    now: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
     """Time the call alone, after the other one each time."""
-    now = CLOCKS[clock]
     samples = []
     for _ in range(3):
         before()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cotan._src.bench.libraries import Built, as_is
+from cotan._src.bench.libraries import Built, NotWrittenError, as_is
 from rows._row import Row
 
 FOLDER = Path(__file__).parents[2] / "c"
@@ -53,7 +53,7 @@ def library() -> ctypes.CDLL:
 def build(w: Row, arguments: tuple[Any, ...]) -> Built:
     """Call the function of a row: sizes first, then inputs, then where the gradients go."""
     if w.name not in SIZES:
-        raise NotImplementedError("not asked for")
+        raise NotWrittenError("not written")
     function = getattr(library(), w.name.replace("-", "_"))
     function.restype = ctypes.c_double
     left_out = COUNTS.get(w.name, ())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cotan._src.bench.libraries import Built
+from cotan._src.bench.libraries import Built, NotWrittenError
 from rows._row import Row
 
 
@@ -210,7 +210,7 @@ def build(w: Row, arguments: tuple[Any, ...]) -> Built:
     import casadi as ca
 
     if w.name not in WRITTEN:
-        raise NotImplementedError("not asked for")
+        raise NotWrittenError("not written")
     symbols, value = WRITTEN[w.name](ca, *arguments)
     function = ca.Function("both", symbols, [value, *(ca.gradient(value, s) for s in symbols)])
     given = [

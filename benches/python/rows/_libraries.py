@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from cotan._src.bench import libraries
-from cotan._src.bench.libraries import BUILD, Built, WrongResult, as_is, torch_arrays, torch_parts
+from cotan._src.bench.libraries import (
+    BUILD,
+    Built,
+    NotWrittenError,
+    WrongResult,
+    as_is,
+    torch_arrays,
+    torch_parts,
+)
 from cotan._src.bench.timing import THREADS
 from rows._row import Row
 
@@ -37,23 +45,23 @@ def func(w: Row, arguments: tuple[Any, ...]) -> Built:
 
 
 def build(library: str, w: Row, arguments: tuple[Any, ...]) -> Built:
-    """Make the call of a library; a NotImplementedError says why there is none."""
+    """Make the call of a library; a `NotWrittenError` says why there is none."""
     if library in w.without:
-        raise NotImplementedError(w.without[library])
+        raise NotWrittenError(w.without[library])
     if library in ("torch", "compiled", "func"):
         torch_defaults(w)
     if library == "func":
         if not w.torch_func:
-            raise NotImplementedError("not asked for")
+            raise NotWrittenError("not written")
         return func(w, arguments)
     if w.builders:
         if library not in w.builders:
-            raise NotImplementedError("not asked for")
+            raise NotWrittenError("not written")
         if library in ("prepared", "cotan"):
             import_module("cotan").set_num_threads(THREADS)
         return w.builders[library](*arguments), as_is
     if library == "numpy" and w.by_hand is None:
-        raise NotImplementedError("not asked for")
+        raise NotWrittenError("not written")
     return BUILD[library](w, arguments)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from cotan._src.bench.libraries import Built, as_is
+from cotan._src.bench.libraries import Built, NotWrittenError, as_is
 from rows._row import Row
 
 
@@ -446,6 +446,6 @@ WRITTEN = {
 def build(w: Row, arguments: tuple[Any, ...]) -> Built:
     """Call a compiled function; the first call compiles it."""
     if w.name not in WRITTEN:
-        raise NotImplementedError("not asked for")
+        raise NotWrittenError("not written")
     function = WRITTEN[w.name]
     return lambda: function(*arguments), as_is

@@ -45,6 +45,9 @@ def array(x):
     return ct.array(x)
 
 
+BUILT = ("cotan", "prepared", "jax", "torch", "compiled", "autograd", "numpy")
+
+
 def of_loss(keep) -> dict[str, Builder]:
     """Take value and gradient of a closure over what `keep` makes of the data."""
 
@@ -116,15 +119,7 @@ def of_loss(keep) -> dict[str, Builder]:
     def by_hand(x, y, w):
         return lambda: loss_by_hand(x, y, w)
 
-    return {
-        "cotan": cotan,
-        "prepared": prepared,
-        "jax": jax,
-        "torch": torch,
-        "compiled": compiled,
-        "autograd": autograd,
-        "numpy": by_hand,
-    }
+    return dict(zip(BUILT, (cotan, prepared, jax, torch, compiled, autograd, by_hand), strict=True))
 
 
 def of_hvp(keep) -> dict[str, Builder]:
@@ -183,15 +178,7 @@ def of_hvp(keep) -> dict[str, Builder]:
     def by_hand(x, y, w, v):
         return lambda: hvp_by_hand(x, y, w, v)
 
-    return {
-        "cotan": cotan,
-        "prepared": prepared,
-        "jax": jax,
-        "torch": torch,
-        "compiled": compiled,
-        "autograd": autograd,
-        "numpy": by_hand,
-    }
+    return dict(zip(BUILT, (cotan, prepared, jax, torch, compiled, autograd, by_hand), strict=True))
 
 
 KEPT = {"captured": writable, "captured, read-only": read_only, "captured, Array": array}

@@ -218,7 +218,7 @@ def test_calls_after_a_pause_leave_the_pause_out(rows):
     samples = row_table.after(lambda: time.sleep(0.05), lambda: None)
     assert len(samples) == 3
     assert max(samples) < 0.05
-    assert len(row_table.repeat(lambda: None, 0.0)) == 1
+    assert len(row_table.turn(lambda: None, 0.0)) == 1
 
 
 def test_rows_are_chosen_by_name_or_first_word(rows):

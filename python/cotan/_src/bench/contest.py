@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from cotan._src.bench.libraries import BUILD, PACKAGES, check
+from cotan._src.bench.libraries import BUILD, PACKAGES, NotWrittenError, check
 from cotan._src.bench.timing import Timing, environment, serve, summary
 from cotan._src.bench.workloads import Workload
 
@@ -122,21 +122,38 @@ def work(
         return {"first": first}
 
     def answer(what: str, workload: str, seconds: float = TURN) -> dict[str, Any]:
+        if what == "time":
+            return {"samples": turn(now["call"], seconds)}
+        if others and what in others:
+            return others[what](workloads[workload])
+        return prepare(workloads[workload])
+
+    serve_or_say_why(answer)
+
+
+def serve_or_say_why(answer: Callable[..., dict[str, Any]]) -> None:
+    """Answer requests; one that fails is answered with the reason, which fills its cell."""
+
+    def answer_or_say_why(*request: Any, **more: Any) -> dict[str, Any]:
         try:
-            if what == "time":
-                return {"samples": _turn(now["call"], seconds)}
-            if others and what in others:
-                return others[what](workloads[workload])
-            return prepare(workloads[workload])
+            return answer(*request, **more)
         except ImportError as error:
             return {"error": NOT_INSTALLED, "why": str(error)}
+        except NotWrittenError as error:
+            return {"error": str(error)}
         except BaseException as error:  # noqa: BLE001 - a peer that fails is a cell that says so
             return {"error": f"{type(error).__name__}: {str(error).splitlines()[:1]}"}
 
-    serve(answer)
+    serve(answer_or_say_why)
 
 
-def _turn(call: Callable[[], object], seconds: float) -> list[float]:
+def turn(
+    call: Callable[[], object], seconds: float, now: Callable[[], float] = time.perf_counter
+) -> list[float]:
+    """Time a call for so many seconds; a sample is the mean over 20 ms, or one call.
+
+    `now` is the clock of the samples.
+    """
     start = time.perf_counter()
     call()  # what the others did to the caches is not counted
     once = time.perf_counter() - start
@@ -148,10 +165,10 @@ def _turn(call: Callable[[], object], seconds: float) -> list[float]:
     samples: list[float] = []
     end = time.perf_counter() + seconds
     while not samples or time.perf_counter() < end:
-        start = time.perf_counter()
+        start = now()
         for _ in range(repeats):
             call()
-        samples.append((time.perf_counter() - start) / repeats)
+        samples.append((now() - start) / repeats)
     return samples
 
 

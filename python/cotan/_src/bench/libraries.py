@@ -14,6 +14,10 @@ from cotan._src.bench.workloads import Function, Workload
 Built = tuple[Callable[[], Any], Callable[[Any], tuple[Any, tuple[Any, ...]]]]
 
 
+class NotWrittenError(LookupError):
+    """A workload has no form for a library; the text says why, and stands in its place."""
+
+
 def as_is(result: Any) -> tuple[Any, tuple[Any, ...]]:
     """Take a result that is a value and gradients of plain arrays."""
     value, gradients = result
@@ -150,7 +154,7 @@ def autograd(w: Workload, arguments: tuple[Any, ...]) -> Built:
     autograd, anp = import_module("autograd"), import_module("autograd.numpy")
 
     if w.autograd is None and w.cotan is not None:
-        raise NotImplementedError("it has no function for it")
+        raise NotWrittenError("it has no function for it")
     text = w.autograd or w.function
     gradient = autograd.value_and_grad(lambda *xs: text(anp, *xs), argnum=w.wrt)
     return lambda: gradient(*arguments), as_is

@@ -15,8 +15,14 @@ from cotan._src.runtime.constant_fallback import with_constant_fallback
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.state.callback_probe import CallbackProbe
 from cotan._src.state.snapshot import StateSnapshot
+from cotan._src.typing import Args
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def more_of(args: object) -> Args:
+    """Give what `args=` of a solver says as a tuple, as SciPy takes it."""
+    return args if isinstance(args, tuple) else (args,)
 
 
 def probes_callback(name: str, parameter: str) -> Callable[[_F], _F]:

@@ -1,16 +1,13 @@
 //! Where an array lies, or will when it has been computed.
 
 use super::Array;
-use crate::error::Result;
 use crate::sched::Place;
 use crate::util::FastMap;
 
 impl Array {
-    /// Where it lies, or will when it has been computed: where the arrays lie that it is made of. Nothing is computed.
-    ///
-    /// # Errors
-    /// None so far; where what it is made of lies on two devices, computing it is an error.
-    pub fn place(&self) -> Result<Place> {
+    /// Where it lies, or will when it has been computed: where the arrays lie that it is made of. Nothing is computed;
+    /// where these lie on two devices, computing it will be an error.
+    pub fn place(&self) -> Place {
         let mut seen: FastMap<u64, ()> = FastMap::default();
         let mut waiting = vec![self.clone()];
         let mut place = Place::Anywhere;
@@ -19,12 +16,12 @@ impl Array {
                 continue;
             }
             match array.value().map(Place::of) {
-                Some(Place::Device(id)) => return Ok(Place::Device(id)),
+                Some(Place::Device(id)) => return Place::Device(id),
                 Some(Place::Anywhere) => {}
                 Some(found) => place = found,
                 None => waiting.extend(array.0.inputs()),
             }
         }
-        Ok(place)
+        place
     }
 }

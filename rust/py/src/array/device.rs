@@ -206,7 +206,7 @@ pub fn use_device(py: Python<'_>, name: Option<&str>) -> PyResult<()> {
 
 /// The device that an array lies on, or will when it has been computed.
 pub fn device_of(cell: &PyArray) -> PyResult<PyDevice> {
-    let place = cell.read()?.place().or_raise()?;
+    let place = cell.read()?.place();
     let name = place.name();
     Ok(PyDevice(sched::device(&name).or_raise()?))
 }
@@ -221,7 +221,7 @@ pub fn to_device<'py>(
     let name = device.as_ref().map_or(PROCESSOR, |d| d.name());
     let cell = slf.get();
     let array = cell.read()?;
-    let place = array.place().or_raise()?;
+    let place = array.place();
     if place.name() == name && (device.is_some() || array.is_active()) {
         return Ok(slf.clone().into_any());
     }

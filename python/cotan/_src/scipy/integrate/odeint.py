@@ -12,6 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import NotDifferentiableError
+from cotan._src.kit.callbacks import more_of
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, Way, override
@@ -19,7 +20,6 @@ from cotan._src.runtime.values import attach_derivative, contains_active, to_num
 from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.plain_run import (
     PlainRun,
-    more_of,
     noting,
     plain_slopes,
 )

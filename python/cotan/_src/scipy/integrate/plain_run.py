@@ -12,7 +12,7 @@ import numpy as np
 
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.plain_copy import NotPlainError, is_plain
-from cotan._src.typing import Args, Function, NDArray
+from cotan._src.typing import Function, NDArray
 
 # Of a run whose stages are not needed so many calls are noted, and then ever fewer.
 _SAMPLES = 8
@@ -106,8 +106,3 @@ def points_of(run: PlainRun, count: int) -> tuple[NDArray, NDArray, NDArray]:
     states = np.array([run.states[i] for i in chosen])
     slopes = np.array([run.slopes[i] for i in chosen], np.float64).reshape(states.shape)
     return np.array([run.times[i] for i in chosen]), states, slopes
-
-
-def more_of(args: object) -> Args:
-    """Give further arguments as a tuple, as `odeint` takes them."""
-    return args if isinstance(args, tuple) else (args,)

@@ -10,12 +10,12 @@ from typing import Protocol
 import numpy as np
 
 from cotan import _core
+from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate_original
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active
 from cotan._src.scipy.optimize.solver_arguments import (
-    more_of,
     slope_of,
 )
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items

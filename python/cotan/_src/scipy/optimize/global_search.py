@@ -12,6 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import NotDifferentiableError
+from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import stacked
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
@@ -31,7 +32,6 @@ from cotan._src.scipy.optimize.solver_arguments import (
     Limits,
     Result,
     expect_constant_bounds,
-    more_of,
     probed_all,
     with_args,
 )

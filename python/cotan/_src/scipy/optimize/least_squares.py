@@ -13,6 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
+from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.host_call import inverse
 from cotan._src.kit.implicit_diff import recorded_jacobian, stacked, without_rule
 from cotan._src.rebind.engine import locate, locate_original
@@ -28,7 +29,6 @@ from cotan._src.scipy.optimize.solver_arguments import (
     Bounds,
     FitResult,
     estimated,
-    more_of,
     plain_of,
     probed_all,
     slope_of,

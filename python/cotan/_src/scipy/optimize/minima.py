@@ -16,6 +16,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
+from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.kit.kkt import constrained
 from cotan._src.rebind.engine import locate, locate_original, refused
@@ -30,7 +31,6 @@ from cotan._src.scipy.optimize.solver_arguments import (
     Result,
     expect_constant_bounds,
     mark_estimated,
-    more_of,
     plain_of,
     probed_all,
     probed_items,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import plain_solution, stacked
 from cotan._src.runtime.values import contains_active
-from cotan._src.scipy.optimize.solver_arguments import more_of, slope_of
+from cotan._src.scipy.optimize.solver_arguments import slope_of
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.plain_copy import NotPlainError, PlainCallback, is_one_gradient
 from cotan._src.typing import AnyArray, Function, NDArray

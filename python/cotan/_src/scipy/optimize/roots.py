@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import solution, stacked
 from cotan._src.rebind.engine import locate_original
 from cotan._src.runtime.registry import ALWAYS, override
@@ -23,7 +24,6 @@ from cotan._src.scipy.optimize.solver_arguments import (
     Result,
     RootResult,
     mark_estimated,
-    more_of,
     plain_of,
     probed_all,
     with_args,

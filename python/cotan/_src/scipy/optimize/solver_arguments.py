@@ -8,6 +8,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
+from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import without_rule
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.values import contains_active, to_numpy
@@ -15,7 +16,7 @@ from cotan._src.state.callback_probe import (
     probed,
     to_numpy_items,
 )
-from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
 _HERE = "scipy.optimize"
 
@@ -78,11 +79,6 @@ Constraints: TypeAlias = (
     | list[Constraint | dict[str, Any]]
     | tuple[Constraint | dict[str, Any], ...]
 )
-
-
-def more_of(args: object) -> Args:
-    """Give what `args=` says as a tuple, as SciPy takes it."""
-    return args if isinstance(args, tuple) else (args,)
 
 
 def probed_all(options: Mapping[str, object]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ const LONG_ROW: usize = 1 << 13;
 const LARGE: usize = 1 << 16;
 /// Results that stay in the first-level cache while rows are added to them.
 const STRIP: usize = 2048;
+
 /// `f32` and `f64`.
 pub(super) trait Real: Number<Wide = Self> {
     /// `self * x + y`, rounded once.
