@@ -41,6 +41,8 @@ class TestNames:
         assert cpu in ct.devices()
         assert (str(cpu), cpu.kind, repr(cpu)) == ("cpu", "cpu", "Device('cpu')")
         assert cpu == "cpu"
+        assert {cpu: 1}["cpu"] == 1
+        assert type(ct.array([1.0]).device) is ct.Device
         assert np.dtype(complex) in cpu.dtypes
         assert pickle.loads(pickle.dumps(cpu)) == cpu
         assert ct.array([1.0]).device == cpu

@@ -87,7 +87,7 @@ def to_device(tree: Any, device: str | Device) -> Any:
     >>> import numpy as np
     >>> model = ct.to_device({"w": np.ones(2), "rate": 0.5}, "cpu")
     >>> model["w"].device, model["rate"]
-    ('cpu', 0.5)
+    (Device('cpu'), 0.5)
     """
     place = _core.device(device)
 

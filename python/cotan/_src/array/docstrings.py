@@ -239,12 +239,6 @@ DOCSTRINGS = {
     array([1., 2.])
     """,
     # Properties.
-    "device": """Where the values are: `"cpu"`.
-
-    >>> import cotan as ct
-    >>> ct.array([1.0]).device
-    'cpu'
-    """,
     "flags": """What NumPy says of an array's memory: that of an ndarray that is made like this one.
 
     Raises `KeyError` for the name of a flag that there is not.

@@ -266,22 +266,6 @@ def sort(
     self._assign(FUNCTIONS[np.sort](self, axis, kind, order, stable=stable))
 
 
-def to_device(self: Array, device: str, /, *, stream: object = None) -> Array:
-    """Give the array itself: all arrays are on the CPU.
-
-    Raises `ValueError` for another device than `"cpu"`, and for a stream.
-
-    >>> import cotan as ct
-    >>> ct.array([1.0]).to_device("cpu")
-    Array([1.])
-    """
-    if device != "cpu":
-        raise ValueError(f"to_device: arrays are on the device 'cpu', not {device!r}")
-    if stream is not None:
-        raise ValueError("to_device: the CPU has no streams")
-    return self
-
-
 def view(self: Array, dtype: DTypeLike | None = None, type: DTypeLike | None = None) -> Any:
     """Give a view of the whole array; as another dtype or class there is none.
 
@@ -409,10 +393,6 @@ def _strides(x: Array) -> tuple[int, ...]:
     return tuple(int(x.itemsize) * s for s in x._strides)
 
 
-def _device(_: Array) -> str:
-    return "cpu"
-
-
 def _set_flat(self: Array, values: ArrayLike) -> None:
     Flat(self)[:] = values
 
@@ -447,7 +427,6 @@ _UNWRITABLE = {
 
 
 _PROPERTIES: dict[str, Callable[[Array], object]] = {
-    "device": _device,
     "flags": Flags,
     "mT": FUNCTIONS[np.matrix_transpose],
     "strides": _strides,
@@ -488,7 +467,7 @@ def attach(cls: Any) -> None:
         setattr(cls, name, _refuse(name, instead))
     for name in ("dump", "dumps", "tobytes", "tofile"):
         setattr(cls, name, _memory(name))
-    own = choose, clip, compress, fill, partition, resize, setflags, sort, to_device, view
+    own = choose, clip, compress, fill, partition, resize, setflags, sort, view
     for method in own:
         setattr(cls, method.__name__, method)
     for name, get in _PROPERTIES.items():

@@ -1,7 +1,5 @@
 //! Devices for Python: which there are, which is used, and arrays on them.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use cotan::aval::DType;
@@ -9,6 +7,7 @@ use cotan::sched::{self, Device, PROCESSOR};
 use cotan::{Array, Error};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use crate::array::cell::{PyArray, wrap};
 use crate::array::escapes::{compute, force, is_on};
@@ -134,10 +133,9 @@ impl PyDevice {
             .is_ok_and(|name| name == self.known())
     }
 
-    fn __hash__(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.known().hash(&mut hasher);
-        hasher.finish()
+    /// That of its name, which it is equal to.
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        PyString::new(py, self.known()).hash()
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
