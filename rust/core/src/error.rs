@@ -37,6 +37,8 @@ pub enum Error {
     Saved(String),
     /// The system has no memory left for a buffer of this many bytes.
     Memory(usize),
+    /// A text that is not the name of a device.
+    DeviceName(String),
     /// A device that is not there, cannot do what is asked of it, or was lost; arrays of two devices.
     Device(String),
     /// The user asked to stop.
@@ -58,6 +60,7 @@ impl fmt::Display for Error {
             | Error::NotDifferentiable(m)
             | Error::Program(m)
             | Error::Saved(m)
+            | Error::DeviceName(m)
             | Error::Device(m) => f.write_str(m),
             Error::UnknownValue(aval) => write!(
                 f,

@@ -47,7 +47,12 @@ class TestNames:
         assert pickle.loads(pickle.dumps(cpu)) == cpu
         assert ct.array([1.0]).device == cpu
 
-    @pytest.mark.parametrize("name", ["tpu", "cpu:1", "gpu:x", "gpu:99"])
+    @pytest.mark.parametrize("name", ["tpu", "cuda:0", "cpu:x", "gpu:x", ""])
+    def test_what_is_no_name_says_why(self, name):
+        with pytest.raises(ValueError, match=f'device "{name}": '):
+            ct.device(name)
+
+    @pytest.mark.parametrize("name", ["cpu:1", "gpu:99"])
     def test_what_is_not_there_says_why(self, name):
         with pytest.raises(RuntimeError, match=f'device "{name}": '):
             ct.device(name)

@@ -29,6 +29,8 @@ class use:  # noqa: N801 - a context manager, named as a function
 
     Raises
     ------
+    ValueError
+        If a text is not the name of a device.
     RuntimeError
         If there is no such device; it says why.
 
@@ -75,6 +77,8 @@ def to_device(tree: Any, device: str | Device) -> Any:
 
     Raises
     ------
+    ValueError
+        If a text is not the name of a device.
     RuntimeError
         If there is no such device, it does not have the dtype, or its memory is lost.
     MemoryError

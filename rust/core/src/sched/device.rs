@@ -93,15 +93,18 @@ pub fn devices() -> Vec<Arc<dyn Device>> {
 /// The device of this name, or the first of this kind; `None` for the processor.
 ///
 /// # Errors
-/// [`Error::Device`], which says why there is none.
+/// [`Error::DeviceName`] for another text, [`Error::Device`], which says why there is none.
 pub fn device(name: &str) -> Result<Option<Arc<dyn Device>>> {
     let (kind, number) = match name.split_once(':') {
         Some((kind, number)) => (kind, number.parse::<usize>().ok()),
         None => (name, Some(0)),
     };
-    let missing = |why: String| Err(Error::Device(format!("device {name:?}: {why}")));
+    let say = |why: &str| format!("device {name:?}: {why}");
+    let missing = |why: String| Err(Error::Device(say(&why)));
     let Some(number) = number else {
-        return missing("behind the colon there is the number of a device, as in \"gpu:0\"".into());
+        return Err(Error::DeviceName(say(
+            "behind the colon there is the number of a device, as in \"gpu:0\"",
+        )));
     };
     if kind == PROCESSOR {
         return match number {
@@ -111,10 +114,12 @@ pub fn device(name: &str) -> Result<Option<Arc<dyn Device>>> {
     }
     let backend = backends().iter().find(|b| b.kind() == kind).cloned();
     let Some(backend) = backend else {
-        return missing(match kind {
-            "gpu" => "cotan was built without support for GPUs (the feature wgpu)".into(),
-            _ => "there is no such kind of device; there are \"cpu\" and \"gpu\"".into(),
-        });
+        if kind != "gpu" {
+            return Err(Error::DeviceName(say(
+                "there is no such kind of device; there are \"cpu\" and \"gpu\"",
+            )));
+        }
+        return missing("cotan was built without support for GPUs (the feature wgpu)".into());
     };
     let found = match backend.devices() {
         Ok(found) => found,

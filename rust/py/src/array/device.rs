@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use cotan::Array;
 use cotan::aval::DType;
 use cotan::sched::{self, Device, PROCESSOR};
-use cotan::{Array, Error};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -155,11 +155,7 @@ pub fn device_from(object: &Bound<'_, PyAny>) -> PyResult<Option<Arc<dyn Device>
             object.get_type()
         )));
     };
-    let found = object.py().detach(|| sched::device(&name));
-    found.map_err(|error| match error {
-        Error::Device(message) => PyRuntimeError::new_err(message),
-        other => crate::runtime::error::to_py(other),
-    })
+    object.py().detach(|| sched::device(&name)).or_raise()
 }
 
 /// The devices of this machine: the processor first, then GPUs.
@@ -177,7 +173,8 @@ pub fn devices(py: Python<'_>) -> Vec<PyDevice> {
 
 /// The device of this name: `"cpu"`, `"gpu"` for the first GPU, `"gpu:1"` for the second.
 ///
-/// Raises `RuntimeError` when there is none, which says why: cotan was built without support, the machine has no driver.
+/// Raises `ValueError` for another text, `RuntimeError` when there is none, which says why: cotan was built without support,
+/// the machine has no driver.
 ///
 /// >>> import cotan as ct
 /// >>> ct.device("cpu").kind

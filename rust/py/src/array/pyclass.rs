@@ -666,8 +666,8 @@ impl PyArray {
 
     /// A copy of it on a device; the array itself where it lies there already.
     ///
-    /// Raises `RuntimeError` when there is no such device or it does not have the dtype, `TypeError` for an array that
-    /// depends on an argument which is recorded: what is recorded runs where its arguments lie.
+    /// Raises `ValueError` for a text that names no device, `RuntimeError` when there is none or it does not have the dtype,
+    /// `TypeError` for an array that depends on an argument which is recorded: what is recorded runs where its arguments lie.
     ///
     /// >>> import cotan as ct
     /// >>> ct.array([1.0]).to_device("cpu")

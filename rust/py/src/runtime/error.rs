@@ -40,7 +40,9 @@ pyo3::create_exception!(
 pub fn to_py(error: Error) -> PyErr {
     let message = error.to_string();
     match error {
-        Error::Shape(_) | Error::Program(_) | Error::Saved(_) => PyValueError::new_err(message),
+        Error::Shape(_) | Error::Program(_) | Error::Saved(_) | Error::DeviceName(_) => {
+            PyValueError::new_err(message)
+        }
         Error::UnknownValue(aval) => {
             crate::runtime::recording_state::note_unknown(&aval);
             unknown_value(message, &aval)
