@@ -12,6 +12,8 @@ mod io;
 mod layers;
 #[cfg(feature = "linalg")]
 mod linalg;
+#[cfg(feature = "machine-code")]
+mod machine_code;
 mod matmul_epilogue;
 mod nested;
 mod ops;

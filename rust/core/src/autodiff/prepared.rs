@@ -184,9 +184,17 @@ impl Prepared {
         self.late.give_back(frame);
     }
 
+    /// Makes machine code of it now, and not after some runs; see [`Replay::compile`].
+    ///
+    /// # Errors
+    /// When it cannot be planned in pieces.
+    pub fn compile(&self) -> Result<bool> {
+        self.late.compile()
+    }
+
     /// Roughly how many nanoseconds a run takes on one thread.
     pub fn cost(&self) -> f64 {
-        self.late.plan().cost()
+        self.late.cost()
     }
 
     fn fits(&self, values: &[Value], held: bool) -> Result<()> {

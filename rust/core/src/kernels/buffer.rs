@@ -577,7 +577,7 @@ impl Value {
     }
 
     /// The bytes of the elements in row-major order, copied where they do not lie so.
-    fn bytes_in_order(&self) -> Cow<'_, [u8]> {
+    pub fn bytes_in_order(&self) -> Cow<'_, [u8]> {
         if self.is_contiguous() {
             // SAFETY: a contiguous value has this many initialised bytes from its first element on.
             let bytes = unsafe { std::slice::from_raw_parts(self.as_ptr(), self.aval.nbytes()) };

@@ -24,6 +24,8 @@ const OFTEN: usize = 16;
 const TOGETHER: usize = 256;
 /// so many where bodies are nothing but passes.
 const TOGETHER_IN_PASS: usize = 2048;
+/// so many where they become machine code, whose functions should be neither short nor long.
+const TOGETHER_IN_CODE: usize = 96;
 /// Bodies that are nothing but passes are planned one by one where their arrays are not longer than that, the shortest
 /// tile. Longer ones had to be in memory as a whole between the bodies, of which a single pass keeps a tile.
 const ONE_TILE: usize = 64;
@@ -53,18 +55,35 @@ pub(super) fn pieces(program: &Program) -> Result<Option<Vec<Piece>>> {
     if program.eqns().len() < long || program.has_calls() {
         return Ok(None);
     }
+    let found = longest(program, &|program, l| together(program, l))?;
+    if found.iter().map(Loop::len).sum::<usize>() < program.eqns().len() / 2 {
+        return Ok(None);
+    }
+    Ok(Some(cut(program, found)))
+}
+
+/// The pieces of a program that becomes machine code: bodies of loops by themselves.
+pub(super) fn pieces_of_code(program: &Program) -> Result<Vec<Piece>> {
+    let found = longest(program, &|_, _| Some(TOGETHER_IN_CODE))?;
+    Ok(cut(program, found))
+}
+
+/// The loops of a program, where they are found to be longest.
+fn longest(program: &Program, together: &Together<'_>) -> Result<Vec<Loop>> {
     let kinds = kinds(program)?;
     let all = |loops: &Vec<Loop>| loops.iter().map(Loop::len).sum::<usize>();
     let mut found: Vec<Loop> = Vec::new();
     for window in WINDOWS {
-        let loops = loops(program, &kinds, window)?;
+        let loops = loops(program, &kinds, window, together)?;
         if all(&loops) > all(&found) {
             found = loops;
         }
     }
-    if all(&found) < program.eqns().len() / 2 {
-        return Ok(None);
-    }
+    Ok(found)
+}
+
+/// A program in loops and what lies between them.
+fn cut(program: &Program, found: Vec<Loop>) -> Vec<Piece> {
     let once = |eqns: std::ops::Range<usize>| Piece {
         eqns: eqns.collect(),
         varies: false,
@@ -78,7 +97,7 @@ pub(super) fn pieces(program: &Program) -> Result<Option<Vec<Piece>>> {
     }
     pieces.push(once(next..program.eqns().len()));
     pieces.retain(|piece| !piece.eqns.is_empty());
-    Ok(Some(pieces))
+    pieces
 }
 
 /// For every equation a number that those share which are alike but for parameters and what they read.
@@ -147,8 +166,16 @@ impl Loop {
     }
 }
 
+/// How many equations of a loop are planned together at least; `None` where it is best not cut.
+type Together<'a> = dyn Fn(&Program, &Body<'_>) -> Option<usize> + 'a;
+
 /// All loops of a program, in order.
-fn loops(program: &Program, kinds: &[u64], window: usize) -> Result<Vec<Loop>> {
+fn loops(
+    program: &Program,
+    kinds: &[u64],
+    window: usize,
+    together: &Together<'_>,
+) -> Result<Vec<Loop>> {
     let mut found: Vec<Loop> = Vec::new();
     let mut end = 0;
     for (start, stop, period) in runs(kinds, window)? {
@@ -158,7 +185,7 @@ fn loops(program: &Program, kinds: &[u64], window: usize) -> Result<Vec<Loop>> {
         if count < OFTEN || count * period < TOGETHER {
             continue;
         }
-        if let Some((places, together)) = places(program, start, period, count) {
+        if let Some((places, together)) = places(program, start, period, count, together) {
             end = start + period * count;
             found.push(Loop {
                 first: start,
@@ -217,6 +244,26 @@ fn runs(kinds: &[u64], window: usize) -> Result<Vec<(usize, usize, usize)>> {
     Ok(runs)
 }
 
+/// A body of a loop.
+struct Body<'a> {
+    /// The first equation of the first one.
+    first: usize,
+    places: &'a [Place],
+}
+
+/// How many equations of bodies the processor's kernels take together.
+fn together(program: &Program, body: &Body<'_>) -> Option<usize> {
+    let first = body.first;
+    let mut bodies = (0..body.places.len()).filter(|&j| body.places[j] == Place::Body);
+    let alone = |j: usize| matches!(role(program.eqns()[first + j].prim), Role::Alone);
+    let short = |j: usize| program.aval(program.result(first + j)).size() <= ONE_TILE;
+    if bodies.clone().any(alone) {
+        return Some(TOGETHER);
+    }
+    let in_pass = program.eqns().len() >= LONG_PASS && bodies.clone().next().is_some();
+    (in_pass && bodies.all(short)).then_some(TOGETHER_IN_PASS)
+}
+
 /// What is done with each equation of a body, and how many equations are planned together; `None` where its
 /// parts hang together too much, or one pass over all bodies is better.
 fn places(
@@ -224,6 +271,7 @@ fn places(
     first: usize,
     period: usize,
     count: usize,
+    together: &Together<'_>,
 ) -> Option<(Vec<Place>, usize)> {
     let len = period * count;
     let params = |k: usize| program.params(&program.eqns()[k]);
@@ -258,19 +306,13 @@ fn places(
             _ => Place::Body,
         })
         .collect();
-    let mut bodies = (0..period).filter(|&j| places[j] == Place::Body);
-    let alone = |j: usize| matches!(role(program.eqns()[first + j].prim), Role::Alone);
-    let short = |j: usize| program.aval(program.result(first + j)).size() <= ONE_TILE;
-    let together = if bodies.clone().any(alone) {
-        TOGETHER
-    } else if program.eqns().len() >= LONG_PASS
-        && bodies.clone().next().is_some()
-        && bodies.all(short)
-    {
-        TOGETHER_IN_PASS
-    } else {
-        return None;
-    };
+    let together = together(
+        program,
+        &Body {
+            first,
+            places: &places,
+        },
+    )?;
     // What is made before or after all bodies is there for all of them at once, and so is what is read for it.
     let bytes = |v: Var| program.aval(v).nbytes();
     let waiting = |j: usize| {

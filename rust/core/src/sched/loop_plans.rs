@@ -45,7 +45,8 @@ impl Plan {
             let plan = if let Some((_, plan)) = found {
                 Arc::clone(plan)
             } else {
-                let plan = Arc::new(Plan::as_a_whole(&part)?);
+                let plan = Plan::as_a_whole(&part)?;
+                let plan = Arc::new(plan.with_source(&part));
                 weight += plan.weight;
                 alike.push((part, Arc::clone(&plan)));
                 plan

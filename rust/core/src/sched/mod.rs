@@ -3,8 +3,10 @@
 //! Knows programs and buffers, never derivative rules.
 
 mod cache;
+mod compiled;
 mod device;
 mod device_plan;
+mod frame;
 mod fuse;
 mod loop_detection;
 mod loop_plans;
@@ -16,15 +18,17 @@ mod profile;
 mod replay;
 mod row_values;
 mod run;
+mod scalars;
 mod stages;
 mod threads;
 
 pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized};
 pub use device::{Backend, Device, PROCESSOR, device, devices, register_backend};
 pub use device_plan::{DevicePlan, DeviceStep, Task};
+pub use frame::Frame;
 pub use fuse::groups;
 pub use placement::{Place, device_of, run};
 pub use plan::Plan;
 pub use profile::{Counts, Phase, Profile, Work, note, timed};
-pub use replay::{Frame, Replay};
+pub use replay::Replay;
 pub use threads::{copied, num_threads, set_num_threads};

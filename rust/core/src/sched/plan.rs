@@ -108,7 +108,7 @@ pub struct Plan {
     pub(super) calls_back: bool,
     /// Number of equations planned, as a measure of the plan's own size.
     pub(super) weight: usize,
-    /// The program, unless the plan is part of another one.
+    /// The program, unless the plan is that of a strip of a product.
     pub(super) source: Option<Program>,
     /// How devices run it, once one does.
     pub(super) for_devices: OnceLock<Arc<dyn Any + Send + Sync>>,

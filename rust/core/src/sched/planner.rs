@@ -356,9 +356,46 @@ impl<'p> Planner<'p> {
             });
         }
         for k in code.refused {
-            self.single(k);
+            match self.reduction_alone(k) {
+                Some(step) => self.steps.push(step),
+                None => self.single(k),
+            }
         }
         Ok(())
+    }
+
+    /// A reduction that its group refused as a pass of its own: it adds in the same order as in a group.
+    fn reduction_alone(&mut self, k: usize) -> Option<Step> {
+        let program = self.program;
+        let eqn = &program.eqns()[k];
+        let (arg, out) = (program.args(eqn)[0], program.result(k));
+        let Some(Kernel::Reduce(op)) = eqn.prim.kernel_ref() else {
+            return None;
+        };
+        let aval = program.aval(arg);
+        if self.recipes.is_some() || aval.size() == 0 {
+            return None;
+        }
+        let mut fused = FusedBuilder::new(&aval.shape);
+        let x = fused.input(aval.dtype);
+        if !fused.reduce(*op, x, program.params(eqn).axes()) {
+            return None;
+        }
+        let fused = fused.finish();
+        let cost = fused.cost();
+        let inputs = [self.slot(arg)].into_iter().collect();
+        let outputs = [(self.slot(out), program.aval(out).clone())]
+            .into_iter()
+            .collect();
+        let work = Work::Fused(Box::new(fused));
+        Some(Step::new(
+            work,
+            eqn.prim,
+            self.origins(&[k]),
+            inputs,
+            outputs,
+            cost,
+        ))
     }
 
     /// The kernel of a group without equations: over tiles of whole rows only where the result of a reduction

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::placement::run_to;
-use super::plan::{Plan, Work};
-use super::profile::{Phase, Stopwatch, note, timed};
+use super::compiled::{Compilation, Compiled};
+use super::frame::Frame;
+use super::placement::{Place, run_to};
+use super::plan::Plan;
 use super::run::WORTH_THREADS;
 use crate::aval::Aval;
-use crate::error::{Error, Result};
-use crate::kernels::{self, BoundFused, Ctx, Value};
-use crate::prim::Kernel;
+use crate::error::Result;
+use crate::kernels::Value;
 
 /// Plans whose buffers need up to so many bytes have all of them at once, in frames.
 const SMALL: usize = 256 << 10;
@@ -26,23 +26,7 @@ pub struct Replay {
     /// Whether frames can be had: not known to be false.
     is_small: AtomicBool,
     frames: Mutex<Vec<Frame>>,
-}
-
-/// The buffers of one run of a small plan, each in its place: inputs are written into it, results read
-/// from it, and nothing is allocated in between.
-#[derive(Debug)]
-pub struct Frame {
-    inputs: Vec<Value>,
-    /// What it was made for: the same until the frame is dropped.
-    more: Arc<[Value]>,
-    acts: Vec<Act>,
-    outs: Vec<Value>,
-}
-
-#[derive(Debug)]
-enum Act {
-    Fused(usize, Box<BoundFused>),
-    Call(usize, Vec<Value>, Value),
+    compiled: Compilation,
 }
 
 impl Replay {
@@ -63,12 +47,30 @@ impl Replay {
             inputs,
             is_small,
             frames: Mutex::default(),
+            compiled: Compilation::default(),
         }
     }
 
     /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Makes machine code of it now, and not after some runs, and even where it gains nothing. False where it cannot be
+    /// compiled, and where the crate has no feature `machine-code`.
+    ///
+    /// # Errors
+    /// When it cannot be planned in pieces.
+    pub fn compile(&self) -> Result<bool> {
+        self.compiled.now(&self.plan)
+    }
+
+    /// Roughly how many nanoseconds a run takes on one thread.
+    pub fn cost(&self) -> f64 {
+        if let Some(compiled) = self.compiled.known() {
+            return compiled.cost;
+        }
+        self.plan.cost
     }
 
     /// Runs it on `inputs` and, behind them, `more`. Results are written into `targets`, where there are
@@ -79,12 +81,43 @@ impl Replay {
     pub fn run(
         &self,
         inputs: &[Value],
-        more: &[Value],
+        more: &Arc<[Value]>,
         targets: &[Option<Value>],
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Value>> {
-        let all = inputs.iter().chain(more).cloned().collect();
+        if let Some(mut frame) = self.code_frame(inputs, more)? {
+            let results = frame.run_on(inputs, targets, interrupted);
+            self.give_back(frame);
+            return results;
+        }
+        let all = inputs.iter().chain(&**more).cloned().collect();
         run_to(&self.plan, all, targets, interrupted)
+    }
+
+    /// The buffers for a run of machine code on these inputs.
+    fn code_frame(&self, inputs: &[Value], more: &Arc<[Value]>) -> Result<Option<Frame>> {
+        let anywhere = |v: &Value| Place::of(v) == Place::Anywhere;
+        match self.compiled.get(&self.plan)? {
+            Some(compiled) if inputs.iter().chain(&**more).all(anywhere) => {
+                self.take_frame(compiled, more)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// A frame for machine code: one that is kept, or a new one.
+    fn take_frame(&self, compiled: &Compiled, more: &Arc<[Value]>) -> Result<Option<Frame>> {
+        let kept = self.lock().pop();
+        if let Some(frame) = kept
+            && frame.is_for(&compiled.plan, more)
+        {
+            return Ok(Some(frame));
+        }
+        let frame = Frame::new(&compiled.plan, Some(compiled), &self.inputs, more)?;
+        if frame.is_none() {
+            self.compiled.give_up();
+        }
+        Ok(frame)
     }
 
     /// The buffers for a run with `more` behind the inputs, if the plan is small.
@@ -92,16 +125,25 @@ impl Replay {
     /// # Errors
     /// When there is no memory for them.
     pub fn frame(&self, more: &Arc<[Value]>) -> Result<Option<Frame>> {
-        if !self.is_small.load(Ordering::Relaxed) || more.iter().any(Value::is_remote) {
+        if more.iter().any(Value::is_remote) {
+            return Ok(None);
+        }
+        if let Some(compiled) = self.compiled.get(&self.plan)?
+            && compiled.cost < WORTH_THREADS
+            && let Some(frame) = self.take_frame(compiled, more)?
+        {
+            return Ok(Some(frame));
+        }
+        if !self.is_small.load(Ordering::Relaxed) {
             return Ok(None);
         }
         let kept = self.lock().pop();
         if let Some(frame) = kept
-            && Arc::ptr_eq(&frame.more, more)
+            && frame.is_for(&self.plan, more)
         {
             return Ok(Some(frame));
         }
-        let frame = Frame::new(&self.plan, &self.inputs, more)?;
+        let frame = Frame::new(&self.plan, None, &self.inputs, more)?;
         if frame.is_none() {
             self.is_small.store(false, Ordering::Relaxed);
         }
@@ -125,115 +167,6 @@ impl Replay {
     /// # Errors
     /// Those of the steps.
     pub fn run_in(&self, frame: &mut Frame) -> Result<()> {
-        let plan = &*self.plan;
-        note(|counts| {
-            counts.runs += 1;
-            counts.add_equations(&plan.counts);
-        });
-        let _timed = timed(Phase::Run);
-        let mut stopwatch = Stopwatch::new();
-        let cancel = AtomicBool::new(false);
-        let ctx = Ctx::new(&cancel, 1);
-        for act in &mut frame.acts {
-            let start = stopwatch.start();
-            let (Act::Fused(k, _) | Act::Call(k, ..)) = &*act;
-            let step = &plan.steps[*k];
-            match act {
-                Act::Fused(_, bound) => {
-                    if let Work::Fused(fused) = &step.work {
-                        fused.run_again(bound, &ctx)?;
-                    }
-                }
-                Act::Call(_, args, out) => {
-                    let mut args: smallvec::SmallVec<[Value; 4]> = args.iter().cloned().collect();
-                    let value = super::run::kernel(step, &mut args, out.aval(), &ctx)?;
-                    kernels::copy_into(out, &value, &ctx)?;
-                }
-            }
-            stopwatch.stop(start, &step.origins);
-        }
-        stopwatch.tell();
-        Ok(())
-    }
-}
-
-impl Frame {
-    fn new(plan: &Plan, inputs: &[Aval], more: &Arc<[Value]>) -> Result<Option<Frame>> {
-        let own = inputs.len() - more.len();
-        let inputs = (inputs[..own].iter().cloned())
-            .map(Value::empty)
-            .collect::<Result<Vec<_>>>()?;
-        let mut slots: Vec<Option<Value>> = vec![None; plan.num_slots];
-        for (slot, value) in slots.iter_mut().zip(inputs.iter().chain(more.iter())) {
-            *slot = Some(value.clone());
-        }
-        for (slot, value) in &plan.constants {
-            slots[*slot as usize] = Some(value.clone());
-        }
-        let mut acts = Vec::with_capacity(plan.steps.len());
-        for (k, step) in plan.steps.iter().enumerate() {
-            let read = step.inputs.iter().map(|&s| slots[s as usize].clone());
-            let Some(args) = read.collect::<Option<Vec<Value>>>() else {
-                return Ok(None);
-            };
-            if let (Work::View, Some(Kernel::View(layout))) = (&step.work, step.prim.kernel_ref()) {
-                let (slot, aval) = &step.outputs[0];
-                // What no strides describe has to be copied in each run.
-                let Some(view) = layout(&step.params, &args[0], aval) else {
-                    return Ok(None);
-                };
-                slots[*slot as usize] = Some(view);
-                continue;
-            }
-            let outs = (step.outputs.iter())
-                .map(|(_, aval)| Value::empty(aval.clone()))
-                .collect::<Result<Vec<_>>>()?;
-            for ((slot, _), value) in step.outputs.iter().zip(&outs) {
-                slots[*slot as usize] = Some(value.clone());
-            }
-            acts.push(match &step.work {
-                Work::Fused(fused) => Act::Fused(k, Box::new(fused.bind(args, outs)?)),
-                Work::Call => Act::Call(k, args, outs[0].clone()),
-                Work::View | Work::Host(..) | Work::Part(_) | Work::MatmulEpilogue(_) => {
-                    return Ok(None);
-                }
-            });
-        }
-        let outs = plan.outs.iter().map(|&s| slots[s as usize].clone());
-        let Some(outs) = outs.collect::<Option<Vec<Value>>>() else {
-            return Ok(None);
-        };
-        Ok(Some(Frame {
-            inputs,
-            more: Arc::clone(more),
-            acts,
-            outs,
-        }))
-    }
-
-    /// The buffers of the inputs, contiguous, to be written before a run.
-    pub fn inputs(&mut self) -> &[Value] {
-        &self.inputs
-    }
-
-    /// Writes an input.
-    ///
-    /// # Errors
-    /// When it has another dtype or shape, or there is no such input.
-    pub fn write(&mut self, i: usize, value: &Value) -> Result<()> {
-        let to = self.inputs.get(i).filter(|to| to.aval() == value.aval());
-        let Some(to) = to else {
-            return Err(Error::Shape(format!(
-                "a frame: input {i} is not {}",
-                value.aval()
-            )));
-        };
-        let cancel = AtomicBool::new(false);
-        kernels::copy_into(to, value, &Ctx::new(&cancel, 1))
-    }
-
-    /// The results of the last run, to be read before the frame is given back. Some may share memory.
-    pub fn outs(&self) -> &[Value] {
-        &self.outs
+        frame.run(&mut || false)
     }
 }

@@ -287,6 +287,24 @@ fn part(
     Ok(())
 }
 
+/// A part by itself: its results are copied into memory that is there.
+pub(super) fn run_part(
+    step: &Step,
+    args: &[Value],
+    outs: &[Value],
+    stopwatch: Stopwatch,
+    ctx: &Ctx<'_>,
+) -> Result<Stopwatch> {
+    let Work::Part(plan) = &step.work else {
+        return Err(Error::Program(format!("{}: is no part", step.prim.name())));
+    };
+    let state = execute(plan, State::new(plan, args.to_vec(), stopwatch), ctx)?;
+    for (value, out) in results(plan, state.slots).iter().zip(outs) {
+        kernels::copy_into(out, value, ctx)?;
+    }
+    Ok(state.stopwatch)
+}
+
 /// A product and what reads it, strip by strip.
 fn matmul_epilogue(
     step: &Step,

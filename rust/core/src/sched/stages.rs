@@ -30,7 +30,7 @@ impl Plan {
         Ok(Plan::of_composites(program)?.with_source(program))
     }
 
-    fn with_source(self, program: &Program) -> Plan {
+    pub(super) fn with_source(self, program: &Program) -> Plan {
         Plan {
             source: Some(program.clone()),
             ..self

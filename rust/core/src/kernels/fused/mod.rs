@@ -38,6 +38,7 @@ mod tests;
 pub use bound::BoundFused;
 pub use builder::FusedBuilder;
 pub use node::Reg;
+pub use plan::Split;
 pub use program::Fused;
 pub use recipe::{Recipe, RecipeNode, RecipeOutput};
 pub use reduce::ReduceOp;

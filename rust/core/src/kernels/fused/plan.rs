@@ -8,15 +8,18 @@ const MAX_PARTS: f64 = 256.0;
 
 /// A row-major space as (outer, reduced, inner): the reduction runs over the one in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Split {
-    pub(super) outer: usize,
-    pub(super) reduced: usize,
-    pub(super) inner: usize,
+pub struct Split {
+    /// How many slices.
+    pub outer: usize,
+    /// How many elements become one.
+    pub reduced: usize,
+    /// How many results a slice has.
+    pub inner: usize,
 }
 
 impl Split {
     /// The split of a shape; `None` when other axes lie between the reduced ones.
-    pub(super) fn of(shape: &[usize], axes: &[usize]) -> Option<Split> {
+    pub fn of(shape: &[usize], axes: &[usize]) -> Option<Split> {
         let mut split = Split {
             outer: 1,
             reduced: 1,

@@ -88,6 +88,19 @@ unsafe fn dispatch<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut 
     unsafe { body::<T, { cfg!(target_arch = "aarch64") }, 8>(m, k, a, x, y) }
 }
 
+/// In how many sums side by side a dot product with a dense row is made here.
+pub fn lanes_of_dots(dtype: crate::aval::DType) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx512f") || (has!("avx2") && has!("fma") && dtype.size() == 4) {
+            return 16;
+        }
+    }
+    let _ = dtype;
+    8
+}
+
 // Sums of four rows have to stay in half of the registers: these are 32 of 64 bytes, or 16 of 32.
 
 #[cfg(target_arch = "x86_64")]

@@ -23,6 +23,8 @@ mod packing_memory;
 
 use num_complex::Complex;
 
+pub use self::matvec::lanes_of_dots;
+
 use self::matrix::{Dims, Mat};
 use super::arithmetic::{BLOCK, Number};
 use super::shared_pointer::Shared;

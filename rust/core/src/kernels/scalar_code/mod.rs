@@ -1,0 +1,222 @@
+//! Straight-line code over single elements: what a program of numbers and small arrays is once its arrays are taken
+//! apart.
+//!
+//! Each line computes one element out of earlier ones. Layouts leave no trace, since an element has no neighbours.
+//! `machine` makes machine code of it, which computes the same bits as the kernels do: additions and comparisons become
+//! instructions, `sin` and its like are calls of the lanes.
+#![cfg_attr(not(feature = "machine-code"), allow(dead_code))]
+
+mod bound;
+#[cfg(feature = "machine-code")]
+mod machine;
+#[cfg(feature = "machine-code")]
+mod operations;
+
+#[cfg(not(feature = "machine-code"))]
+pub use bound::no_machine::Code;
+pub use bound::{BoundCode, carve};
+#[cfg(feature = "machine-code")]
+pub use machine::Code;
+
+use super::lane::{LaneOp, result_dtype};
+use crate::aval::DType;
+
+/// The number of a line.
+pub type Line = u32;
+
+/// How an element is computed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Op {
+    /// These bits.
+    Number(u64),
+    /// An element of an input.
+    Element { input: u32, index: u32 },
+    /// An elementwise operation.
+    Lane { op: LaneOp, args: [Line; 3] },
+    /// `a * b + c`, rounded once where the processor can.
+    MultiplyAdd([Line; 3]),
+    /// The same elementwise operation on several operands; its results are the lines after it.
+    Lanes { op: LaneOp, first: u32, count: u32 },
+    /// The result of this number of the line that is so many before this one.
+    Result { number: u32 },
+    /// The element of another dtype.
+    Cast(Line),
+}
+
+/// The code, and what it reads and writes.
+#[derive(Debug, Clone, Default)]
+pub struct ScalarCode {
+    pub(super) lines: Vec<(Op, DType)>,
+    /// The operands of `Lanes`: all first ones, then all second ones.
+    pub(super) operands: Vec<Line>,
+    pub(super) inputs: Vec<(DType, usize)>,
+    pub(super) outputs: Vec<(DType, usize)>,
+    /// Which element of which output a line is.
+    pub(super) stores: Vec<(u32, u32, Line)>,
+}
+
+/// Whether code can have elements of a dtype: they fit into a register.
+pub fn has_scalars(dtype: DType) -> bool {
+    !dtype.is_complex()
+}
+
+impl ScalarCode {
+    /// Code that does nothing.
+    pub fn new() -> ScalarCode {
+        ScalarCode::default()
+    }
+
+    /// How many lines there are.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    fn push(&mut self, op: Op, dtype: DType) -> Line {
+        self.lines.push((op, dtype));
+        (self.lines.len() - 1) as Line
+    }
+
+    /// The dtype of an element.
+    ///
+    /// # Panics
+    /// When there is no such line.
+    pub fn dtype(&self, line: Line) -> DType {
+        self.lines[line as usize].1
+    }
+
+    /// An element with these bits.
+    pub fn number(&mut self, dtype: DType, bits: u64) -> Line {
+        self.push(Op::Number(bits), dtype)
+    }
+
+    /// The elements of one more input.
+    pub fn input(&mut self, dtype: DType, size: usize) -> Vec<Line> {
+        let input = self.inputs.len() as u32;
+        self.inputs.push((dtype, size));
+        (0..size as u32)
+            .map(|index| self.push(Op::Element { input, index }, dtype))
+            .collect()
+    }
+
+    /// An elementwise operation on some elements, `args` being one list for each operand; `None` where it does not exist
+    /// for them.
+    pub fn lanes(&mut self, op: LaneOp, args: &[Vec<Line>]) -> Option<Vec<Line>> {
+        let count = args.first()?.len();
+        let typed = if op == LaneOp::Where { 1 } else { 0 };
+        let dtype = self.dtype(*args.get(typed)?.first()?);
+        let fits = args.len() == op.arity()
+            && args.iter().enumerate().all(|(i, list)| {
+                let wanted = if op == LaneOp::Where && i == 0 {
+                    DType::Bool
+                } else {
+                    dtype
+                };
+                list.len() == count && list.iter().all(|&x| self.dtype(x) == wanted)
+            });
+        let result = result_dtype(op, dtype);
+        if !fits
+            || !has_scalars(dtype)
+            || !has_scalars(result)
+            || super::lane::lane(op, dtype).is_none()
+        {
+            return None;
+        }
+        if count == 1 || !op.is_long() {
+            let line = |i: usize| {
+                let mut lines = [0; 3];
+                for (to, list) in lines.iter_mut().zip(args) {
+                    *to = list[i];
+                }
+                Op::Lane { op, args: lines }
+            };
+            return Some((0..count).map(|i| self.push(line(i), result)).collect());
+        }
+        let first = self.operands.len() as u32;
+        for list in args {
+            self.operands.extend_from_slice(list);
+        }
+        let count = count as u32;
+        self.push(Op::Lanes { op, first, count }, result);
+        Some(
+            (0..count)
+                .map(|number| self.push(Op::Result { number }, result))
+                .collect(),
+        )
+    }
+
+    /// One elementwise operation of two elements.
+    pub fn combine(&mut self, op: LaneOp, x: Line, y: Line) -> Option<Line> {
+        Some(self.lanes(op, &[vec![x], vec![y]])?[0])
+    }
+
+    /// `x * y + z` as products of matrices have it; `None` for elements that are not of one float type.
+    pub fn multiply_add(&mut self, x: Line, y: Line, z: Line) -> Option<Line> {
+        let dtype = self.dtype(x);
+        let fits = matches!(dtype, DType::F32 | DType::F64);
+        if !fits || self.dtype(y) != dtype || self.dtype(z) != dtype {
+            return None;
+        }
+        Some(self.push(Op::MultiplyAdd([x, y, z]), dtype))
+    }
+
+    /// An element as another dtype; `None` where code cannot have it.
+    pub fn cast(&mut self, x: Line, to: DType) -> Option<Line> {
+        if self.dtype(x) == to {
+            return Some(x);
+        }
+        has_scalars(to).then(|| self.push(Op::Cast(x), to))
+    }
+
+    /// One more output, of these elements; `None` when they are not of one dtype.
+    pub fn output(&mut self, dtype: DType, elements: &[Line]) -> Option<()> {
+        if elements.iter().any(|&x| self.dtype(x) != dtype) {
+            return None;
+        }
+        let output = self.outputs.len() as u32;
+        self.outputs.push((dtype, elements.len()));
+        let stores = elements.iter().enumerate();
+        self.stores
+            .extend(stores.map(|(i, &x)| (output, i as u32, x)));
+        Some(())
+    }
+
+    /// For each line whether an output depends on it.
+    pub(super) fn needed(&self) -> Vec<bool> {
+        let mut needed = vec![false; self.lines.len()];
+        for &(_, _, line) in &self.stores {
+            needed[line as usize] = true;
+        }
+        for k in (0..self.lines.len()).rev() {
+            if !needed[k] {
+                continue;
+            }
+            match self.lines[k].0 {
+                Op::Number(_) | Op::Element { .. } => {}
+                Op::Lane { op, args } => {
+                    for &arg in &args[..op.arity()] {
+                        needed[arg as usize] = true;
+                    }
+                }
+                Op::MultiplyAdd(args) => {
+                    for arg in args {
+                        needed[arg as usize] = true;
+                    }
+                }
+                Op::Lanes { op, first, count } => {
+                    let first = first as usize;
+                    for &arg in &self.operands[first..first + op.arity() * count as usize] {
+                        needed[arg as usize] = true;
+                    }
+                }
+                Op::Result { number } => needed[k - 1 - number as usize] = true,
+                Op::Cast(arg) => needed[arg as usize] = true,
+            }
+        }
+        needed
+    }
+}

@@ -1,0 +1,252 @@
+//! Machine code for programs of numbers and small arrays, which kernels spend more time on calling than on computing.
+//!
+//! A program is cut into pieces, the bodies of its loops and stretches of straight-line code; those that are alike
+//! share a function. What code cannot do stays a step of its own kind between them. Whether a program is worth it is
+//! seen from its equations, and when, from how long it has been run (`Replay`).
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::loop_detection::{Piece, pieces_of_code};
+use super::plan::{Plan, Work};
+use super::profile::{Origin, Phase, timed};
+use super::scalars::{is_scalar, scalar_code};
+use super::stages::for_devices;
+use crate::error::Result;
+use crate::kernels::{Code, ScalarCode};
+use crate::ops;
+use crate::program::Program;
+use crate::util::FastMap;
+
+/// Programs of fewer equations are run in less time than it takes to choose between two ways.
+const FEW: usize = 8;
+/// What stays between pieces of code has at most so many elements: what is larger has better kernels.
+const LARGE: usize = 4096;
+/// A function computes at least so many elements, where the program goes on for so long.
+const LINES: usize = 1200;
+/// All functions have at most so many lines together: compiling takes about two microseconds for each.
+const ALL_LINES: usize = 1 << 16;
+/// An estimate of nanoseconds that a line takes.
+const LINE: f64 = 0.6;
+/// Estimated nanoseconds of compiling an equation,
+const COMPILING: u64 = 2000;
+/// and of a run besides what its steps cost.
+const CALL: u64 = 300;
+
+/// A program as steps, some of which are machine code.
+#[derive(Debug, Clone)]
+pub(super) struct Compiled {
+    /// The steps; all are parts.
+    pub plan: Arc<Plan>,
+    /// The function of a step, where it has one, and what equations it computes.
+    pub code: Vec<Option<(Arc<Code>, Arc<[Origin]>)>>,
+    /// Roughly how many nanoseconds a run takes.
+    pub cost: f64,
+}
+
+impl Compiled {
+    /// Compiles a program; `None` for one that gains nothing, unless that is not asked.
+    fn new(program: &Program, whatever: bool) -> Result<Option<Compiled>> {
+        if program.has_calls() || program.has_host_calls() {
+            return Ok(None);
+        }
+        let program = for_devices(program)?;
+        let scalar: Vec<bool> = (0..program.eqns().len())
+            .map(|k| is_scalar(&program, k))
+            .collect();
+        if !whatever && !is_worth_it(&program, &scalar) {
+            return Ok(None);
+        }
+        let pieces = refined(&program, pieces_of_code(&program)?, &scalar);
+        let plan = Plan::of_pieces(&program, &pieces)?;
+        let Some((codes, number)) = write(&plan) else {
+            return Ok(None);
+        };
+        let Some(functions) = Code::compile(&codes) else {
+            return Ok(None);
+        };
+        let mut cost = 0.0;
+        let mut origins: FastMap<usize, Arc<[Origin]>> = FastMap::default();
+        let code = (plan.steps.iter().zip(number)).map(|(step, number)| {
+            let (Some(number), Work::Part(part)) = (number, &step.work) else {
+                cost += step.cost;
+                return None;
+            };
+            cost += codes[number].len() as f64 * LINE;
+            let all = || {
+                part.steps
+                    .iter()
+                    .flat_map(|s| &s.origins)
+                    .cloned()
+                    .collect()
+            };
+            let origins = origins.entry(number).or_insert_with(all);
+            Some((Arc::clone(&functions[number]), Arc::clone(origins)))
+        });
+        let code = code.collect();
+        let plan = Arc::new(plan.with_source(&program));
+        Ok(Some(Compiled { plan, code, cost }))
+    }
+}
+
+/// The machine code of a program that is run again and again, once that pays.
+///
+/// The first runs are those of the kernels. When they have taken about as long as compiling does, it is done, on the
+/// thread that runs: all calls together never take more than twice the time that they would have.
+#[derive(Debug, Default)]
+pub(super) struct Compilation {
+    done: OnceLock<Option<Compiled>>,
+    begun: AtomicBool,
+    /// Set when its frames turned out not to fit.
+    given_up: AtomicBool,
+    /// Estimated nanoseconds of the runs so far.
+    spent: AtomicU64,
+}
+
+impl Compilation {
+    /// The code, if it is there.
+    pub fn known(&self) -> Option<&Compiled> {
+        let compiled = self.done.get()?.as_ref();
+        compiled.filter(|_| !self.given_up.load(Ordering::Relaxed))
+    }
+
+    /// The code, if it is there or it is time to make it.
+    pub fn get(&self, plan: &Plan) -> Result<Option<&Compiled>> {
+        if self.done.get().is_some() {
+            return Ok(self.known());
+        }
+        let spent = self
+            .spent
+            .fetch_add(plan.cost as u64 + CALL, Ordering::Relaxed);
+        let price = COMPILING * plan.weight as u64;
+        let Some(program) = plan.source.as_ref().filter(|_| spent > price) else {
+            return Ok(None);
+        };
+        if self.begun.swap(true, Ordering::Relaxed) {
+            return Ok(None);
+        }
+        self.compile(program, false)
+    }
+
+    /// Makes the code.
+    fn compile(&self, program: &Program, whatever: bool) -> Result<Option<&Compiled>> {
+        let _timed = timed(Phase::Plan);
+        let compiled = Compiled::new(program, whatever);
+        // Where it was an error, nobody tries again.
+        let kept = compiled.as_ref().ok().cloned().flatten();
+        let kept = self.done.get_or_init(|| kept);
+        compiled?;
+        Ok(kept.as_ref())
+    }
+
+    /// Makes the code now, whether it is worth it or not; whether there is some.
+    pub fn now(&self, plan: &Plan) -> Result<bool> {
+        match &plan.source {
+            Some(program) if !self.begun.swap(true, Ordering::Relaxed) => {
+                Ok(self.compile(program, true)?.is_some())
+            }
+            _ => Ok(self.known().is_some()),
+        }
+    }
+
+    /// Forgets the code.
+    pub fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a program computes with single elements for the most part, and with nothing that is large.
+fn is_worth_it(program: &Program, scalar: &[bool]) -> bool {
+    let mut taken_apart = 0;
+    for (k, &is_scalar) in scalar.iter().enumerate() {
+        let eqn = &program.eqns()[k];
+        if is_scalar {
+            taken_apart += usize::from(eqn.prim != ops::LITERAL && !eqn.prim.is_view());
+            continue;
+        }
+        // Elementwise operations are better off in one pass with their neighbours.
+        let large = |&v: &u32| program.aval(v).size() > LARGE;
+        let fused = eqn.prim.is_elementwise()
+            || matches!(eqn.prim.kernel_ref(), Some(crate::prim::Kernel::Reduce(_)));
+        if fused || large(&program.result(k)) || program.args(eqn).iter().any(large) {
+            return false;
+        }
+    }
+    let others = scalar.iter().filter(|&&is_scalar| !is_scalar).count();
+    taken_apart >= FEW && taken_apart >= 4 * others
+}
+
+/// Pieces that are code, or have one equation that is none.
+fn refined(program: &Program, pieces: Vec<Piece>, scalar: &[bool]) -> Vec<Piece> {
+    let mut refined: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        let (mut run, mut lines) = (Vec::new(), 0);
+        let mut end = |run: &mut Vec<usize>| {
+            if !run.is_empty() {
+                refined.push(Piece {
+                    eqns: std::mem::take(run),
+                    varies: piece.varies,
+                });
+            }
+        };
+        for &k in &piece.eqns {
+            if !scalar[k] {
+                end(&mut run);
+                end(&mut vec![k]);
+                lines = 0;
+                continue;
+            }
+            run.push(k);
+            if !program.eqns()[k].prim.is_view() {
+                lines += program.aval(program.result(k)).size();
+            }
+            if lines >= LINES && !piece.varies {
+                end(&mut run);
+                lines = 0;
+            }
+        }
+        end(&mut run);
+    }
+    refined
+}
+
+/// The code of the parts of a plan, each once, and which of them belongs to each step; `None` where that is too much, or
+/// too little.
+fn write(plan: &Plan) -> Option<(Vec<ScalarCode>, Vec<Option<usize>>)> {
+    let mut codes: Vec<ScalarCode> = Vec::new();
+    let mut known: FastMap<*const Plan, Option<usize>> = FastMap::default();
+    let mut lines = 0;
+    let mut numbers = Vec::with_capacity(plan.steps.len());
+    let mut steps = 0;
+    for step in &plan.steps {
+        let Work::Part(part) = &step.work else {
+            numbers.push(None);
+            continue;
+        };
+        let number = match known.get(&Arc::as_ptr(part)) {
+            Some(&number) => number,
+            None => {
+                // Layouts alone are the same memory.
+                let computes = part.steps.iter().any(|s| !matches!(s.work, Work::View));
+                let code = part
+                    .source
+                    .as_ref()
+                    .filter(|_| computes)
+                    .and_then(scalar_code);
+                let number = code.map(|code| {
+                    lines += code.len();
+                    codes.push(code);
+                    codes.len() - 1
+                });
+                known.insert(Arc::as_ptr(part), number);
+                number
+            }
+        };
+        if lines > ALL_LINES {
+            return None;
+        }
+        steps += usize::from(number.is_some());
+        numbers.push(number);
+    }
+    (steps > 0).then_some((codes, numbers))
+}

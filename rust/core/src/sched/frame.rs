@@ -1,0 +1,298 @@
+//! The memory of a run, all of it in its place before the run begins.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::compiled::Compiled;
+use super::plan::{Plan, Step, Work};
+use super::profile::{Origin, Phase, Stopwatch, note, timed};
+use super::run::{kernel, run_part};
+use crate::aval::Aval;
+use crate::error::{Error, Result};
+use crate::kernels::{self, BoundCode, BoundFused, Ctx, Value};
+use crate::prim::Kernel;
+
+/// After so many acts it is asked whether to stop.
+const PATIENCE: usize = 1024;
+/// Frames of machine code have at most so many bytes.
+const LARGE: usize = 64 << 20;
+
+/// The buffers of one run of a small plan, each in its place: inputs are written into it, results read
+/// from it, and nothing is allocated in between.
+#[derive(Debug)]
+pub struct Frame {
+    plan: Arc<Plan>,
+    inputs: Vec<Value>,
+    /// What it was made for: the same until the frame is dropped.
+    more: Arc<[Value]>,
+    acts: Vec<Act>,
+    outs: Vec<Value>,
+}
+
+#[derive(Debug)]
+enum Act {
+    Fused(usize, Box<BoundFused>),
+    Call(usize, Vec<Value>, Value),
+    /// A part that is no code.
+    Part(usize, Vec<Value>, Vec<Value>),
+    /// Elements side by side, for code that wants them so.
+    Copy(Value, Value),
+    Code(BoundCode, Arc<[Origin]>),
+}
+
+impl Frame {
+    /// The memory for a plan, or for its machine code; `None` where a step needs some that is not known before.
+    pub(super) fn new(
+        plan: &Arc<Plan>,
+        compiled: Option<&Compiled>,
+        inputs: &[Aval],
+        more: &Arc<[Value]>,
+    ) -> Result<Option<Frame>> {
+        let own = inputs.len() - more.len();
+        let inputs = (inputs[..own].iter().cloned())
+            .map(Value::empty)
+            .collect::<Result<Vec<_>>>()?;
+        let mut slots: Vec<Option<Value>> = vec![None; plan.num_slots];
+        for (slot, value) in slots.iter_mut().zip(inputs.iter().chain(more.iter())) {
+            *slot = Some(value.clone());
+        }
+        for (slot, value) in &plan.constants {
+            slots[*slot as usize] = Some(value.clone());
+        }
+        let acts = match compiled {
+            Some(compiled) => code_acts(compiled, &mut slots)?,
+            None => acts(plan, &mut slots)?,
+        };
+        let outs = plan.outs.iter().map(|&s| slots[s as usize].clone());
+        let (Some(acts), Some(outs)) = (acts, outs.collect::<Option<Vec<Value>>>()) else {
+            return Ok(None);
+        };
+        Ok(Some(Frame {
+            plan: Arc::clone(plan),
+            inputs,
+            more: Arc::clone(more),
+            acts,
+            outs,
+        }))
+    }
+
+    /// Whether it was made for this plan with these inputs behind the others.
+    pub(super) fn is_for(&self, plan: &Arc<Plan>, more: &Arc<[Value]>) -> bool {
+        Arc::ptr_eq(&self.plan, plan) && Arc::ptr_eq(&self.more, more)
+    }
+
+    /// Runs it on what has been written into it.
+    pub(super) fn run(&mut self, interrupted: &mut dyn FnMut() -> bool) -> Result<()> {
+        let plan = &*self.plan;
+        note(|counts| {
+            counts.runs += 1;
+            counts.add_equations(&plan.counts);
+        });
+        let _timed = timed(Phase::Run);
+        let mut stopwatch = Stopwatch::new();
+        let cancel = AtomicBool::new(false);
+        let ctx = Ctx::new(&cancel, 1);
+        for (number, act) in self.acts.iter_mut().enumerate() {
+            if number % PATIENCE == PATIENCE - 1 && interrupted() {
+                return Err(Error::Interrupted);
+            }
+            let start = stopwatch.start();
+            let origins: &[Origin] = match act {
+                Act::Fused(k, bound) => {
+                    if let Work::Fused(fused) = &plan.steps[*k].work {
+                        fused.run_again(bound, &ctx)?;
+                    }
+                    &plan.steps[*k].origins
+                }
+                Act::Call(k, args, out) => {
+                    let step = &plan.steps[*k];
+                    let mut args: smallvec::SmallVec<[Value; 4]> = args.iter().cloned().collect();
+                    let value = kernel(step, &mut args, out.aval(), &ctx)?;
+                    kernels::copy_into(out, &value, &ctx)?;
+                    &step.origins
+                }
+                Act::Part(k, args, outs) => {
+                    let watch = std::mem::take(&mut stopwatch);
+                    stopwatch = run_part(&plan.steps[*k], args, outs, watch, &ctx)?;
+                    continue;
+                }
+                Act::Copy(from, to) => {
+                    kernels::copy_into(to, from, &ctx)?;
+                    &[]
+                }
+                Act::Code(bound, origins) => {
+                    bound.run();
+                    origins
+                }
+            };
+            stopwatch.stop(start, origins);
+        }
+        stopwatch.tell();
+        Ok(())
+    }
+
+    /// Runs it on these inputs, and gives results of their own memory.
+    pub(super) fn run_on(
+        &mut self,
+        inputs: &[Value],
+        targets: &[Option<Value>],
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<Value>> {
+        for (i, input) in inputs.iter().enumerate() {
+            self.write(i, input)?;
+        }
+        self.run(interrupted)?;
+        let cancel = AtomicBool::new(false);
+        let ctx = Ctx::new(&cancel, 1);
+        let mut targets = targets.iter();
+        let results = self.outs.iter().map(|out| match targets.next() {
+            Some(Some(target)) => {
+                kernels::copy_into(target, out, &ctx)?;
+                Ok(target.clone())
+            }
+            _ => kernels::copy(out, &ctx),
+        });
+        results.collect()
+    }
+
+    /// The buffers of the inputs, contiguous, to be written before a run.
+    pub fn inputs(&mut self) -> &[Value] {
+        &self.inputs
+    }
+
+    /// Writes an input.
+    ///
+    /// # Errors
+    /// When it has another dtype or shape, or there is no such input.
+    pub fn write(&mut self, i: usize, value: &Value) -> Result<()> {
+        let to = self.inputs.get(i).filter(|to| to.aval() == value.aval());
+        let Some(to) = to else {
+            return Err(Error::Shape(format!(
+                "a frame: input {i} is not {}",
+                value.aval()
+            )));
+        };
+        let cancel = AtomicBool::new(false);
+        kernels::copy_into(to, value, &Ctx::new(&cancel, 1))
+    }
+
+    /// The results of the last run, to be read before the frame is given back. Some may share memory.
+    pub fn outs(&self) -> &[Value] {
+        &self.outs
+    }
+}
+
+/// What the steps of a plan are in a frame; `None` where one needs memory that is not known before.
+fn acts(plan: &Plan, slots: &mut [Option<Value>]) -> Result<Option<Vec<Act>>> {
+    let mut acts = Vec::with_capacity(plan.steps.len());
+    for (k, step) in plan.steps.iter().enumerate() {
+        let read = step.inputs.iter().map(|&s| slots[s as usize].clone());
+        let Some(args) = read.collect::<Option<Vec<Value>>>() else {
+            return Ok(None);
+        };
+        if let Work::View = step.work {
+            // What no strides describe has to be copied in each run.
+            let Some(view) = view(step, &args[0]) else {
+                return Ok(None);
+            };
+            slots[step.outputs[0].0 as usize] = Some(view);
+            continue;
+        }
+        let outs = (step.outputs.iter())
+            .map(|(_, aval)| Value::empty(aval.clone()))
+            .collect::<Result<Vec<_>>>()?;
+        for ((slot, _), value) in step.outputs.iter().zip(&outs) {
+            slots[*slot as usize] = Some(value.clone());
+        }
+        acts.push(match &step.work {
+            Work::Fused(fused) => Act::Fused(k, Box::new(fused.bind(args, outs)?)),
+            Work::Call => Act::Call(k, args, outs[0].clone()),
+            Work::View | Work::Host(..) | Work::Part(_) | Work::MatmulEpilogue(_) => {
+                return Ok(None);
+            }
+        });
+    }
+    Ok(Some(acts))
+}
+
+/// Another layout of a value, where strides describe it.
+fn view(step: &Step, arg: &Value) -> Option<Value> {
+    let Some(Kernel::View(layout)) = step.prim.kernel_ref() else {
+        return None;
+    };
+    layout(&step.params, arg, &step.outputs[0].1)
+}
+
+/// The same for machine code and what stays between it.
+fn code_acts(compiled: &Compiled, slots: &mut [Option<Value>]) -> Result<Option<Vec<Act>>> {
+    let plan = &compiled.plan;
+    // Results side by side, so that the caches hold what the next step reads.
+    let wanted: Vec<Aval> = plan
+        .steps
+        .iter()
+        .flat_map(|s| s.outputs.iter().map(|(_, aval)| aval.clone()))
+        .collect();
+    if wanted.iter().map(Aval::nbytes).sum::<usize>() > LARGE {
+        return Ok(None);
+    }
+    let mut room = kernels::carve(&wanted)?.into_iter();
+    let mut acts = Vec::with_capacity(plan.steps.len());
+    for (k, (step, code)) in plan.steps.iter().zip(&compiled.code).enumerate() {
+        let outs: Vec<Value> = room.by_ref().take(step.outputs.len()).collect();
+        let read = step.inputs.iter().map(|&s| slots[s as usize].clone());
+        let Some(mut args) = read.collect::<Option<Vec<Value>>>() else {
+            return Ok(None);
+        };
+        let Work::Part(part) = &step.work else {
+            return Ok(None);
+        };
+        if code.is_none()
+            && let Some(views) = views(part, &args)
+        {
+            for ((slot, _), value) in step.outputs.iter().zip(views) {
+                slots[*slot as usize] = Some(value);
+            }
+            continue;
+        }
+        for ((slot, _), value) in step.outputs.iter().zip(&outs) {
+            slots[*slot as usize] = Some(value.clone());
+        }
+        let Some((code, origins)) = code else {
+            acts.push(Act::Part(k, args, outs));
+            continue;
+        };
+        for arg in &mut args {
+            if !arg.is_contiguous() || !arg.address().is_multiple_of(arg.dtype().size()) {
+                let dense = Value::empty(arg.aval().clone())?;
+                acts.push(Act::Copy(std::mem::replace(arg, dense.clone()), dense));
+            }
+        }
+        acts.push(Act::Code(
+            BoundCode::new(code, &args, &outs)?,
+            Arc::clone(origins),
+        ));
+    }
+    Ok(Some(acts))
+}
+
+/// The results of a part that is nothing but layouts.
+fn views(part: &Plan, args: &[Value]) -> Option<Vec<Value>> {
+    if !part.steps.iter().all(|s| matches!(s.work, Work::View)) {
+        return None;
+    }
+    let mut slots: Vec<Option<Value>> = vec![None; part.num_slots];
+    for (slot, arg) in slots.iter_mut().zip(args) {
+        *slot = Some(arg.clone());
+    }
+    for (slot, value) in &part.constants {
+        slots[*slot as usize] = Some(value.clone());
+    }
+    for step in &part.steps {
+        let view = view(step, slots[step.inputs[0] as usize].as_ref()?)?;
+        slots[step.outputs[0].0 as usize] = Some(view);
+    }
+    part.outs
+        .iter()
+        .map(|&s| slots[s as usize].clone())
+        .collect()
+}

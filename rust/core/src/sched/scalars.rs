@@ -1,0 +1,402 @@
+//! Takes the small arrays of a program apart: from equations to straight-line code over their elements.
+//!
+//! An array becomes an array of line numbers, of the same shape and, where the equation is a layout, with the same
+//! strides. So layouts and copies need no rule of their own: their kernels move numbers of lines as they move
+//! anything else. Sums are written in the order in which fused groups add, products in that of the kernels, so that the
+//! code gives the bits that a plan gives.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::aval::{Aval, DType};
+use crate::kernels::{self, Ctx, Line, ReduceOp, ScalarCode, Split, Value, has_scalars};
+use crate::ops;
+use crate::prim::{Kernel, Prim, Var};
+use crate::program::{Eqn, Program};
+
+/// Arrays of more elements than that are computed with by kernels, which take several at once.
+const ELEMENTS: usize = 64;
+/// Arrays that are only copied may have so many.
+const COPIED: usize = 1 << 14;
+/// Products of so many multiplications are written out.
+const PRODUCTS: usize = 512;
+/// Rows of fewer elements are added one after the other, and of fewer than `LONG_ROW` in `LANES` sums.
+const SHORT_ROW: usize = 16;
+const LANES: usize = 16;
+const LONG_ROW: usize = 256;
+
+/// Whether an equation can be taken apart, as far as its kind and sizes say.
+pub(super) fn is_scalar(program: &Program, k: usize) -> bool {
+    let eqn = &program.eqns()[k];
+    let out = program.aval(program.result(k));
+    let args = || program.args(eqn).iter().map(|&a| program.aval(a));
+    let sizes = || args().map(Aval::size).chain([out.size()]);
+    if sizes().any(|n| n > COPIED)
+        || !has_scalars(out.dtype)
+        || args().any(|a| !has_scalars(a.dtype))
+    {
+        return false;
+    }
+    if eqn.prim.is_elementwise() {
+        return out.size() <= ELEMENTS;
+    }
+    match eqn.prim.kernel_ref() {
+        Some(Kernel::View(_)) => true,
+        Some(Kernel::Reduce(_)) => {
+            is_reducible(out.dtype)
+                && sizes().all(|n| (1..=ELEMENTS).contains(&n))
+                && split(program, eqn).is_some()
+        }
+        Some(Kernel::Call(_)) if eqn.prim == ops::LITERAL => true,
+        Some(Kernel::Call(_)) if eqn.prim == ops::UPDATE_ADD => {
+            program.aval(program.args(eqn)[1]).size() <= ELEMENTS
+        }
+        Some(Kernel::Call(_)) if eqn.prim == ops::MATMUL => {
+            let a = program.aval(program.args(eqn)[0]);
+            let vectors = out.shape.len() == 2 && out.shape.contains(&1);
+            vectors
+                && matches!(out.dtype, DType::F64 | DType::F32)
+                && out.size() * a.shape[1] <= PRODUCTS
+        }
+        Some(Kernel::Call(_)) => copies(eqn.prim),
+        _ => false,
+    }
+}
+
+/// Whether code reduces elements of a dtype: groups do, and not by way of others.
+fn is_reducible(dtype: DType) -> bool {
+    use DType::{F32, F64, I32, I64, U64};
+    matches!(dtype, F64 | F32 | I64 | I32 | U64)
+}
+
+/// Whether a kernel only copies elements, or puts zeros.
+fn copies(prim: Prim) -> bool {
+    [ops::PAD, ops::CONCATENATE, ops::STACK, ops::UPDATE].contains(&prim)
+}
+
+/// Code for a program; `None` where an equation cannot be taken apart.
+pub(super) fn scalar_code(program: &Program) -> Option<ScalarCode> {
+    let cancel = AtomicBool::new(false);
+    let mut writer = Writer {
+        program,
+        code: ScalarCode::new(),
+        arrays: Vec::with_capacity(program.num_vars()),
+        ctx: Ctx::new(&cancel, 1),
+    };
+    // Zeros that copies put have the number of the first line.
+    writer.code.number(DType::F64, 0);
+    for i in 0..program.num_inputs() {
+        let aval = program.aval(i as Var);
+        if aval.size() > COPIED || !has_scalars(aval.dtype) {
+            return None;
+        }
+        let lines = writer.code.input(aval.dtype, aval.size());
+        writer.define(aval, &lines)?;
+    }
+    for k in 0..program.eqns().len() {
+        writer.equation(k)?;
+    }
+    for &out in program.outs() {
+        let lines = writer.lines(&writer.arrays[out as usize])?;
+        writer.code.output(program.aval(out).dtype, &lines)?;
+    }
+    Some(writer.code)
+}
+
+struct Writer<'p> {
+    program: &'p Program,
+    code: ScalarCode,
+    /// For each variable the lines of its elements.
+    arrays: Vec<Value>,
+    ctx: Ctx<'p>,
+}
+
+impl Writer<'_> {
+    fn define(&mut self, aval: &Aval, lines: &[Line]) -> Option<()> {
+        let numbers: Vec<i64> = lines.iter().map(|&x| i64::from(x)).collect();
+        self.arrays
+            .push(Value::from_slice(&aval.shape, &numbers).ok()?);
+        Some(())
+    }
+
+    /// The lines of an array, in row-major order.
+    fn lines(&self, array: &Value) -> Option<Vec<Line>> {
+        let dense = kernels::copy(array, &self.ctx).ok()?;
+        Some(
+            dense
+                .as_slice::<i64>()?
+                .iter()
+                .map(|&x| x as Line)
+                .collect(),
+        )
+    }
+
+    fn equation(&mut self, k: usize) -> Option<()> {
+        if !is_scalar(self.program, k) {
+            return None;
+        }
+        let program = self.program;
+        let eqn = &program.eqns()[k];
+        let out = program.aval(program.result(k));
+        let args: Vec<Value> = program
+            .args(eqn)
+            .iter()
+            .map(|&a| self.arrays[a as usize].clone())
+            .collect();
+        if let Some(op) = eqn.prim.lane() {
+            let spread = |a: &Value| self.lines(&a.broadcast_to(&out.shape));
+            let operands = args.iter().map(spread).collect::<Option<Vec<_>>>()?;
+            let lines = if out.size() == 0 {
+                Vec::new()
+            } else {
+                self.code.lanes(op, &operands)?
+            };
+            return self.define(out, &lines);
+        }
+        match eqn.prim.kernel_ref()? {
+            Kernel::Cast => {
+                let lines = self.lines(&args[0])?;
+                let cast = |&x: &Line| self.code.cast(x, out.dtype);
+                let lines = lines.iter().map(cast).collect::<Option<Vec<_>>>()?;
+                self.define(out, &lines)
+            }
+            Kernel::View(layout) => {
+                let numbers = out.with_dtype(DType::I64);
+                let array = layout(program.params(eqn), &args[0], &numbers).or_else(|| {
+                    let dense = kernels::copy(&args[0], &self.ctx).ok()?;
+                    layout(program.params(eqn), &dense, &numbers)
+                })?;
+                self.arrays.push(array);
+                Some(())
+            }
+            Kernel::Reduce(op) => {
+                let lines = self.lines(&args[0])?;
+                let lines = self.reduction(*op, split(program, eqn)?, &lines)?;
+                self.define(out, &lines)
+            }
+            Kernel::Call(call) => {
+                if eqn.prim == ops::LITERAL {
+                    let value = call(program.params(eqn), &mut [], out, &self.ctx).ok()?;
+                    let lines = self.numbers(&value)?;
+                    return self.define(out, &lines);
+                }
+                if eqn.prim == ops::MATMUL {
+                    let lines = self.product(&args[0], &args[1])?;
+                    return self.define(out, &lines);
+                }
+                self.copied(eqn, args, out)
+            }
+            Kernel::Lane(_) | Kernel::Lower(_) => None,
+        }
+    }
+
+    /// The elements of a constant.
+    fn numbers(&mut self, value: &Value) -> Option<Vec<Line>> {
+        let dtype = value.dtype();
+        let bits = |x: &[u8]| {
+            let mut bytes = [0; 8];
+            bytes[..x.len()].copy_from_slice(x);
+            u64::from_le_bytes(bytes)
+        };
+        let bytes = value.bytes_in_order();
+        Some(
+            bytes
+                .chunks(dtype.size())
+                .map(|x| self.code.number(dtype, bits(x)))
+                .collect(),
+        )
+    }
+
+    /// What only copies elements, and additions to a region.
+    fn copied(&mut self, eqn: &Eqn, mut args: Vec<Value>, out: &Aval) -> Option<()> {
+        let params = self.program.params(eqn);
+        let (prim, added) = if eqn.prim == ops::UPDATE_ADD {
+            (ops::UPDATE, Some(args[0].clone()))
+        } else {
+            (eqn.prim, None)
+        };
+        let Some(Kernel::Call(call)) = prim.kernel_ref() else {
+            return None;
+        };
+        let numbers = out.with_dtype(DType::I64);
+        let array = call(params, &mut args, &numbers, &self.ctx).ok()?;
+        let mut lines = self.lines(&array)?;
+        if let Some(before) = added {
+            for (line, old) in lines.iter_mut().zip(self.lines(&before)?) {
+                if *line != old {
+                    *line = self.code.combine(kernels::LaneOp::Add, old, *line)?;
+                }
+            }
+        } else if lines.contains(&0) {
+            let zero = self.code.number(out.dtype, 0);
+            for line in lines.iter_mut().filter(|line| **line == 0) {
+                *line = zero;
+            }
+        }
+        self.define(out, &lines)
+    }
+
+    /// A reduction, in the order and the dtype in which fused groups fold (`kernels/fused/reduce.rs`).
+    fn reduction(&mut self, op: ReduceOp, split: Split, lines: &[Line]) -> Option<Vec<Line>> {
+        let Split {
+            outer,
+            reduced,
+            inner,
+        } = split;
+        let mut results = Vec::with_capacity(outer * inner);
+        for slice in 0..outer {
+            let slice = &lines[slice * reduced * inner..(slice + 1) * reduced * inner];
+            if inner == 1 {
+                results.push(self.row(op, slice)?);
+            } else {
+                results.extend(self.fold(op, slice, reduced, inner)?);
+            }
+        }
+        Some(results)
+    }
+
+    /// All elements of a row.
+    fn row(&mut self, op: ReduceOp, row: &[Line]) -> Option<Line> {
+        let dtype = self.code.dtype(*row.first()?);
+        if row.len() >= LONG_ROW {
+            return None;
+        }
+        // Sums and products of rows are made in the wider type.
+        let wide = dtype == DType::F32 && matches!(op, ReduceOp::Sum | ReduceOp::Prod);
+        let acc = if wide { DType::F64 } else { dtype };
+        let row: Option<Vec<Line>> = row.iter().map(|&x| self.code.cast(x, acc)).collect();
+        let row = row?;
+        let identity = self.identity(op, acc);
+        let join = joining(op);
+        if row.len() < SHORT_ROW {
+            let sum = row
+                .iter()
+                .try_fold(identity, |sum, &x| self.code.combine(join, sum, x))?;
+            return self.code.cast(sum, dtype);
+        }
+        let mut sums = [identity; LANES];
+        for (i, &x) in row.iter().enumerate() {
+            sums[i % LANES] = self.code.combine(join, sums[i % LANES], x)?;
+        }
+        let mut width = LANES;
+        while width > 1 {
+            width /= 2;
+            for i in 0..width {
+                sums[i] = self.code.combine(join, sums[i], sums[i + width])?;
+            }
+        }
+        self.code.cast(sums[0], dtype)
+    }
+
+    /// All rows of a slice.
+    fn fold(
+        &mut self,
+        op: ReduceOp,
+        slice: &[Line],
+        rows: usize,
+        inner: usize,
+    ) -> Option<Vec<Line>> {
+        let mut sums = slice.to_vec();
+        let mut left = rows;
+        while left > 1 {
+            let half = left / 2;
+            left -= half;
+            for i in 0..half * inner {
+                sums[i] = self
+                    .code
+                    .combine(joining(op), sums[i], sums[left * inner + i])?;
+            }
+        }
+        sums.truncate(inner);
+        Some(sums)
+    }
+
+    /// What is there before the first element of a row.
+    fn identity(&mut self, op: ReduceOp, dtype: DType) -> Line {
+        let float = match op {
+            ReduceOp::Sum => 0.0,
+            ReduceOp::Prod => 1.0,
+            ReduceOp::Max => f64::NEG_INFINITY,
+            ReduceOp::Min => f64::INFINITY,
+        };
+        let bits = match (dtype, op) {
+            (DType::F64, _) => float.to_bits(),
+            (DType::F32, _) => u64::from((float as f32).to_bits()),
+            (_, ReduceOp::Sum) => 0,
+            (_, ReduceOp::Prod) => 1,
+            (DType::I32, ReduceOp::Max) => i32::MIN as u64,
+            (DType::I32, ReduceOp::Min) => i32::MAX as u64,
+            (DType::U64, ReduceOp::Max) => 0,
+            (DType::U64, ReduceOp::Min) => u64::MAX,
+            (_, ReduceOp::Max) => i64::MIN as u64,
+            (_, ReduceOp::Min) => i64::MAX as u64,
+        };
+        self.code.number(dtype, bits)
+    }
+
+    /// A matrix times a vector, or a vector times a matrix (`kernels/gemm/matvec.rs`).
+    fn product(&mut self, a: &Value, b: &Value) -> Option<Vec<Line>> {
+        let (matrix, vector) = if b.shape()[1] == 1 {
+            (a.clone(), b.clone())
+        } else {
+            (b.transposed(&[1, 0]), a.clone())
+        };
+        let repeats = |v: &Value| {
+            v.shape()
+                .iter()
+                .zip(v.strides())
+                .any(|(&n, &step)| n > 1 && step == 0)
+        };
+        if repeats(a) || repeats(b) {
+            return None;
+        }
+        let (m, k) = (matrix.shape()[0], matrix.shape()[1]);
+        let dtype = self.code.dtype(*self.lines(&vector)?.first()?);
+        let (rows, x) = (self.lines(&matrix)?, self.lines(&vector)?);
+        let zero = self.code.number(dtype, 0);
+        let lanes = if matrix.strides()[1] == 1 {
+            kernels::lanes_of_dots(dtype)
+        } else {
+            1
+        };
+        (0..m)
+            .map(|i| {
+                let mut sums = vec![zero; lanes];
+                for l in 0..k {
+                    let sum = &mut sums[l % lanes];
+                    *sum = self.code.multiply_add(rows[i * k + l], x[l], *sum)?;
+                }
+                let mut half = lanes / 2;
+                while half > 0 {
+                    for i in 0..half {
+                        // Zeros that nothing was added to add nothing.
+                        if sums[i + half] != zero {
+                            sums[i] =
+                                self.code
+                                    .combine(kernels::LaneOp::Add, sums[i], sums[i + half])?;
+                        }
+                    }
+                    half /= 2;
+                }
+                Some(sums[0])
+            })
+            .collect()
+    }
+}
+
+/// How two partial results are joined.
+fn joining(op: ReduceOp) -> kernels::LaneOp {
+    match op {
+        ReduceOp::Sum => kernels::LaneOp::Add,
+        ReduceOp::Prod => kernels::LaneOp::Mul,
+        ReduceOp::Max => kernels::LaneOp::Maximum,
+        ReduceOp::Min => kernels::LaneOp::Minimum,
+    }
+}
+
+/// How a reduction lies in its array; `None` where axes that are kept lie between those that are not.
+fn split(program: &Program, eqn: &Eqn) -> Option<Split> {
+    Split::of(
+        &program.aval(program.args(eqn)[0]).shape,
+        program.params(eqn).axes(),
+    )
+}

@@ -1,0 +1,307 @@
+//! Machine code gives the bits that the kernels give: every primitive, random programs and their derivatives, loops.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use cotan::kernels::Value;
+use cotan::prim::Var;
+use cotan::sched::{self, Replay};
+use cotan::testing::{self, Rng};
+use cotan::{DType, Program, Result, ops, transform};
+
+use crate::common::{random_program, same_bits};
+
+/// What machine code gives, and then once more in the same memory; `None` where there is none.
+fn compiled(program: &Program, inputs: &[Value]) -> Result<Option<Vec<Value>>> {
+    let avals = (0..program.num_inputs() as Var).map(|i| program.aval(i).clone());
+    let replay = Replay::new(sched::plan(program)?, avals.collect());
+    if !replay.compile()? {
+        return Ok(None);
+    }
+    let nothing: Arc<[Value]> = Arc::from([]);
+    let first = replay.run(inputs, &nothing, &[], &mut || false)?;
+    let second = replay.run(inputs, &nothing, &[], &mut || false)?;
+    for (a, b) in first.iter().zip(&second) {
+        same_bits(a, b, program);
+    }
+    Ok(Some(first))
+}
+
+/// Compares both ways; whether there is machine code.
+fn check(program: &Program, inputs: &[Value]) -> bool {
+    // Some composites are not there for every dtype.
+    let Ok(wanted) = testing::run(program, inputs) else {
+        return false;
+    };
+    let Some(results) = compiled(program, inputs).unwrap() else {
+        return false;
+    };
+    assert_eq!(results.len(), wanted.len());
+    for (a, b) in results.iter().zip(&wanted) {
+        same_bits(a, b, program);
+    }
+    true
+}
+
+/// The program and its derivatives, of which the cotangents are inputs.
+fn with_derivatives(
+    program: &Program,
+    values: &[Value],
+    rng: &mut Rng,
+) -> Vec<(Program, Vec<Value>)> {
+    let mut all = vec![(program.clone(), values.to_vec())];
+    let wrt = testing::inexact_inputs(program);
+    if let Ok(vjp) = transform::vjp(program, &wrt) {
+        let mut inputs = values.to_vec();
+        for i in inputs.len()..vjp.program.num_inputs() {
+            let aval = vjp.program.aval(i as Var);
+            inputs.push(rng.array(aval.dtype, &aval.shape, -1.0, 1.0).unwrap());
+        }
+        all.push((vjp.program, inputs));
+    }
+    all
+}
+
+#[test]
+fn every_primitive_and_its_derivative() {
+    let mut rng = Rng::new(5);
+    let mut taken = 0;
+    for &prim in ops::table() {
+        for dtype in [
+            DType::F64,
+            DType::F32,
+            DType::I64,
+            DType::I32,
+            DType::U8,
+            DType::Bool,
+        ] {
+            for sample in testing::samples(prim) {
+                let Ok(Some((program, values))) = testing::instance(prim, &sample, dtype, &mut rng)
+                else {
+                    continue;
+                };
+                for (program, values) in with_derivatives(&program, &values, &mut rng) {
+                    taken += usize::from(check(&program, &values));
+                }
+            }
+        }
+    }
+    assert!(taken > 500, "{taken}");
+}
+
+#[test]
+fn numbers_that_are_none_infinite_or_signed_zeros() {
+    let odd = [
+        0.0,
+        -0.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        1.5,
+        -2.5,
+        1e300,
+        5e-324,
+    ];
+    for &prim in ops::table() {
+        let (Some(lane), Some(_)) = (prim.lane(), prim.ufunc()) else {
+            continue;
+        };
+        for dtype in [DType::F64, DType::F32] {
+            let pairs: Vec<(f64, f64)> = odd
+                .iter()
+                .flat_map(|&x| odd.iter().map(move |&y| (x, y)))
+                .take(64)
+                .collect();
+            let value = |of: fn(&(f64, f64)) -> f64| {
+                let z: Vec<_> = pairs.iter().map(|p| of(p).into()).collect();
+                testing::value(dtype, &[pairs.len()], &z).unwrap()
+            };
+            let all = [value(|p| p.0), value(|p| p.1)];
+            if lane.arity() > 2 {
+                continue;
+            }
+            let inputs = &all[..lane.arity()];
+            let avals: Vec<_> = inputs.iter().map(|v| v.aval().clone()).collect();
+            if let Ok(program) = testing::single(prim, &cotan::prim::Params::None, &avals) {
+                assert!(check(&program, inputs), "{prim:?} {dtype}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_of_signed_zeros_and_of_any_length() {
+    let mut rng = Rng::new(6);
+    for (shape, axes) in [
+        (&[1][..], "0"),
+        (&[2], "0"),
+        (&[3], "0"),
+        (&[15], "0"),
+        (&[16], "0"),
+        (&[17], "0"),
+        (&[64], "0"),
+        (&[3, 4], "0"),
+        (&[3, 4], "1"),
+        (&[4, 3], "0, 1"),
+        (&[5, 2], "0"),
+        (&[2, 3, 4], "1"),
+        (&[2, 1, 4], "1"),
+        (&[7, 3], "0"),
+        (&[1, 3], "0"),
+    ] {
+        let list: Vec<String> = shape.iter().map(ToString::to_string).collect();
+        let dims = list.join(",");
+        let kept: Vec<String> = (0..shape.len())
+            .filter(|a| !axes.split(", ").any(|x| x == a.to_string()))
+            .map(|a| shape[a].to_string())
+            .collect();
+        for reduction in ["sum", "prod", "max", "min"] {
+            let comma = if axes.len() == 1 { "," } else { "" };
+            let text = format!(
+                "program(%0: f64[{dims}]) {{\n  %1: f64[{}] = {reduction}[axes=({axes}{comma})](%0)\n  \
+                 return %1\n}}\n",
+                kept.join(",")
+            );
+            let program = Program::parse(&text).unwrap();
+            let random = rng.array(DType::F64, shape, -2.0, 2.0).unwrap();
+            assert!(check(&program, &[random]), "{program}");
+            let size: usize = shape.iter().product();
+            let zeros = Value::from_slice(shape, &vec![-0.0f64; size]).unwrap();
+            assert!(check(&program, &[zeros]), "{program}");
+        }
+    }
+}
+
+#[test]
+fn products_with_vectors() {
+    let mut rng = Rng::new(7);
+    for dtype in [DType::F64, DType::F32] {
+        for (m, k) in [
+            (1, 1),
+            (1, 2),
+            (2, 2),
+            (3, 3),
+            (4, 3),
+            (5, 7),
+            (3, 17),
+            (2, 33),
+        ] {
+            for transposed in [false, true] {
+                let name = if dtype == DType::F64 { "f64" } else { "f32" };
+                let (rows, columns) = if transposed { (k, m) } else { (m, k) };
+                let mut text =
+                    format!("program(%0: {name}[{rows},{columns}], %1: {name}[{k},1]) {{\n");
+                let (a, next) = if transposed {
+                    writeln!(text, "  %2: {name}[{m},{k}] = transpose[axes=(1, 0)](%0)").unwrap();
+                    (2, 3)
+                } else {
+                    (0, 2)
+                };
+                writeln!(
+                    text,
+                    "  %{next}: {name}[{m},1] = matmul(%{a}, %1)\n  return %{next}\n}}"
+                )
+                .unwrap();
+                let program = Program::parse(&text).unwrap();
+                let matrix = rng.array(dtype, &[rows, columns], -2.0, 2.0).unwrap();
+                let vector = rng.array(dtype, &[k, 1], -2.0, 2.0).unwrap();
+                assert!(check(&program, &[matrix, vector]), "{program}");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_programs_and_their_gradients() {
+    let mut rng = Rng::new(8);
+    let mut taken = 0;
+    for seed in 0..60 {
+        for dtype in [DType::F64, DType::F32] {
+            let (program, values) = random_program(seed, 12, dtype);
+            for (program, values) in with_derivatives(&program, &values, &mut rng) {
+                taken += usize::from(check(&program, &values));
+            }
+        }
+    }
+    assert!(taken > 60, "{taken}");
+}
+
+/// A loop of numbers and short arrays, with an element read and one written by number in each turn.
+fn turns(turns: usize) -> Program {
+    let mut text = format!("program(%0: f64[3], %1: f64[{turns}], %2: f64[]) {{\n");
+    let mut next = 3;
+    let mut line = |aval: &str, rest: &str| {
+        writeln!(text, "  %{next}: f64[{aval}] = {rest}").unwrap();
+        next += 1;
+        next - 1
+    };
+    let zero = line("", "literal[dtype=f64, value=0.0]()");
+    let mut sums = line(
+        &format!("{turns}"),
+        &format!("broadcast[shape=({turns},)](%{zero})"),
+    );
+    let mut h = 0;
+    for t in 0..turns {
+        let at = format!("start=({t},), len=(1,), step=(1,)");
+        let element = line("1", &format!("slice[{at}](%1)"));
+        let number = line("", &format!("reshape[shape=()](%{element})"));
+        let scaled = line("3", &format!("mul(%{h}, %2)"));
+        let sine = line("3", &format!("sin(%{scaled})"));
+        let turned = line("3", &format!("flip[axes=(0,)](%{sine})"));
+        h = line("3", &format!("add(%{turned}, %{number})"));
+        let sum = line("", &format!("sum[axes=(0,)](%{h})"));
+        let sum = line("1", &format!("reshape[shape=(1,)](%{sum})"));
+        sums = line(
+            &format!("{turns}"),
+            &format!("update_add[{at}](%{sums}, %{sum})"),
+        );
+    }
+    writeln!(text, "  return %{h}, %{sums}\n}}").unwrap();
+    Program::parse(&text).unwrap()
+}
+
+#[test]
+fn loops_share_code_and_give_the_same_bits() {
+    let mut rng = Rng::new(9);
+    for count in [4, 40, 400] {
+        let program = turns(count);
+        let inputs = [
+            rng.array(DType::F64, &[3], -1.0, 1.0).unwrap(),
+            rng.array(DType::F64, &[count], -1.0, 1.0).unwrap(),
+            rng.array(DType::F64, &[], 0.5, 1.5).unwrap(),
+        ];
+        for (program, inputs) in with_derivatives(&program, &inputs, &mut rng) {
+            assert!(check(&program, &inputs), "{count}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_code_stays_between_it() {
+    // A sort, which has a kernel of its own.
+    let text = "program(%0: f64[5]) {\n  %1: f64[5] = sin(%0)\n  %2: i64[5] = argsort[axis=0](%1)\n  \
+                %3: f64[5] = gather(%1, %2)\n  %4: f64[5] = mul(%3, %3)\n  return %4, %3\n}\n";
+    let program = Program::parse(text).unwrap();
+    let inputs = [Value::from_slice(&[5], &[3.0, 1.0, -2.0, 0.5, 4.0]).unwrap()];
+    assert!(check(&program, &inputs));
+}
+
+#[test]
+fn a_run_can_be_interrupted() {
+    let program = turns(20_000);
+    let inputs = [
+        Value::from_slice(&[3], &[0.1, 0.2, 0.3]).unwrap(),
+        Value::from_slice(&[20_000], &vec![0.1; 20_000]).unwrap(),
+        Value::scalar(1.0).unwrap(),
+    ];
+    let avals = inputs.iter().map(|v| v.aval().clone()).collect();
+    let replay = Replay::new(sched::plan(&program).unwrap(), avals);
+    replay.compile().unwrap();
+    let nothing: Arc<[Value]> = Arc::from([]);
+    let stopped = replay.run(&inputs, &nothing, &[], &mut || true);
+    assert!(matches!(stopped, Err(cotan::Error::Interrupted)));
+    let again = replay.run(&inputs, &nothing, &[], &mut || false).unwrap();
+    for (a, b) in again.iter().zip(&testing::run(&program, &inputs).unwrap()) {
+        same_bits(a, b, &program);
+    }
+}
