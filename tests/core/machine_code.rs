@@ -173,39 +173,43 @@ fn sums_of_signed_zeros_and_of_any_length() {
 }
 
 #[test]
-fn products_with_vectors() {
+fn products_of_small_matrices() {
     let mut rng = Rng::new(7);
-    for dtype in [DType::F64, DType::F32] {
-        for (m, k) in [
-            (1, 1),
-            (1, 2),
-            (2, 2),
-            (3, 3),
-            (4, 3),
-            (5, 7),
-            (3, 17),
-            (2, 33),
-        ] {
-            for transposed in [false, true] {
-                let name = if dtype == DType::F64 { "f64" } else { "f32" };
-                let (rows, columns) = if transposed { (k, m) } else { (m, k) };
-                let mut text =
-                    format!("program(%0: {name}[{rows},{columns}], %1: {name}[{k},1]) {{\n");
-                let (a, next) = if transposed {
-                    writeln!(text, "  %2: {name}[{m},{k}] = transpose[axes=(1, 0)](%0)").unwrap();
-                    (2, 3)
-                } else {
-                    (0, 2)
+    let sizes = [1, 2, 3, 4, 5, 8, 17];
+    let all = sizes
+        .iter()
+        .flat_map(|&m| sizes.iter().map(move |&k| (m, k)));
+    let all = all.flat_map(|(m, k)| [1, 2, 3, 4, 8].map(|n| (m, k, n)));
+    for (m, k, n) in all.filter(|(m, k, n)| m * k * n <= 512) {
+        for (dtype, name) in [(DType::F64, "f64"), (DType::F32, "f32")] {
+            for transposed in [[false, false], [true, false], [false, true], [true, true]] {
+                let shape = |rows: usize, columns: usize, turned: bool| {
+                    if turned {
+                        [columns, rows]
+                    } else {
+                        [rows, columns]
+                    }
                 };
-                writeln!(
-                    text,
-                    "  %{next}: {name}[{m},1] = matmul(%{a}, %1)\n  return %{next}\n}}"
-                )
-                .unwrap();
+                let shapes = [shape(m, k, transposed[0]), shape(k, n, transposed[1])];
+                let dims = shapes.map(|[rows, columns]| format!("{rows},{columns}"));
+                let mut text = format!(
+                    "program(%0: {name}[{}], %1: {name}[{}]) {{\n",
+                    dims[0], dims[1]
+                );
+                let (mut args, mut next) = ([0, 1], 2);
+                for (i, [rows, columns]) in [[m, k], [k, n]].into_iter().enumerate() {
+                    if transposed[i] {
+                        let of = format!("transpose[axes=(1, 0)](%{i})");
+                        writeln!(text, "  %{next}: {name}[{rows},{columns}] = {of}").unwrap();
+                        (args[i], next) = (next, next + 1);
+                    }
+                }
+                let [a, b] = args;
+                writeln!(text, "  %{next}: {name}[{m},{n}] = matmul(%{a}, %{b})").unwrap();
+                writeln!(text, "  return %{next}\n}}").unwrap();
                 let program = Program::parse(&text).unwrap();
-                let matrix = rng.array(dtype, &[rows, columns], -2.0, 2.0).unwrap();
-                let vector = rng.array(dtype, &[k, 1], -2.0, 2.0).unwrap();
-                assert!(check(&program, &[matrix, vector]), "{program}");
+                let values = shapes.map(|s| rng.array(dtype, &s, -2.0, 2.0).unwrap());
+                assert!(check(&program, &values), "{program}");
             }
         }
     }

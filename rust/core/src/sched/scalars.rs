@@ -52,10 +52,9 @@ pub(super) fn is_scalar(program: &Program, k: usize) -> bool {
         }
         Some(Kernel::Call(_)) if eqn.prim == ops::MATMUL => {
             let a = program.aval(program.args(eqn)[0]);
-            let vectors = out.shape.len() == 2 && out.shape.contains(&1);
-            vectors
+            out.shape.len() == 2
                 && matches!(out.dtype, DType::F64 | DType::F32)
-                && out.size() * a.shape[1] <= PRODUCTS
+                && (1..=PRODUCTS).contains(&(out.size() * a.shape[1]))
         }
         Some(Kernel::Call(_)) => copies(eqn.prim),
         _ => false,
@@ -333,53 +332,59 @@ impl Writer<'_> {
         self.code.number(dtype, bits)
     }
 
-    /// A matrix times a vector, or a vector times a matrix (`kernels/gemm/matvec.rs`).
+    /// A product of matrices, each sum in the order of the kernels (`kernels/gemm`).
     fn product(&mut self, a: &Value, b: &Value) -> Option<Vec<Line>> {
-        let (matrix, vector) = if b.shape()[1] == 1 {
-            (a.clone(), b.clone())
-        } else {
-            (b.transposed(&[1, 0]), a.clone())
-        };
         let repeats = |v: &Value| {
-            v.shape()
-                .iter()
-                .zip(v.strides())
-                .any(|(&n, &step)| n > 1 && step == 0)
+            let mut axes = v.shape().iter().zip(v.strides());
+            axes.any(|(&n, &step)| n > 1 && step == 0)
         };
         if repeats(a) || repeats(b) {
             return None;
         }
-        let (m, k) = (matrix.shape()[0], matrix.shape()[1]);
-        let dtype = self.code.dtype(*self.lines(&vector)?.first()?);
-        let (rows, x) = (self.lines(&matrix)?, self.lines(&vector)?);
-        let zero = self.code.number(dtype, 0);
-        let lanes = if matrix.strides()[1] == 1 {
+        let (m, k, n) = (a.shape()[0], a.shape()[1], b.shape()[1]);
+        // Dot products with dense rows are made in several sums side by side, all others in one.
+        let columns = b.transposed(&[1, 0]);
+        let dense = if n == 1 {
+            a.strides()[1] == 1
+        } else {
+            m == 1 && columns.strides()[1] == 1
+        };
+        let (a, b) = (self.lines(a)?, self.lines(&columns)?);
+        let dtype = self.code.dtype(*a.first()?);
+        let lanes = if dense {
             kernels::lanes_of_dots(dtype)
         } else {
             1
         };
-        (0..m)
-            .map(|i| {
-                let mut sums = vec![zero; lanes];
-                for l in 0..k {
-                    let sum = &mut sums[l % lanes];
-                    *sum = self.code.multiply_add(rows[i * k + l], x[l], *sum)?;
+        let zero = self.code.number(dtype, 0);
+        let mut results = Vec::with_capacity(m * n);
+        for row in a.chunks(k) {
+            for column in b.chunks(k) {
+                results.push(self.dot(row, column, zero, lanes)?);
+            }
+        }
+        Some(results)
+    }
+
+    /// A dot product in several sums.
+    fn dot(&mut self, x: &[Line], y: &[Line], zero: Line, lanes: usize) -> Option<Line> {
+        let mut sums = vec![zero; lanes];
+        for (l, (&x, &y)) in x.iter().zip(y).enumerate() {
+            sums[l % lanes] = self.code.multiply_add(x, y, sums[l % lanes])?;
+        }
+        let mut half = lanes / 2;
+        while half > 0 {
+            for i in 0..half {
+                // Zeros that nothing was added to add nothing.
+                if sums[i + half] != zero {
+                    sums[i] = self
+                        .code
+                        .combine(kernels::LaneOp::Add, sums[i], sums[i + half])?;
                 }
-                let mut half = lanes / 2;
-                while half > 0 {
-                    for i in 0..half {
-                        // Zeros that nothing was added to add nothing.
-                        if sums[i + half] != zero {
-                            sums[i] =
-                                self.code
-                                    .combine(kernels::LaneOp::Add, sums[i], sums[i + half])?;
-                        }
-                    }
-                    half /= 2;
-                }
-                Some(sums[0])
-            })
-            .collect()
+            }
+            half /= 2;
+        }
+        Some(sums[0])
     }
 }
 

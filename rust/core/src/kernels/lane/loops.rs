@@ -139,6 +139,17 @@ leveled! {
     }
 }
 
+leveled! {
+    fn unary_one[K: Unary](out: *mut u8, a: *const u8) {
+        // SAFETY: the contract of `Lane` for one element, which is read before the result is written.
+        unsafe {
+            let x = a.cast::<K::A>().read();
+            let y = if K::misses(x) { K::slow(x) } else { K::call(x) };
+            out.cast::<K::R>().write(y);
+        }
+    }
+}
+
 unsafe fn unary_long<K: Unary, const LEVEL: usize>(
     out: *mut u8,
     a: *const u8,
@@ -146,6 +157,10 @@ unsafe fn unary_long<K: Unary, const LEVEL: usize>(
     _c: *const u8,
     n: usize,
 ) {
+    if n == 1 {
+        // SAFETY: the contract of `Lane`; the level is supported, see `unary`.
+        return unsafe { unary_one::<K>(Level::ALL[LEVEL])(out, a) };
+    }
     let core = unary_loop::<K>(Level::ALL[LEVEL]);
     let mut done = 0;
     // SAFETY: the contract of `Lane`; the level is supported, see `unary`. Buffers hold `BLOCK`
@@ -265,6 +280,16 @@ leveled! {
     }
 }
 
+leveled! {
+    fn binary_one[K: Binary](out: *mut u8, a: *const u8, b: *const u8) {
+        // SAFETY: as in `unary_one`.
+        unsafe {
+            let (x, y) = (a.cast::<K::A>().read(), b.cast::<K::B>().read());
+            out.cast::<K::R>().write(K::call(x, y));
+        }
+    }
+}
+
 unsafe fn binary_long<K: Binary, const LEVEL: usize>(
     out: *mut u8,
     a: *const u8,
@@ -272,6 +297,10 @@ unsafe fn binary_long<K: Binary, const LEVEL: usize>(
     _c: *const u8,
     n: usize,
 ) {
+    if n == 1 {
+        // SAFETY: as in `unary_long`.
+        return unsafe { binary_one::<K>(Level::ALL[LEVEL])(out, a, b) };
+    }
     let core = binary_loop::<K>(Level::ALL[LEVEL]);
     let mut done = 0;
     // SAFETY: as in `unary_long`.
