@@ -43,7 +43,7 @@ WHEEL_LIMIT := 10485760
 # The C library that Linux wheels ask for.
 GLIBC := 2.28
 # All crates and features but GPUs: wgpu takes minutes to compile. `test-gpu` has those.
-RUST_PARTS := --workspace --exclude cotan-wgpu --features cotan/fft,cotan/linalg
+RUST_PARTS := --workspace --exclude cotan-wgpu --features cotan/fft,cotan/linalg,cotan/machine-code
 TEST_OPTIONS :=
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0

@@ -352,6 +352,8 @@ def _settings() -> Iterator[Result]:
 def _is_setting(name: str, value: str) -> bool:
     if name == "COTAN_LIFTING":
         return value in {"0", "1", "true", "false", "yes", "no", "on", "off"}
+    if name == "COTAN_MACHINE_CODE":
+        return value in {"0", "1", "always"}
     if name == "COTAN_SIMD":
         return value in {"baseline", "avx2"}
     return value.isdigit() and int(value) > 0

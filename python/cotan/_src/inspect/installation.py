@@ -32,6 +32,7 @@ LIBRARIES = (
 #: The environment variables that cotan reads, with what they take.
 SETTINGS = {
     "COTAN_LIFTING": "0 or 1",
+    "COTAN_MACHINE_CODE": "0, 1 or always",
     "COTAN_NUM_THREADS": "a number",
     "COTAN_SIMD": "baseline or avx2",
 }

@@ -175,7 +175,7 @@ impl Writer<'_> {
             Kernel::Call(call) => {
                 if eqn.prim == ops::LITERAL {
                     let value = call(program.params(eqn), &mut [], out, &self.ctx).ok()?;
-                    let lines = self.numbers(&value)?;
+                    let lines = self.numbers(&value);
                     return self.define(out, &lines);
                 }
                 if eqn.prim == ops::MATMUL {
@@ -189,7 +189,7 @@ impl Writer<'_> {
     }
 
     /// The elements of a constant.
-    fn numbers(&mut self, value: &Value) -> Option<Vec<Line>> {
+    fn numbers(&mut self, value: &Value) -> Vec<Line> {
         let dtype = value.dtype();
         let bits = |x: &[u8]| {
             let mut bytes = [0; 8];
@@ -197,12 +197,8 @@ impl Writer<'_> {
             u64::from_le_bytes(bytes)
         };
         let bytes = value.bytes_in_order();
-        Some(
-            bytes
-                .chunks(dtype.size())
-                .map(|x| self.code.number(dtype, bits(x)))
-                .collect(),
-        )
+        let elements = bytes.chunks(dtype.size());
+        elements.map(|x| self.code.number(dtype, bits(x))).collect()
     }
 
     /// What only copies elements, and additions to a region.

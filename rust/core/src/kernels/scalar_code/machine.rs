@@ -185,8 +185,8 @@ impl<'a> Writer<'a> {
 
     fn write(mut self) {
         let needed = self.code.needed();
-        for k in 0..self.code.lines.len() {
-            if needed[k] {
+        for (k, &is_needed) in needed.iter().enumerate() {
+            if is_needed {
                 self.line(k);
             }
         }
@@ -270,12 +270,11 @@ impl<'a> Writer<'a> {
             Op::Cast(arg) => {
                 let from = self.code.lines[arg as usize].1;
                 let x = self.value(arg);
-                match cast(&mut self.b, x, from, dtype) {
-                    Some(value) => value,
-                    None => {
-                        let lane = cast_lane(from, dtype) as usize;
-                        self.call_lane(lane, &[vec![x]], dtype, 1)[0]
-                    }
+                if let Some(value) = cast(&mut self.b, x, from, dtype) {
+                    value
+                } else {
+                    let lane = cast_lane(from, dtype) as usize;
+                    self.call_lane(lane, &[vec![x]], dtype, 1)[0]
                 }
             }
         };

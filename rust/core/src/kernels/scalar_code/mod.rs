@@ -107,7 +107,7 @@ impl ScalarCode {
     /// for them.
     pub fn lanes(&mut self, op: LaneOp, args: &[Vec<Line>]) -> Option<Vec<Line>> {
         let count = args.first()?.len();
-        let typed = if op == LaneOp::Where { 1 } else { 0 };
+        let typed = usize::from(op == LaneOp::Where);
         let dtype = self.dtype(*args.get(typed)?.first()?);
         let fits = args.len() == op.arity()
             && args.iter().enumerate().all(|(i, list)| {
