@@ -1,6 +1,7 @@
 """`ct.torch`: functions of NumPy in programs of PyTorch, and the other way round."""
 
 import dataclasses
+import functools
 import importlib.util
 import subprocess
 import sys
@@ -261,6 +262,100 @@ def test_branches_and_shapes():
         x = made.detach().requires_grad_()
         (dx,) = torch.autograd.grad(g(x), x)
         torch.testing.assert_close(dx, torch.ones_like(x) if x[0] > 0 else 2 * x.detach())
+
+
+def test_gradients_of_little_work():
+    """Values and gradients that one replay gives are those of a pullback, whatever comes next."""
+    factor = np.array([1.0, 2.0, 3.0])
+    g = ct.torch.wrap(lambda x, unused: np.sum(np.exp(x) * factor[: len(x)]))
+    for n in (3, 2, 3, 1):
+        x, unused = double(n), double(2)
+        y = g(x, unused)
+        kept = torch.exp(x.detach()) * torch.tensor(factor[:n])
+        # What the function closes over counts when it is called.
+        factor *= 2.0
+        y.backward(torch.tensor(3.0, dtype=torch.float64), retain_graph=True)
+        y.backward()
+        torch.testing.assert_close(x.grad, 4.0 * kept)
+        torch.testing.assert_close(unused.grad, torch.zeros_like(unused))
+    x, unused = double(3), double(2)
+    (slope,) = torch.autograd.grad(g(x, unused), x, create_graph=True)
+    (second,) = torch.autograd.grad(slope.sum(), x)
+    torch.testing.assert_close(second, torch.exp(x.detach()) * torch.tensor(factor))
+
+
+def test_a_result_of_another_kind_than_the_last_one():
+    def either(x):
+        if x.shape == (2,):
+            return np.sum(x * x)
+        return x * x if x.shape == (3,) else {"total": np.sum(x * x), "parts": 3 * x}
+
+    g = ct.torch.wrap(either)
+    for n in (2, 2, 3, 3, 2, 4, 4, 3, 2):
+        x = double(n)
+        y = g(x)
+        if n == 4:
+            y, parts = y["total"], y["parts"]
+            torch.testing.assert_close(parts, 3 * x)
+        torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], 2 * x.detach())
+
+
+def test_a_pullback_of_unknown_work_waits_for_the_backward():
+    calls = []
+
+    @ct.adjoint(opaque=True)
+    def cubed(x):
+        def back(dy):
+            calls.append("back")
+            return dy * 3 * x**2
+
+        return x**3, back
+
+    g = ct.torch.wrap(lambda x: np.sum(cubed(x)))
+    x = double(3)
+    for _ in range(3):
+        y = g(x)
+    assert calls == []
+    y.backward()
+    assert calls == ["back"]
+    torch.testing.assert_close(x.grad, 3 * x.detach() ** 2)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "is_little"),
+    [
+        (lambda x: np.sum(x * x), [(3,), (5,)], True),
+        (lambda x: np.sum(x * x), [(3,), (5000,)], False),
+        (lambda x: functools.reduce(lambda y, _: np.sin(y), range(100), np.sum(x)), [(3,)], False),
+        (lambda x: x * x, [(3,)], False),
+    ],
+    ids=["small", "large later", "long", "several numbers"],
+)
+def test_what_is_little_work(function, shapes, is_little):
+    from cotan._src.interop.flat import Flat
+
+    flat = Flat(function, "f", True)
+    for shape in shapes:
+        x = np.random.default_rng(0).normal(size=shape)
+        for _ in range(3):
+            _, slopes, _ = flat.alone([x], (True,))
+        if slopes is not None:
+            np.testing.assert_allclose(slopes[0], 2 * x)
+    assert (slopes is not None) == is_little
+
+
+def test_scaled_gradients_of_half_precision():
+    # Without the scale of the loss, 2e-8 is zero.
+    x = torch.full((2,), 1e-2, dtype=torch.float16, requires_grad=True)
+
+    def loss(x):
+        return (np.sum(x * x) * np.float16(1e-4) * np.float16(1e-2)).astype(np.float32)
+
+    g = ct.torch.wrap(loss)
+    for _ in range(3):
+        x.grad = None
+        g(x).backward(torch.tensor(2.0**14))
+    assert x.grad.tolist() == pytest.approx([2.0**14 * 2e-8] * 2, rel=1e-2)
 
 
 def test_methods_and_names():

@@ -24,6 +24,7 @@ from cotan._src.interop.parts import (
     put_in,
     take_apart,
 )
+from cotan._src.interop.slope import Slope, slope_of
 from cotan._src.typing import Function, NDArray
 
 Mask = tuple[bool, ...]
@@ -33,6 +34,10 @@ Back = Callable[[Sequence[NDArray]], list[NDArray]]
 MOST_KEPT = 64
 
 _FIRST = operator.itemgetter(0)
+
+
+class NotAlone(Exception):  # noqa: N818
+    """The result is no longer one array."""
 
 
 class Cache(dict[Any, Any]):
@@ -71,14 +76,39 @@ class Flat:
     def __init__(self, function: Function, name: str, is_prepared: bool) -> None:
         self.function, self.name = function, name
         self.is_prepared = is_prepared
+        #: Whether the last result was one real or complex array.
+        self.is_alone = False
         self._derived = Cache()
+        self._slopes: dict[Mask, Slope | None] = {}
 
     # ----------------------------------------------------------------------------------------------
     # What it computes
 
     def value(self, arrays: Sequence[NDArray]) -> Parts:
         """Give the result for these arrays, taken apart."""
-        return _taken(self._run("value", None, arrays))
+        return self._noted(_taken(self._run("value", None, arrays)))
+
+    def alone(
+        self, arrays: Sequence[NDArray], mask: Mask
+    ) -> tuple[Any, Sequence[NDArray | None] | None, Any]:
+        """Give the result, which was one array in the last call, and its derivative.
+
+        The derivative is the gradient of the arrays in the mask, for a number that takes little
+        work, or a pullback of cotan. Raises `NotAlone` when the result is something else this time.
+        """
+        slope = self._slopes.get(mask)
+        if slope is not None:
+            found = slope(arrays)
+            if found is not None:
+                return *found, None
+            self._slopes[mask] = None
+        value, pull = self._run("pullback", mask, arrays)
+        if not _is_alone(value):
+            self.is_alone = False
+            raise NotAlone
+        if mask not in self._slopes and (prepared := self._derived.get(mask)) is not None:
+            self._slopes[mask] = slope_of(prepared, _positions(mask), value, arrays)
+        return value, None, pull
 
     def value_and_pullback(self, arrays: Sequence[NDArray], mask: Mask) -> tuple[Parts, Back]:
         """Give the result, taken apart, and the pullback of the arrays in the mask.
@@ -87,7 +117,7 @@ class Flat:
         array in the mask.
         """
         value, pull = self._run("pullback", mask, arrays)
-        parts = _taken(value)
+        parts = self._noted(_taken(value))
         cotangent = _cotangents(parts)
         is_several = sum(mask) > 1
 
@@ -103,6 +133,10 @@ class Flat:
             ]
 
         return parts, back
+
+    def _noted(self, parts: Parts) -> Parts:
+        self.is_alone = parts.skeleton is _ALONE
+        return parts
 
     def _run(self, transform: str, mask: Mask | None, arrays: Sequence[NDArray]) -> Any:
         """Call the prepared function; the function itself, where it cannot be prepared."""
@@ -192,9 +226,13 @@ def _push(function: Function, mask: Mask) -> Function:
 
 
 def _taken(value: Any) -> Parts:
-    if type(value) in _ALONE_IF_INEXACT and value.dtype.kind in "fc":
+    if _is_alone(value):
         return Parts(_ALONE, [value], ["result"], None)
     return take_apart(value, "result", is_number_or_array)
+
+
+def _is_alone(value: Any) -> bool:
+    return type(value) in _ALONE_IF_INEXACT and value.dtype.kind in "fc"
 
 
 _ALONE_IF_INEXACT = (np.ndarray, np.float64, np.float32)

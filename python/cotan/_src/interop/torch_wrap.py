@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch.autograd import forward_ad
 
-from cotan._src.interop.flat import Back, Cache, Flat, Mask
+from cotan import _core
+from cotan._src.interop.flat import Back, Cache, Flat, Mask, NotAlone
 from cotan._src.interop.parts import Parts, Place, put_in, take_apart
 from cotan._src.interop.torch_tensors import to_numpy, to_tensor
 from cotan._src.typing import Args, Function, Kwargs, NDArray
@@ -43,12 +44,17 @@ class Wrapped:
         """Call the function with tensors in the places of arrays."""
         if torch.compiler.is_compiling():
             return _opaque(self)(*args, **kwargs)
-        if not kwargs and _TENSORS.issuperset(map(type, args)):
-            flat = self._of_tensors(len(args))
-            call = _Call(flat, (), args)
-        else:
-            call = self._taken(args, kwargs)
-        return call.run()
+        if kwargs or not _TENSORS.issuperset(map(type, args)):
+            return self._taken(args, kwargs).run()
+        flat = self._of_tensors(len(args))
+        if flat.is_alone and not torch._C._are_functorch_transforms_active():
+            mask = _active(args)
+            if True in mask and forward_ad._current_level < 0:
+                try:
+                    return _Alone.apply(flat, mask, *args)
+                except NotAlone:
+                    pass
+        return _Call(flat, (), args).run()
 
     def _of_tensors(self, count: int) -> Flat:
         flat: Flat | None = self._flats.get(count)
@@ -230,6 +236,42 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def jvp(ctx: Any, _call: None, *tangents: Any) -> tuple[Any, ...]:
         return _jvp(ctx, tangents)
+
+
+class _Alone(torch.autograd.Function):  # type: ignore[misc]
+    """A call of tensors whose result is one tensor: `_Recorded`, without what that can besides."""
+
+    @staticmethod
+    def forward(ctx: Any, flat: Flat, mask: Mask, *tensors: Any) -> Any:
+        ctx.save_for_backward(*tensors)
+        arrays = [to_numpy(x, flat.name, i) for i, x in enumerate(tensors)]
+        value, slopes, pull = flat.alone(arrays, mask)
+        ctx.kept = flat, mask, slopes, pull
+        return to_tensor(value)
+
+    @staticmethod
+    def backward(ctx: Any, ct: Any) -> tuple[Any, ...]:
+        # It refuses tensors that were written to, and a second pass over what was let go.
+        tensors = ctx.saved_tensors
+        flat, mask, slopes, pull = ctx.kept
+        if torch.is_grad_enabled():
+            found = _Call(flat.pull(mask), (), [*tensors, ct]).run()
+            return None, *_spread(mask, found)
+        if slopes is not None:
+            tangents = [None if s is None else torch.from_numpy(s) * ct for s in slopes]
+        else:
+            found = pull(to_numpy(ct, flat.name, None))
+            if len(found) > 1:
+                _core.force_all([x for x in found if x is not None])
+            tangents = [None if x is None else to_tensor(_core.value(x)) for x in found]
+        if type(None) in map(type, tangents):
+            tangents = _zeros_for_none(tangents, tensors, mask)
+        return None, None, *tangents
+
+
+def _zeros_for_none(found: Sequence[Any], tensors: Sequence[Any], mask: Mask) -> list[Any]:
+    triples = zip(found, tensors, mask, strict=True)
+    return [torch.zeros_like(x) if ct is None and is_in else ct for ct, x, is_in in triples]
 
 
 class _Transformed(torch.autograd.Function):  # type: ignore[misc]
