@@ -38,9 +38,10 @@ def wrap(function: Function, /, *, prepare: bool = True) -> Callable[..., Any]:
     Notes
     -----
     The pullback of the call is kept for one backward pass of first order; a number that takes a few
-    operations on small arrays has its gradient computed with it, and kept instead. With `create_graph=True`
-    and in `torch.func` the backward calls the pullback as a function, which computes the value
-    again. `torch.compile` calls the function as it is, and breaks its graph there.
+    operations on small arrays has its gradient computed with it, and kept instead. With
+    `create_graph=True` and in `torch.func` the backward calls the pullback as a function, which
+    computes the value again. `torch.compile` calls the function as it is, and breaks its graph
+    there.
 
     >>> import cotan as ct
     >>> import numpy as np
