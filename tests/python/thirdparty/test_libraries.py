@@ -61,6 +61,83 @@ def test_values_of_xarray_are_constants():
     np.testing.assert_array_equal(slope, [1.0, 2.0, 3.0])
 
 
+LABELLED = {
+    "operator": lambda xr, d, x: (d * x - d).sum().item(),
+    "reflected": lambda xr, d, x: (x * d).sum().data,
+    "ufunc": lambda xr, d, x: np.exp(d * x / 4).sum("t").item(),
+    "made": lambda xr, d, x: (xr.DataArray(x**2, dims="t") * d).sum().item(),
+    "replaced": lambda xr, d, x: d.copy(data=x**2).sum().item(),
+    "missing": lambda xr, d, x: (d.where(d > 1.5) * x).mean().item(),
+    "selected": lambda xr, d, x: (d * x).sel(t=[10, 30]).sum().item(),
+    "product": lambda xr, d, x: xr.dot(d, d * x).item(),
+    "groups": lambda xr, d, x: (d * x).groupby(d.group).mean()[1].item(),
+    "table": lambda xr, d, x: xr.Dataset({"a": d * x, "b": d}).sum()["a"].item(),
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_labelled_arrays_hold_active_values(name, is_prepared):
+    xr = pytest.importorskip("xarray")
+    d = xr.DataArray(
+        [1.0, 2.0, 3.0], dims="t", coords={"t": [10, 20, 30], "group": ("t", [0, 1, 1])}
+    )
+
+    def f(x):
+        return LABELLED[name](xr, d, x)
+
+    gradient = ct.prepare(f) if is_prepared else lambda x: ct.gradient(f, x)
+    np.testing.assert_allclose(gradient(X)[0], differences(f, X), rtol=1e-6, atol=1e-8)
+
+
+def test_prepared_functions_notice_that_a_labelled_array_changed():
+    xr = pytest.importorskip("xarray")
+    d = xr.DataArray([1.0, 2.0, 3.0], dims="t", coords={"t": [0.1, 0.2, 0.3]})
+    table = xr.Dataset({"d": d.copy()})
+    g = ct.prepare(lambda x: (d * x * d.t).sum().item() + (table["d"] * x).sum().item())
+    np.testing.assert_allclose(g(X)[0], [0.1 + 1.0, 0.4 + 2.0, 0.9 + 3.0])
+    d[0] = 5.0
+    np.testing.assert_allclose(g(X)[0], [0.5 + 1.0, 0.4 + 2.0, 0.9 + 3.0])
+    table["d"][1] = 0.0
+    np.testing.assert_allclose(g(X)[0], [0.5 + 1.0, 0.4, 0.9 + 3.0])
+    d["t"] = [1.0, 2.0, 3.0]
+    np.testing.assert_allclose(g(X)[0], [5.0 + 1.0, 4.0, 9.0 + 3.0])
+    assert g.num_recordings == 4
+    g(X)
+    assert g.num_recordings == 4
+
+
+def test_labelled_results_keep_their_labels():
+    xr = pytest.importorskip("xarray")
+    d = xr.DataArray([1.0, 2.0, 3.0], dims="t", coords={"t": [10, 20, 30]}, name="d")
+    value, back = ct.pullback(lambda x: x * d, X)
+    xr.testing.assert_identical(value, d.copy(data=X * d.to_numpy()))
+    np.testing.assert_array_equal(back(d)[0], d.to_numpy() ** 2)
+    with pytest.raises(ValueError, match="cotangent"):
+        back(np.ones(3))
+    value, tangent = ct.jvp(lambda x: x * d, (X,), (np.ones(3),))
+    np.testing.assert_array_equal(tangent["_variable"]["_data"], d)
+    table = xr.Dataset({"a": d, "b": 2 * d})
+    value, back = ct.pullback(lambda x: table * x[0], X)
+    assert sorted(value) == ["a", "b"] and list(value.t) == [10, 20, 30]
+    assert back(xr.ones_like(value))[0].tolist() == [18.0, 0.0, 0.0]
+    (value, same), _ = ct.value_and_gradient(lambda x: (x @ x, d), X, has_aux=True)
+    xr.testing.assert_identical(same, d)
+
+
+def test_labelled_arrays_where_arrays_are_meant():
+    xr = pytest.importorskip("xarray")
+    d = xr.DataArray([1.0, 2.0, 3.0], dims="t", coords={"t": [0.1, 0.2, 0.3]})
+    with pytest.raises(TypeError, match=r"is not mapped; pass np\.asarray\(d\)"):
+        ct.vmap(lambda d: 2 * d)(d)
+    with pytest.raises(TypeError, match=r"s\.to_numpy\(\) of pandas and xarray"):
+        ct.gradient(lambda x: np.sum(np.where(d > 1.5, x, 0.0)), X)
+    # Labels are no parameters.
+    (g,) = ct.gradient(lambda d: (d**2).sum().item(), d)
+    assert g["_variable"]["_data"].tolist() == [2.0, 4.0, 6.0]
+    assert ct.gradient(lambda x, d: (d * x).sum().item(), X, ct.const(d))[1] is None
+
+
 def test_xarray_of_an_active_array_is_refused():
     xr = pytest.importorskip("xarray")
     with pytest.raises(TypeError, match="xarray keeps values in memory of its own"):

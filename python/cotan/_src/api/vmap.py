@@ -224,7 +224,7 @@ def _taken(value: Any, axes: object, path: str, shared: str) -> _Argument:
     value = without_constants(value)
     parts = _core.structure(value, root=path)
     found = spread("vmap: in_axes", axes, value, parts.paths, path)
-    if axes is not None and not parts.leaves:
+    if axes is not None and (not parts.leaves or _is_labelled(value)):
         _expect_known(value, path, shared)
     leaves, columns = [], []
     for leaf, axis, place in zip(parts.leaves, found, parts.paths, strict=True):
@@ -234,6 +234,11 @@ def _taken(value: Any, axes: object, path: str, shared: str) -> _Argument:
             leaves.append(None)
             columns.append(_column(leaf, axis, place, shared))
     return _Argument(parts, leaves, columns, [axis is not None for axis in found])
+
+
+def _is_labelled(value: Any) -> bool:
+    """Say whether an array belongs to labels of its axes, which the examples do not have."""
+    return type(value).__module__.partition(".")[0] == "xarray"
 
 
 def _expect_known(value: Any, path: str, shared: str) -> None:

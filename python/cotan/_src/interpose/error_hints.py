@@ -93,11 +93,12 @@ _REMEDIES = {
     **dict.fromkeys(
         (
             "takes arrays and numbers, not <class 'pandas.",
+            "takes arrays and numbers, not <class 'xarray.",
             "object __array__ method not producing an array",
             "operand type(s) all returned NotImplemented from __array_ufunc__",
         ),
         "an object of another library, even one that holds traced values, is no array: hand over "
-        "what is in it, as in s.to_numpy() of pandas",
+        "what is in it, as in s.to_numpy() of pandas and xarray",
     ),
     "an Array has no memory to share": (
         "objects of subclasses of ndarray, which are memory, cannot hold traced values: use "

@@ -53,6 +53,7 @@ from cotan._src.state.random_states import (
     random_numbers_error,
     random_state,
 )
+from cotan._src.typing import NDArray
 
 # Names that code refers to.
 Names: TypeAlias = frozenset[str]
@@ -107,19 +108,28 @@ def _module_name(value: object) -> object:
     return getattr(value, "__module__", None) if isinstance(value, FunctionType) else None
 
 
+_TABLES = {("pandas", "DataFrame"), ("xarray", "DataArray"), ("xarray", "Dataset")}
+
+
 def _is_table(value: object) -> bool:
-    """Say whether an object is a DataFrame of pandas, and of no class derived from it."""
+    """Say whether an object is a table of pandas or xarray, and of no class derived from it."""
     cls = type(value)
-    return cls.__name__ == "DataFrame" and cls.__module__.partition(".")[0] == "pandas"
+    return (cls.__module__.partition(".")[0], cls.__name__) in _TABLES
 
 
 def _content(table: Any) -> tuple[object, ...]:
-    """Give what a DataFrame holds, as objects that are compared by value."""
-    columns = [table.iloc[:, i].to_numpy() for i in range(table.shape[1])]
-    return tuple(
-        tuple(c.tolist()) if c.dtype == object else (str(c.dtype), c.tobytes())
-        for c in (table.columns.to_numpy(), table.index.to_numpy(), *columns)
-    )
+    """Give what a table holds, as objects that are compared by value."""
+    if type(table).__name__ == "DataFrame":
+        columns = [table.iloc[:, i].to_numpy() for i in range(table.shape[1])]
+        return tuple(map(_elements, (table.columns.to_numpy(), table.index.to_numpy(), *columns)))
+    is_array = type(table).__name__ == "DataArray"
+    parts = [("", table), *table.coords.items()] if is_array else table.variables.items()
+    return tuple((name, x.dims, x.shape, _elements(x.to_numpy())) for name, x in parts)
+
+
+def _elements(array: NDArray) -> tuple[object, ...]:
+    is_of_objects = array.dtype == object
+    return tuple(array.ravel().tolist()) if is_of_objects else (str(array.dtype), array.tobytes())
 
 
 class _LiveValue:

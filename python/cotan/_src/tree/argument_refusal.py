@@ -19,6 +19,8 @@ _AS_NDARRAY: dict[str, str] = {
     "cupy": "cupy.asnumpy({0})",
 }
 
+_INDICES = {("pandas", "Index"), ("xarray", "IndexVariable")}
+
 # Functions that take `allow_int=True`.
 _WITH_ALLOW_INT = {
     *("grad", "gradient", "hessian", "jacfwd", "jacobian", "jacrev", "prepare", "pullback"),
@@ -36,7 +38,7 @@ def refusal(
     if isinstance(value, (set, frozenset)) and not any(map(_may_have_gradient, value)):
         return None
     dtype = _dtype(value)
-    if not is_argument and dtype is not None and not _has_floats(dtype):
+    if not is_argument and dtype is not None and (not _has_floats(dtype) or _is_index(value)):
         return None
     if _is_integral(value, dtype):
         if allow_int:
@@ -78,6 +80,13 @@ def _has_floats(dtype: str) -> bool:
     """Whether there may be numbers with derivatives; of objects and records nobody knows."""
     lower = dtype.lower()
     return any(word in lower for word in ("float", "complex", "double", "object", "<f", "<c"))
+
+
+def _is_index(value: object) -> bool:
+    """Whether numbers are labels of rows, of pandas or xarray, in the object that has the rows."""
+    return any(
+        (c.__module__.partition(".")[0], c.__name__) in _INDICES for c in type(value).__mro__
+    )
 
 
 def _is_integral(value: object, dtype: str | None) -> bool:
