@@ -1,5 +1,7 @@
 """`optimize.Derivatives`: each solver of SciPy takes them, as the table of the page says."""
 
+import contextlib
+import inspect
 import re
 from pathlib import Path
 
@@ -178,6 +180,32 @@ def kepler(t, eccentricity=0.5):
     return t - eccentricity * np.sin(t) - 1.0
 
 
+def bowl(x):
+    return np.sum((x - 1.0) ** 4 + x**2)
+
+
+LOWEST = so.brentq(lambda t: 4.0 * (t - 1.0) ** 3 + 2.0 * t, 0.0, 1.0)
+
+
+def test_fmin():
+    d = Derivatives(bowl)
+    for fmin in (so.fmin_bfgs, so.fmin_cg, so.fmin_l_bfgs_b, so.fmin_tnc, so.fmin_slsqp):
+        options = {so.fmin_slsqp: {"iprint": 0, "acc": 1e-12}, so.fmin_tnc: {"messages": 0}}
+        if fmin in (so.fmin_bfgs, so.fmin_cg):
+            options[fmin] = {"disp": 0}
+        found = fmin(d.fun, np.zeros(3), fprime=d.jac, **options.get(fmin, {}))
+        x = found[0] if fmin in (so.fmin_l_bfgs_b, so.fmin_tnc) else found
+        np.testing.assert_allclose(x, LOWEST, atol=1e-3)
+    assert so.check_grad(d.fun, d.jac, np.zeros(3)) < 1e-4
+
+
+def test_fmin_ncg():
+    d = Derivatives(valley)
+    for hessian in ({"fhess_p": d.hessp}, {"fhess": d.hess}):
+        x = so.fmin_ncg(d.fun, np.zeros(3), d.jac, disp=0, **hessian)
+        np.testing.assert_allclose(x, 1.0, atol=1e-3)
+
+
 def test_root_scalar():
     d = Derivatives(kepler)
     for method in ("newton", "halley"):
@@ -227,6 +255,53 @@ def test_solve_ivp_of_complex_numbers():
     np.testing.assert_allclose(d.jac(0.0, z), np.diag(2j * z))
     found = scipy.integrate.solve_ivp(d.fun, (0.0, 1.0), z, method="BDF", jac=d.jac, rtol=1e-6)
     np.testing.assert_allclose(found.y[:, -1], z / (1.0 - 1j * z), rtol=1e-3)
+
+
+def oscillator(t, y):
+    return np.stack([y[1], 30.0 * (1.0 - y[0] ** 2) * y[1] - y[0]])
+
+
+def counted(d):
+    """Give the Jacobian of `Derivatives`, with the list of the times it was asked for."""
+    times = []
+
+    def jac(t, y):
+        times.append(t)
+        return d.jac(t, y)
+
+    return jac, times
+
+
+def reference():
+    found = scipy.integrate.solve_ivp(
+        oscillator, (0.0, 1.0), [1.0, 0.0], method="DOP853", rtol=1e-10, atol=1e-12
+    )
+    return found.y[:, -1]
+
+
+@pytest.mark.parametrize("name", ["BDF", "Radau", "LSODA"])
+def test_solver_classes(name):
+    d = Derivatives(oscillator, wrt=1)
+    jac, times = counted(d)
+    make = getattr(scipy.integrate, name)
+    solver = make(d.fun, 0.0, np.array([1.0, 0.0]), 1.0, jac=jac, rtol=1e-6, atol=1e-9)
+    while solver.status == "running":
+        solver.step()
+    np.testing.assert_allclose(solver.y, reference(), rtol=1e-4)
+    assert times
+
+
+@pytest.mark.parametrize("name", ["vode", "zvode", "lsoda"])
+def test_ode(name):
+    d = Derivatives(oscillator, wrt=1)
+    jac, times = counted(d)
+    solver = scipy.integrate.ode(d.fun, jac)
+    options = {} if name == "lsoda" else {"method": "bdf"}
+    solver.set_integrator(name, with_jacobian=True, rtol=1e-6, atol=1e-9, **options)
+    start = np.array([1.0, 0.0], complex if name == "zvode" else float)
+    end = solver.set_initial_value(start).integrate(1.0)
+    np.testing.assert_allclose(end, reference(), rtol=1e-4)
+    assert times
 
 
 def test_odeint():
@@ -289,10 +364,14 @@ ROWS = {
     "least_squares": test_least_squares,
     "curve_fit": test_curve_fit,
     "root": test_root,
+    "fmin_bfgs, fmin_cg, fmin_l_bfgs_b, fmin_tnc, fmin_slsqp": test_fmin,
+    "fmin_ncg": test_fmin_ncg,
     "fsolve, leastsq": test_fsolve_and_leastsq,
     "root_scalar": test_root_scalar,
     "newton": test_newton,
     "solve_ivp": test_solve_ivp,
+    "BDF, Radau, LSODA": test_solver_classes,
+    "ode, complex_ode": test_ode,
     "odeint": test_odeint,
     "solve_bvp": test_solve_bvp,
 }
@@ -302,6 +381,24 @@ def test_each_row_of_the_page_has_a_test():
     table = PAGE.read_text().partition("| solver | what to pass |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)[1:]
     assert [row.replace("`", "") for row in rows] == list(ROWS)
+
+
+# What SciPy calls the keywords for derivatives.
+KEYWORDS = {
+    *("jac", "hess", "hessp", "fprime", "fprime2", "fhess", "fhess_p"),
+    *("Dfun", "fun_jac", "bc_jac", "grad"),
+}
+
+
+def test_each_solver_that_takes_derivatives_is_on_the_page():
+    page, found = PAGE.read_text(), set()
+    for module in (so, scipy.integrate):
+        for name in module.__all__:
+            with contextlib.suppress(TypeError, ValueError):  # no function, or none with keywords
+                parameters = inspect.signature(getattr(module, name)).parameters
+                found |= {name} if KEYWORDS & parameters.keys() else set()
+    assert len(found) > 20
+    assert {name for name in found if not re.search(rf"`{name}\b", page)} == set()
 
 
 # --------------------------------------------------------------------------------------------------
