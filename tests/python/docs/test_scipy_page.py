@@ -78,7 +78,7 @@ def test_every_public_module_with_rows_is_on_the_page():
         ("special", "round", "piecewise constant: on values"),
         ("special", "jv", "a rule"),
         ("special", "smirnov", "refused by name"),
-        ("integrate", "solve_bvp", "refused by name"),
+        ("integrate", "solve_bvp", "a rule"),
         ("interpolate", "griddata", "refused by name"),
         ("sparse.csgraph", "dijkstra", "no override"),
     ],

@@ -181,21 +181,6 @@ def test_many_times_within_few_steps():
         assert slope == pytest.approx((h(0.7 + 1e-5) - h(0.7 - 1e-5)) / 2e-5, rel=1e-4)
 
 
-def test_ends_of_two_kinds_say_what_to_do():
-    def solved(k, high):
-        return integrate.solve_bvp(
-            lambda x, y: np.vstack([y[1], -k * y[0]]),
-            lambda a, b: np.array([a[0], b[0] - high]),
-            np.linspace(0, 1, 5),
-            np.zeros((2, 5)),
-        ).y[0, 2]
-
-    for follow in (lambda p: solved(p, 1.0), lambda p: solved(1.0, p)):
-        with pytest.raises(TypeError, match="solve_bvp has no derivative rule.*solve_ivp"):
-            ct.gradient(follow, 0.7)
-    assert ct.gradient(lambda p: p * solved(1.0, 1.0), 2.0) == (solved(1.0, 1.0),)
-
-
 class Sampled:
     """A controller that holds what it decides for a tenth of a second, and writes it down."""
 

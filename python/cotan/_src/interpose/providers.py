@@ -38,6 +38,7 @@ PROVIDERS = {
         "scipy.integrate.quadrature",
         "scipy.integrate.ivp",
         "scipy.integrate.odeint",
+        "scipy.integrate.boundary_value",
         "scipy.integrate.ode_class",
     ],
     "scipy.interpolate": [

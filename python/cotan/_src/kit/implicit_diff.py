@@ -78,7 +78,7 @@ def solution(
     )
     if check:
         step = newton(_core.asarray(to_numpy_items(stacked(equation(at)).reshape(-1))))
-        _expect_solution(name, at, _core.value(step))
+        expect_solution(name, at, _core.value(step))
     moved = _core.asarray(at)
     for _ in range(max(1, _core.nestlevel())):
         residual = stacked(equation(moved)).reshape(-1)
@@ -106,7 +106,7 @@ def plain_solution(
         return None
     newton = _dense(name, plain, at, None, nearest)
     step = newton(residual)
-    _expect_solution(name, at, _core.value(step))
+    expect_solution(name, at, _core.value(step))
     found: Array = attach_derivative(at, _core.asarray(at) - step.reshape(at.shape))
     return found
 
@@ -282,7 +282,7 @@ def without_rule(
     return host_call(what, lambda _: value, back, on)
 
 
-def _expect_solution(name: str, at: NDArray, step: NDArray) -> None:
+def expect_solution(name: str, at: NDArray, step: NDArray) -> None:
     """Refuse what a step of Newton's method would move far away from where it is."""
     if not np.max(np.abs(step), initial=0.0) <= FAR * np.max(np.abs(at), initial=0.1):
         raise ValueError(

@@ -63,10 +63,11 @@ class PlainCallback:
 
     `run` gives None where the copy does not do: it gives active results (the function finds what is
     active in a global variable, say), it keeps state, or it fails. The state is restored then, and
-    the caller goes another way, which raises what is the user's.
+    the caller goes another way, which raises what is the user's. `function` may be a tuple of
+    functions.
     """
 
-    def __init__(self, function: Function, args: Args = (), *others: object) -> None:
+    def __init__(self, function: Any, args: Args = (), *others: object) -> None:
         self.function, self.args = function, args
         self.plain, self.captures = plain_copy(function)
         self.others = [plain_copy(f)[0] if callable(f) else f for f in others]
@@ -89,7 +90,7 @@ class PlainCallback:
 
     def checked(self, function: Function | None = None) -> Function:
         """Give the copy, or another one, as a solver calls it."""
-        plain = self.plain if function is None else function
+        plain: Function = self.plain if function is None else function
 
         def call(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -103,7 +104,7 @@ class PlainCallback:
         return call
 
 
-def plain_copy(function: Function) -> tuple[Function, bool]:
+def plain_copy(function: Any) -> tuple[Any, bool]:
     """Give a function that has plain values where a function captures an `Array`; say if it does.
 
     Entered are closures, defaults, partials, lists, tuples, dictionaries, and the attributes of
@@ -111,8 +112,7 @@ def plain_copy(function: Function) -> tuple[Function, bool]:
     the copy may still be active.
     """
     plain = _Plain()
-    copied: Function = plain.of(function)
-    return copied, plain.has_arrays
+    return plain.of(function), plain.has_arrays
 
 
 def call_outside(call: Callable[[], _R]) -> _R:

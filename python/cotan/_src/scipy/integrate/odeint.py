@@ -1,4 +1,4 @@
-"""Overrides of `scipy.integrate.odeint` and `solve_bvp`.
+"""Override of `scipy.integrate.odeint`.
 
 `odeint` is compiled, and does not tell which steps it took. The derivative is that along a second
 run of the same solver, LSODA, step by step; where that does not do, that of an integrator with the
@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
 from cotan._src.kit.callbacks import more_of
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import ALWAYS, Way, override
+from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.plain_run import (
@@ -33,7 +32,7 @@ from cotan._src.scipy.integrate.repeated_steps import (
     states_at,
 )
 from cotan._src.scipy.integrate.step_adjoint import COLLOCATED, RightSide
-from cotan._src.state.callback_probe import CallbackProbe, any_captures_active, to_numpy_items
+from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.plain_copy import NotPlainError, is_one_gradient
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
@@ -189,22 +188,3 @@ def odeint(func: Function, y0: ArrayLike, t: ArrayLike, args: object = (),
                 call_again(snapshot, function.history, more, steps)
         y = attach_derivative(y, rows)
     return (y, info) if full_output else y
-
-
-@override("scipy.integrate.solve_bvp", when=ALWAYS, way=Way.REFUSED)
-def solve_bvp(
-    fun: Function, bc: Function, x: ArrayLike, y: ArrayLike, p: ArrayLike | None = None,
-    *rest: object, **options: object,
-) -> object:  # fmt: skip
-    """Solve a boundary value problem on values; where it is active, refuse and say what to do."""
-    function, ends = CallbackProbe(fun), CallbackProbe(bc)
-    result: object = locate_original("scipy.integrate.solve_bvp")(
-        function, ends, *map(to_numpy_items, (x, y, p, *rest)), **options
-    )
-    if any_captures_active(function, ends) or contains_active((x, rest)):
-        raise NotDifferentiableError(
-            "solve_bvp has no derivative rule in cotan; use shooting: find the initial values with "
-            "scipy.optimize.root, so that solve_ivp meets the boundary conditions, or hold its "
-            "inputs constant with ct.dropgrad"
-        )
-    return result
