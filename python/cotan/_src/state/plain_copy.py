@@ -10,7 +10,7 @@ import contextlib
 import contextvars
 import functools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import (
     CellType,
     FunctionType,
@@ -50,6 +50,11 @@ def is_one_gradient() -> bool:
     return bool(_core.isderiving() and not _core.is_tracing() and _core.nestlevel() == 1)
 
 
+def is_gradient() -> bool:
+    """Say whether derivatives are recorded, of any order, and no program."""
+    return bool(_core.isderiving() and not _core.is_tracing())
+
+
 def is_plain(y: Any) -> bool:
     """Say whether a result has nothing active in it."""
     kind = type(y)
@@ -69,8 +74,10 @@ class PlainCallback:
 
     def __init__(self, function: Any, args: Args = (), *others: object) -> None:
         self.function, self.args = function, args
+        copies = [plain_copy(f) if callable(f) else (f, False) for f in others]
         self.plain, self.captures = plain_copy(function)
-        self.others = [plain_copy(f)[0] if callable(f) else f for f in others]
+        self.captures |= any(captures for _, captures in copies)
+        self.others = [copy for copy, _ in copies]
         self.values: Args = to_numpy_items(args)
         self._snapshot = StateSnapshot(function, self.plain, args, others, self.others)
 
@@ -112,7 +119,20 @@ def plain_copy(function: Any) -> tuple[Any, bool]:
     the copy may still be active.
     """
     plain = _Plain()
-    return plain.of(function), plain.has_arrays
+    return plain.of(function), bool(plain.arrays)
+
+
+def with_arrays(function: Any, arrays: Sequence[Array], values: Sequence[Any]) -> Any:
+    """Give a copy that has other values in the place of the arrays that `arrays_of` gives."""
+    instead = {id(array): value for array, value in zip(arrays, values, strict=True)}
+    return _Plain(instead).of(function)
+
+
+def arrays_of(function: Any) -> list[Array]:
+    """Give the arrays in whose place a plain copy has values."""
+    plain = _Plain()
+    plain.of(function)
+    return plain.arrays
 
 
 def call_outside(call: Callable[[], _R]) -> _R:
@@ -149,9 +169,11 @@ def _slots_of(kind: type) -> Slots | None:
 class _Plain:
     """Copies, each object once."""
 
-    def __init__(self) -> None:
+    def __init__(self, instead: Mapping[int, Any] | None = None) -> None:
         self._made: dict[int, tuple[object, Any]] = {}
-        self.has_arrays = False
+        # What stands for the arrays, by their identities; if None, their values.
+        self._instead = instead
+        self.arrays: list[Array] = []
         self._num_instances = 0
 
     def of(self, value: Any) -> Any:
@@ -167,8 +189,8 @@ class _Plain:
         kind = type(value)
         # Proxies are not asked for their class.
         if issubclass(kind, Array):
-            self.has_arrays = True
-            return to_numpy(value)
+            self.arrays.append(value)
+            return to_numpy(value) if self._instead is None else self._instead[id(value)]
         if kind in {list, tuple}:
             if _ATOMS.issuperset(map(type, value)):
                 return value

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cotan._src.scipy.integrate.plain_run import PlainRun
+from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun
 from cotan._src.typing import NDArray
 
 # Up to so many times as many steps as the solver has taken.
@@ -51,16 +51,14 @@ def _inside(c: NDArray, x: NDArray) -> NDArray:
 
 
 class CollocationSteps:
-    """States at the times of a result, as they change with slopes at nodes and the initial state.
+    """States at `Outputs` of a run, as they change with slopes at nodes and the initial state.
 
     After `__init__`, slopes and derivatives of the right side are to be computed at `times` and
     `states`, and `begin` called with them. If that is False, it has to be done once more.
     """
 
-    def __init__(
-        self, run: PlainRun, times: NDArray, stages: int, tolerances: Any = (0.0, 0.0)
-    ) -> None:
-        self._of, self._outputs, self._tolerances = run.steps, times, tolerances
+    def __init__(self, run: PlainRun, stages: int, tolerances: Any = (0.0, 0.0)) -> None:
+        self._of, self._tolerances = run.steps, tolerances
         self._c, self._a = nodes_of(stages)
         # Numbers of steps, and which part of them.
         self._numbers = np.arange(len(run.steps))
@@ -81,11 +79,38 @@ class CollocationSteps:
         self._n = self._known.shape[-1]
         self.times = at[:, 1:].reshape(-1)
         self.states = self._known[:, 1:].reshape(-1, self._n)
+
+    def outputs(self, times: NDArray, is_end: NDArray | bool = False) -> Outputs:
+        """Give what is known of states at times."""
+        del is_end  # which the last node is
         sign = np.sign(self._h[0])
-        found = np.searchsorted(sign * self._high, sign * self._outputs)
-        self._steps = np.minimum(found, len(self._high) - 1)
-        x = (self._outputs - self._low[self._steps]) / self._h[self._steps]
-        self._weights = _inside(self._c, x)
+        found = np.searchsorted(sign * self._high, sign * times)
+        steps = np.minimum(found, len(self._high) - 1)
+        x = (times - self._low[steps]) / self._h[steps]
+        return Outputs(steps, _inside(self._c, x))
+
+    def limits(self) -> tuple[NDArray, NDArray]:
+        """Give where steps begin and end."""
+        return self._low, self._high
+
+    def points(self) -> Outputs:
+        """Give the same for the nodes."""
+        count, s = len(self._h), len(self._c)
+        return Outputs(np.repeat(np.arange(count), s), np.tile(np.eye(s), (count, 1)))
+
+    def nodes(self) -> tuple[NDArray, Outputs]:
+        """Give parts of a step whose states determine the interpolant, and what to know of them."""
+        parts = np.concatenate([[0.0], self._c])
+        count = len(self._h)
+        weights = np.tile(_inside(self._c, parts), (count, 1))
+        return parts, Outputs(np.repeat(np.arange(count), len(parts)), weights)
+
+    def values(self, outputs: Outputs) -> NDArray:
+        """Give the states themselves."""
+        known = self._known[outputs.steps]
+        change = np.einsum("js,jsa->ja", outputs.weights, known[:, 1:] - known[:, :1])
+        found: NDArray = known[:, 0] + change
+        return found
 
     def begin(self, derivatives: NDArray, slopes: NDArray) -> bool:
         """Take derivatives and slopes at the nodes; False where steps have been halved."""
@@ -122,18 +147,18 @@ class CollocationSteps:
         self._numbers = np.repeat(self._numbers, parts)
         return True
 
-    def adjoint(self, cts: NDArray) -> NDArray:
+    def adjoint(self, outputs: Outputs, cts: NDArray) -> NDArray:
         """Give cotangents of slopes and initial state, for rows of cotangents of states."""
         rows, n, s = len(cts), self._n, len(self._c)
         count = len(self._h)
         cts = cts.reshape(rows, -1, n)
         stages = np.zeros((count, s, rows, n))
         direct = np.zeros((count, rows, n))
-        for i, column in enumerate(self._weights.T):
+        for i, column in enumerate(outputs.weights.T):
             if np.any(column):
-                np.add.at(stages[:, i], self._steps, (cts * column[:, None]).swapaxes(0, 1))
-        rest = 1.0 - self._weights.sum(1)
-        np.add.at(direct, self._steps, (cts * rest[:, None]).swapaxes(0, 1))
+                np.add.at(stages[:, i], outputs.steps, (cts * column[:, None]).swapaxes(0, 1))
+        rest = 1.0 - outputs.weights.sum(1)
+        np.add.at(direct, outputs.steps, (cts * rest[:, None]).swapaxes(0, 1))
         direct += np.einsum("ksra,ksab->krb", stages, self._moved)
         state = np.zeros((rows, n))
         for i in range(count - 1, -1, -1):
@@ -145,7 +170,7 @@ class CollocationSteps:
         slopes = back.transpose(1, 0, 2, 3).reshape(rows, -1)
         return np.concatenate([slopes, state], 1)
 
-    def forward(self, changes: NDArray) -> NDArray:
+    def forward(self, outputs: Outputs, changes: NDArray) -> NDArray:
         """Give changes of states, for those of slopes and of the initial state."""
         n, s, count = self._n, len(self._c), len(self._h)
         slopes, state = changes[:-n].reshape(count, s, n), changes[-n:]
@@ -156,9 +181,9 @@ class CollocationSteps:
             before[i] = state
             state = self._whole[i] @ state + own[i, -1]
         stages = own + np.einsum("ksab,kb->ksa", self._moved, before)
-        found: NDArray = np.einsum("js,jsa->ja", self._weights, stages[self._steps])
-        rest = 1.0 - self._weights.sum(1)
-        found += rest[:, None] * before[self._steps]
+        found: NDArray = np.einsum("js,jsa->ja", outputs.weights, stages[outputs.steps])
+        rest = 1.0 - outputs.weights.sum(1)
+        found += rest[:, None] * before[outputs.steps]
         return found.reshape(-1)
 
 

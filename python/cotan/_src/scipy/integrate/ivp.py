@@ -70,9 +70,11 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
     solve = locate_original("scipy.integrate.solve_ivp")
     args = None if args is None else _as_tuple(args)
     can_be_at_once = method in EXPLICIT or method in COLLOCATED
-    if can_be_at_once and events is None and not dense_output and not vectorized:
+    if can_be_at_once and not vectorized:
         found: Solution | None
-        found = solve_at_once(fun, t_span, y0, str(method), t_eval, args, options)
+        found = solve_at_once(
+            fun, t_span, y0, str(method), t_eval, dense_output, events, args, options
+        )
         if found is not None:
             return found
     function = Called(fun)

@@ -17,6 +17,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
+from cotan._src.scipy.integrate.moved_states import MovedStates
 from cotan._src.scipy.integrate.plain_run import (
     PlainRun,
     noting,
@@ -31,9 +32,10 @@ from cotan._src.scipy.integrate.repeated_steps import (
     slope_of,
     states_at,
 )
-from cotan._src.scipy.integrate.step_adjoint import COLLOCATED, RightSide
+from cotan._src.scipy.integrate.right_side import RightSide
+from cotan._src.scipy.integrate.step_adjoint import COLLOCATED
 from cotan._src.state.callback_probe import to_numpy_items
-from cotan._src.state.plain_copy import NotPlainError, is_one_gradient
+from cotan._src.state.plain_copy import NotPlainError, is_gradient
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
@@ -67,7 +69,7 @@ def _at_once(
     state_first: bool,
 ) -> tuple[AnyArray, dict[str, Any]] | None:
     """Give what `odeint` gives, with its derivatives; None where another way is needed."""
-    if not is_one_gradient() or contains_active((t, *options[1:])):
+    if not is_gradient() or contains_active((t, *options[1:])):
         return None
     times = np.array(to_numpy_items(t), np.float64)
     has_bands = not (options.ml is None and options.mu is None)
@@ -86,9 +88,11 @@ def _at_once(
 
     def derived(found: tuple[_Found, PlainRun]) -> tuple[AnyArray, dict[str, Any]]:
         (y, info), run = found
-        steps = CollocationSteps(run, times, COLLOCATED["LSODA"], _tolerances(options))
-        moved = side.derived("odeint", run, steps, y0, len(times))
-        return y if moved is None else attach_derivative(y, moved), info
+        steps = CollocationSteps(run, COLLOCATED["LSODA"], _tolerances(options))
+        moved = MovedStates("odeint", side, run, steps, y0)
+        if not moved.is_active:
+            return y, info
+        return attach_derivative(y, moved.at(steps.outputs(times))), info
 
     attempted: tuple[AnyArray, dict[str, Any]] | None = side.run(run_twice, derived)
     return attempted

@@ -30,6 +30,15 @@ class Step(NamedTuple):
     inside: Any
 
 
+class Outputs(NamedTuple):
+    """Where states are wanted."""
+
+    #: The numbers of the steps that the times lie in.
+    steps: NDArray
+    #: How much stages count for them.
+    weights: NDArray
+
+
 class PlainRun:
     """A right side of a plain run, with the calls and the steps that were accepted."""
 
@@ -57,6 +66,26 @@ class PlainRun:
             self.states.append(np.frombuffer(before, y.dtype))
             self.slopes.append(k)
         return k
+
+
+class PlainEvent:
+    """An event of a plain run; `terminal` and `direction` are those of the user's."""
+
+    def __init__(self, event: Function) -> None:
+        self._event = event
+
+    def __call__(self, t: float, y: NDArray, *args: object) -> Any:
+        before = y.tobytes()
+        try:
+            found = self._event(t, y, *args)
+        except Exception as error:
+            raise NotPlainError from error
+        if y.tobytes() != before or not is_plain(found):
+            raise NotPlainError
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._event, name)
 
 
 def plain_slopes(function: Function) -> Function:

@@ -1,0 +1,154 @@
+"""States of a run as they move with what the right side captures and the initial state.
+
+With the steps held constant, states are linear in changes of slopes and of the initial state:
+`explicit_steps` and `collocation_steps` have this linear map. The slopes are recorded once, for all
+points of the run (`right_side`); for a derivative of higher order once per order, as in Newton's
+method.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.kit.host_call import linear
+from cotan._src.rebind.engine import locate
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.values import attach_derivative, contains_active, is_active, to_numpy
+from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
+from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
+from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, points_of
+from cotan._src.scipy.integrate.right_side import RightSide
+from cotan._src.state.plain_copy import NotPlainError
+from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
+
+# Up to so many numbers the linear map is formed as a matrix.
+_MATRIX = 4_000
+# Of more numbers in the derivatives of all stages the steps are repeated one by one.
+_DERIVATIVES = 4_000_000
+# At so many calls of the solver the recorded right side has to give the same.
+_COMPARED = 16
+
+#: The states of a run as a linear function of changes.
+Steps = ExplicitSteps | CollocationSteps
+
+
+class MovedStates:
+    """The states of a run of a solver, with their derivatives.
+
+    Raises `NotPlainError` where the recorded right side gives something else than it gave to the
+    solver.
+    """
+
+    def __init__(
+        self, name: str, side: RightSide, run: PlainRun, steps: Steps, y0: ArrayLike
+    ) -> None:
+        self._name, self.steps = name, steps
+        n = self._n = steps.states.shape[1]
+        while True:
+            if steps.times.size * n * n > _DERIVATIVES:
+                raise NotPlainError
+            slopes, derivatives = side.derivatives(steps.times, steps.states)
+            if steps.begin(derivatives, slopes):
+                break
+        compared = points_of(run, _COMPARED)
+        times = np.concatenate([steps.times, compared[0]])
+        states = np.concatenate([steps.states, compared[1]])
+        k = side.slopes(times, states)
+        m = len(steps.times)
+        if not np.allclose(to_numpy(k[m:]), compared[2], 1e-9, 1e-300, equal_nan=True):
+            raise NotPlainError
+        start = _core.cast(asarray(y0), np.float64).reshape(-1)
+        self.is_active = contains_active((k, start))
+        if not self.is_active:
+            return
+        self._change = _core.concatenate([_core.reshape(k[:m], (-1,)), start])
+        for _ in range(_core.nestlevel() - 1):
+            moved = attach_derivative(steps.states, self.at(steps.points()))
+            k = side.slopes(steps.times, moved)
+            own = _core.matmul(derivatives, (moved - steps.states)[..., None])
+            rest = _core.reshape(k - own[..., 0], (-1,))
+            self._change = _core.concatenate([rest, start])
+
+    def at(self, outputs: Outputs) -> AnyArray:
+        """Give states, of shape (count, n), that move as the solution does."""
+        steps, change, count = self.steps, self._change, len(outputs.steps)
+        size, n = count * self._n, self._n
+        if steps.times.size * n * size <= _MATRIX:
+            moved: AnyArray = _core.matmul(steps.adjoint(outputs, np.eye(size)), change)
+        else:
+            moved = linear(
+                self._name, _unless_zero(lambda v: steps.forward(outputs, v), size),
+                _unless_zero(lambda ct: steps.adjoint(outputs, ct[None, :])[0], change.shape[0]),
+            )(change - _core.dropgrad(change))  # fmt: skip
+        return _core.reshape(moved, (count, n))
+
+    @functools.cached_property
+    def interpolant(self) -> "Interpolant":
+        """The solution within steps."""
+        parts, outputs = self.steps.nodes()
+        nodes: AnyArray = self.steps.values(outputs)
+        if self.is_active:
+            nodes = attach_derivative(nodes, self.at(outputs))
+        begins, ends = self.steps.limits()
+        return Interpolant(begins, ends, parts, _core.reshape(nodes, (-1, len(parts), self._n)))
+
+
+def _unless_zero(function: Callable[[NDArray], NDArray], size: int) -> Function:
+    """Give a linear function of vectors that is not called for zeros: transposing it asks there."""
+
+    def call(vector: AnyArray) -> NDArray:
+        values = to_numpy(vector)
+        return function(values) if values.any() else np.zeros(size)
+
+    return call
+
+
+class Interpolant:
+    """Polynomials through nodes in steps, as functions of the time and of what the nodes are."""
+
+    def __init__(self, begins: NDArray, ends: NDArray, parts: NDArray, nodes: AnyArray) -> None:
+        self._begins, self._ends, self._parts, self._nodes = begins, ends, parts, nodes
+
+    def __call__(self, t: ArrayLike) -> AnyArray:
+        """Give states at times, of shape (count, n)."""
+        times = asarray(t).reshape(-1)
+        sign = 1.0 if self._ends[0] > self._begins[0] else -1.0
+        found = np.searchsorted(sign * self._ends, sign * to_numpy(times))
+        steps = np.minimum(found, len(self._ends) - 1)
+        x: Any = (times - self._begins[steps]) / (self._ends - self._begins)[steps]
+        if not is_active(x):
+            x = to_numpy(x)
+        weights = []
+        for j, part in enumerate(self._parts):
+            weight: Any = np.ones(len(steps))
+            for other in np.delete(self._parts, j):
+                weight = weight * (x - other) / (part - other)
+            weights.append(weight)
+        used = self._nodes[steps]
+        found_states: AnyArray = np.sum(np.stack(weights, axis=1)[:, :, None] * used, axis=1)
+        return found_states
+
+
+@functools.cache
+def _with_derivative(cls: type) -> type:
+    class Moved(cls):  # type: ignore[misc]
+        _moved: Interpolant
+
+        def __call__(self, t: ArrayLike) -> AnyArray:
+            states = self._moved(t)
+            moved = states.T if np.ndim(t) else states[0]
+            values: NDArray = super().__call__(to_numpy(t))
+            return attach_derivative(values, moved)
+
+    Moved.__name__ = Moved.__qualname__ = cls.__name__
+    return Moved
+
+
+def with_derivative(sol: Any, interpolant: Interpolant) -> Any:
+    """Give an `OdeSolution` that has the derivatives of an interpolant."""
+    sol.__class__ = _with_derivative(locate("scipy.integrate.OdeSolution"))
+    sol._moved = interpolant
+    return sol

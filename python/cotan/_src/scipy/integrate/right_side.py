@@ -1,0 +1,217 @@
+"""A right side of a differential equation, recorded for many points at once.
+
+Problem: the derivative of a solution needs the slopes at all points of a run as a function of what
+the right side captures, and their derivatives with respect to the state. A call for each point
+records thousands of equations; `vmap` records one call for all points. It cannot where the right
+side branches on the time or the state: then each way through it is recorded as a program, for the
+points that go that way.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cotan import _core
+from cotan._core import Array
+from cotan._src.kit.implicit_diff import stacked
+from cotan._src.runtime.values import to_numpy
+from cotan._src.state.plain_copy import (
+    NotPlainError,
+    PlainCallback,
+    arrays_of,
+    call_outside,
+    with_arrays,
+)
+from cotan._src.typing import AnyArray, Args, Function, NDArray
+
+# Of a right side with more ways through it the points are recorded one by one.
+_WAYS = 32
+# Of a right side with more ways than this most points would be recorded by `_each`.
+_RECORDED = 8
+
+
+class _Way(NamedTuple):
+    """A way through the right side."""
+
+    #: The numbers of the points that go this way.
+    points: NDArray
+    #: From the time, the state and the captured arrays to the slope, and what it branches on.
+    program: _core.Program
+
+
+class RightSide(PlainCallback):
+    """A right side of a differential equation, with its plain copy."""
+
+    def __init__(
+        self,
+        function: Function,
+        args: Args,
+        jac: Any = None,
+        state_first: bool = False,
+        events: Args = (),
+    ) -> None:
+        super().__init__(function, args, jac, *events)
+        self.jac, *self.events = self.others
+        self._given = function
+        self._order = _swapped if state_first else _same
+        # Whether it can be called for many points at once, as far as is known.
+        self._is_batched = True
+        self._ways: tuple[NDArray, list[_Way]] | None = None
+        self._leaves: list[Array] = []
+        self.function, self.plain, self.jac = map(self._order, (function, self.plain, self.jac))
+
+    def slopes(self, times: NDArray, states: AnyArray) -> AnyArray:
+        """Give the slopes at points as they depend on everything."""
+        slope = functools.partial(_slope, self.function, self.args)
+        if self._is_batched:
+            try:
+                return _batched(slope, times, states)
+            except NotPlainError:
+                self._is_batched = False
+        ways = self._ways_of(times, states)
+        if ways is None:
+            return np.stack([slope(float(t), states[i]) for i, t in enumerate(times)])
+        return _joined(
+            [
+                _batched(lambda t, y, w=way: w.program(t, y, *self._leaves)[0],
+                         times[way.points], states[way.points])
+                for way in ways
+            ],
+            ways,
+        )  # fmt: skip
+
+    def derivatives(self, times: NDArray, states: NDArray) -> tuple[NDArray, NDArray]:
+        """Give slopes at points, and their derivatives with respect to the state."""
+        n = states.shape[1]
+        both = functools.partial(_both, functools.partial(_slope, self.plain, self.values))
+        shape = len(times), n, n
+        if self._is_batched:
+            try:
+                k, rows = _batched(both, times, states)
+                return to_numpy(k), np.broadcast_to(to_numpy(rows), shape)
+            except NotPlainError:
+                # It looks at the time or the state.
+                self._is_batched = False
+        ways = self._ways_of(times, states)
+        if ways is None:
+            pairs = call_outside(lambda: _each(both, times, states))
+            return np.stack([k for k, _ in pairs]), np.stack([rows for _, rows in pairs])
+        slopes, derivatives = np.zeros((len(times), n)), np.zeros(shape)
+        leaves = [to_numpy(leaf) for leaf in self._leaves]
+        for way in ways:
+            at = way.points
+            side = lambda t, y, w=way: w.program(t, y, *leaves)[0]  # noqa: E731
+            k, rows = _batched(functools.partial(_both, side), times[at], states[at])
+            slopes[at], derivatives[at] = to_numpy(k), to_numpy(rows)
+        return slopes, derivatives
+
+    def _ways_of(self, times: NDArray, states: AnyArray) -> list[_Way] | None:
+        """Divide points by their ways through the right side; None if there are too many ways.
+
+        None, too, where it reads values that a program would not see.
+        """
+        values = to_numpy(states)
+        places = np.column_stack([times, values])
+        if self._ways is None or not np.array_equal(self._ways[0], places):
+            self._ways = places, call_outside(lambda: self._divided(times, values))
+        return self._ways[1] or None
+
+    def _divided(self, times: NDArray, states: NDArray) -> list[_Way]:
+        given = self._given, self.args
+        self._leaves = leaves = arrays_of(given)
+        values = [to_numpy(leaf) for leaf in leaves]
+
+        def side(t: Any, y: AnyArray, *leaves_of: AnyArray) -> AnyArray:
+            function, args = with_arrays(given, leaves, leaves_of)
+            return _slope(self._order(function), args, t, y)
+
+        ways: list[_Way] = []
+        rest = np.arange(len(times))
+        while rest.size:
+            if len(ways) == _WAYS:
+                return []
+            prepared: _core.Prepared[Any, Any]
+            prepared = _core.Prepared(side, "value", None, [], None, False)
+            first = rest[0]
+            try:
+                prepared(float(times[first]), states[first].copy(), *values)
+            except TypeError:
+                # It reads values that a replay would not see.
+                return []
+            (program,) = prepared.programs
+            found = _batched(lambda t, y, p=program: p(t, y, *values), times[rest], states[rest])
+            is_same = np.ones(rest.size, bool)
+            if isinstance(found, tuple):
+                for known in map(to_numpy, found[1:]):
+                    seen = np.broadcast_to(known.T, (*known.shape[1:], rest.size))
+                    is_same &= np.all((seen.T == seen.T[0]).reshape(rest.size, -1), axis=1)
+            else:
+                program = _as_tuple(program)
+            is_same[0] = True
+            ways.append(_Way(rest[is_same], program))
+            rest = rest[~is_same]
+        return ways
+
+
+def _as_tuple(program: Any) -> Any:
+    return lambda *args: (program(*args),)
+
+
+def _slope(function: Function, more: Args, t: Any, y: AnyArray) -> AnyArray:
+    return _core.cast(stacked(function(t, y, *more)).reshape(-1), np.float64)
+
+
+def _both(slope: Function, t: Any, y: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Give the slope and its derivatives with respect to the state."""
+    n = y.shape[0]
+    k, back = _core.pullback(functools.partial(slope, t), y)
+    rows: AnyArray | None
+    rows = _core.call_vmap(lambda u: back(u)[0], (np.eye(n),), [True], ["u"])
+    return k, np.zeros((n, n)) if rows is None else rows
+
+
+def _joined(parts: list[AnyArray], ways: list[_Way]) -> AnyArray:
+    """Put what belongs to points of several ways in the order of the points."""
+    order = np.argsort(np.concatenate([way.points for way in ways]))
+    return np.concatenate(parts)[order]
+
+
+def _each(function: Function, times: NDArray, states: NDArray) -> list[tuple[NDArray, NDArray]]:
+    """Call a function for one point after the other, prepared where that helps."""
+    prepared: _core.Prepared[Any, Any] | None = _core.Prepared(
+        function, "value", None, [], None, False
+    )
+    found = []
+    for i, (t, state) in enumerate(zip(times, states, strict=True)):
+        pair, y = None, state.copy()
+        if prepared is not None:
+            try:
+                pair = prepared(float(t), y)
+            except TypeError:
+                # It reads values that a replay would not see.
+                prepared = None
+            else:
+                if prepared.num_recordings > _RECORDED + i // 4:
+                    prepared = None
+        k, rows = function(float(t), y) if pair is None else pair
+        found.append((to_numpy(k), to_numpy(rows)))
+    return found
+
+
+def _same(function: Any) -> Any:
+    return function
+
+
+def _swapped(function: Any) -> Any:
+    """Give a function of time and state for one of state and time."""
+    return (lambda t, y, *more: function(y, t, *more)) if callable(function) else function
+
+
+def _batched(function: Function, times: NDArray, states: AnyArray) -> Any:
+    """Call a function of time and state for many points at once."""
+    try:
+        return _core.call_vmap(function, (times, states), [True, True], ["t", "y"])
+    except Exception as error:
+        # It works for one point at a time, as the solver has shown, but looks at values.
+        raise NotPlainError from error
