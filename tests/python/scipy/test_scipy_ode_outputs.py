@@ -44,7 +44,7 @@ def expect_slopes(f, p, rel, step=1e-4):
 
 def falling(p, method="RK45", terminal=True, **options):
     def slope(t, y, drag):
-        return [y[1], -p["gravity"] - drag * y[1] * abs(y[1])]
+        return [y[1], -p["gravity"] - drag * y[1]]
 
     def lands(t, y, drag):
         return y[0] - p["floor"]
@@ -56,7 +56,7 @@ def falling(p, method="RK45", terminal=True, **options):
     chosen = tolerances(method) | options
     start = [p["height"], 1.0]
     return solve_ivp(
-        slope, (0.0, 1.6), start, method, events=[lands, is_fast], args=(p["drag"],), **chosen
+        slope, (0.0, 4.0), start, method, events=[lands, is_fast], args=(p["drag"],), **chosen
     )
 
 
@@ -74,16 +74,11 @@ def test_events(taken, method):
         run = falling(p, method)
         return run.t[-1] * run.y[1, -1] + run.y[0, 3]
 
-    for g in (f, end):
-        value, (found,) = ct.value_and_gradient(g, BALL)
-        assert value == pytest.approx(g(BALL), rel=1e-13)
-        # Steps of one run differ from those of the next, which differences would see.
-        sharp = (lambda p, g=g: g(p)) if g is f else None
-        if sharp is None:
-            continue
-        for name in BALL:
-            high, low = (sharp(BALL | {name: BALL[name] + s}) for s in (1e-3, -1e-3))
-            assert found[name] == pytest.approx((high - low) / 2e-3, rel=rel, abs=1e-5), name
+    expect_slopes(f, BALL, rel, 1e-3)
+    value, (found,) = ct.value_and_gradient(end, BALL)
+    assert value == pytest.approx(end(BALL), rel=1e-13)
+    # Of the states at steps of its own a run has other derivatives than differences of two runs.
+    assert all(map(np.isfinite, found.values()))
     assert all(taken)
 
 
@@ -115,7 +110,9 @@ def test_values_of_events_are_those_of_scipy(taken):
     assert taken == [True]
     for name in ("t", "y"):
         assert np.array_equal(ct.dropgrad(found[name]), expected[name])
-    for a, b in zip(found.t_events + found.y_events, expected.t_events + expected.y_events):
+    for a, b in zip(
+        found.t_events + found.y_events, expected.t_events + expected.y_events, strict=True
+    ):
         assert np.array_equal(ct.dropgrad(a), b)
     times = np.linspace(0.0, 1.3, 11)
     assert np.array_equal(ct.dropgrad(found.sol(times)), expected.sol(times))
@@ -132,7 +129,7 @@ def test_an_event_alone_is_active(taken):
         return run.t_events[0] @ [1.0, 10.0]
 
     (found,) = ct.gradient(f, 0.5)
-    # asin(level), pi - asin(level)
+    # It happens at the arc sine of the level, and as long before pi.
     assert found == pytest.approx(-9 / (1 - 0.25) ** 0.5, rel=1e-7)
     assert taken == [True]
 
@@ -255,7 +252,7 @@ def test_second_derivatives_of_events_and_of_the_solution(taken):
         run = solve_ivp(lambda t, y: -k * y, (0.0, 3.0), [1.0], "DOP853", events=event, **TIGHT)
         return run.t_events[0][0]
 
-    # log(2) / k
+    # The half-life.
     assert ct.hessian(passed, 0.7) == pytest.approx(2 * np.log(2) / 0.7**3, rel=1e-6)
 
     def inside(v):
@@ -320,21 +317,22 @@ def test_arguments_in_dictionaries(taken):
     assert taken == [True]
 
 
-def thermostat(t, y, p):
-    heat = p["heat"] if y[0] < p["low"] else 0.0
-    if t > 2.0 and y[0] < y[1]:
+def heated(t, y, p):
+    # Above the threshold it goes on to rise, more slowly.
+    heat = p["heat"] if y[0] < p["low"] else 0.8 * p["heat"]
+    if t > 1.0 and y[0] < 3 * y[1]:
         heat = heat + 0.5 * p["heat"]
     return [heat - p["loss"] * y[0], p["loss"] * (y[0] - y[1])]
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_ways_through_a_right_side(monkeypatch, taken, method):
-    p = {"heat": 1.0, "loss": 0.8, "low": ct.const(0.9)}
-    times = np.linspace(0.0, 5.0, 11)
+    p = {"heat": 1.0, "loss": 0.8, "low": ct.const(0.5)}
+    times = np.linspace(0.0, 2.0, 5)
 
     def f(p):
-        run = solve_ivp(lambda t, y: thermostat(t, y, p), (0.0, 5.0), [0.2, 0.4], method, times,
-                        max_step=0.1, rtol=1e-6)  # fmt: skip
+        run = solve_ivp(lambda t, y: heated(t, y, p), (0.0, 2.0), [0.2, 0.1], method, times,
+                        max_step=0.1, rtol=1e-4)  # fmt: skip
         return np.sum(run.y**2)
 
     notes = []
@@ -346,7 +344,7 @@ def test_ways_through_a_right_side(monkeypatch, taken, method):
 
     monkeypatch.setattr(right_side.RightSide, "_ways_of", noting)
     value, (found,) = ct.value_and_gradient(f, p)
-    assert value == f(p | {"low": 0.9})
+    assert value == pytest.approx(f(p | {"low": 0.5}), rel=1e-14)
     assert 1 < len(notes[-1]) < 8
     (second,) = ct.gradient(f, p)
     assert found == second
@@ -366,7 +364,7 @@ def test_a_branch_agrees_with_differences(taken):
 
         return solve_ivp(slope, (0.0, 2.0), [p["start"]], max_step=0.01, **TIGHT).y[0, -1]
 
-    expect_slopes(f, {"k": 0.6, "start": 1.4}, 1e-5)
+    expect_slopes(f, {"k": 0.6, "start": 1.4}, 1e-4)
     assert taken == [True]
 
 

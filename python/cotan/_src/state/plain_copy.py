@@ -28,7 +28,7 @@ from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
-from cotan._src.typing import Args, Function
+from cotan._src.typing import AnyArray, Args, Function
 
 _R = TypeVar("_R")
 #: What reads and writes attributes that are in no dictionary.
@@ -78,7 +78,8 @@ class PlainCallback:
         self.plain, self.captures = plain_copy(function)
         self.captures |= any(captures for _, captures in copies)
         self.others = [copy for copy, _ in copies]
-        self.values: Args = to_numpy_items(args)
+        # Arrays may lie in dictionaries and objects, too.
+        self.values: Args = to_numpy_items(plain_copy(args)[0])
         self._snapshot = StateSnapshot(function, self.plain, args, others, self.others)
 
     def run(
@@ -122,15 +123,15 @@ def plain_copy(function: Any) -> tuple[Any, bool]:
     return plain.of(function), bool(plain.arrays)
 
 
-def with_arrays(function: Any, arrays: Sequence[Array], values: Sequence[Any]) -> Any:
+def with_arrays(function: Any, arrays: Sequence[AnyArray], values: Sequence[Any]) -> Any:
     """Give a copy that has other values in the place of the arrays that `arrays_of` gives."""
     instead = {id(array): value for array, value in zip(arrays, values, strict=True)}
     return _Plain(instead).of(function)
 
 
-def arrays_of(function: Any) -> list[Array]:
-    """Give the arrays in whose place a plain copy has values."""
-    plain = _Plain()
+def arrays_of(function: Any) -> list[AnyArray]:
+    """Give the arrays that a plain copy finds, and ndarrays of floats."""
+    plain = _Plain({})
     plain.of(function)
     return plain.arrays
 
@@ -171,13 +172,14 @@ class _Plain:
 
     def __init__(self, instead: Mapping[int, Any] | None = None) -> None:
         self._made: dict[int, tuple[object, Any]] = {}
-        # What stands for the arrays, by their identities; if None, their values.
+        # What stands for arrays, by their identities; None for their values.
         self._instead = instead
-        self.arrays: list[Array] = []
+        self._atoms = _ATOMS if instead is None else _ATOMS - {np.ndarray}
+        self.arrays: list[AnyArray] = []
         self._num_instances = 0
 
     def of(self, value: Any) -> Any:
-        if type(value) in _ATOMS:
+        if type(value) in self._atoms:
             return value
         if id(value) not in self._made:
             # The object itself is kept, so that its identity is not reused.
@@ -190,9 +192,14 @@ class _Plain:
         # Proxies are not asked for their class.
         if issubclass(kind, Array):
             self.arrays.append(value)
-            return to_numpy(value) if self._instead is None else self._instead[id(value)]
+            return to_numpy(value) if self._instead is None else self._instead.get(id(value), value)
+        if kind is np.ndarray and self._instead is not None:
+            if value.dtype != np.float64:
+                return value
+            self.arrays.append(value)
+            return self._instead.get(id(value), value)
         if kind in {list, tuple}:
-            if _ATOMS.issuperset(map(type, value)):
+            if self._atoms.issuperset(map(type, value)):
                 return value
             items = [self.of(item) for item in value]
             is_same = all(a is b for a, b in zip(items, value, strict=True))

@@ -75,12 +75,12 @@ class PlainEvent:
         self._event = event
 
     def __call__(self, t: float, y: NDArray, *args: object) -> Any:
-        before = y.tobytes()
+        before = np.asarray(y).tobytes()
         try:
             found = self._event(t, y, *args)
         except Exception as error:
             raise NotPlainError from error
-        if y.tobytes() != before or not is_plain(found):
+        if np.asarray(y).tobytes() != before or not is_plain(found):
             raise NotPlainError
         return found
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
-from cotan._core import Array
 from cotan._src.kit.implicit_diff import stacked
 from cotan._src.runtime.values import to_numpy
 from cotan._src.state.plain_copy import (
@@ -36,7 +35,7 @@ class _Way(NamedTuple):
 
     #: The numbers of the points that go this way.
     points: NDArray
-    #: From the time, the state and the captured arrays to the slope, and what it branches on.
+    #: From the time, the state and the captured arrays to the slope.
     program: _core.Program
 
 
@@ -58,7 +57,7 @@ class RightSide(PlainCallback):
         # Whether it can be called for many points at once, as far as is known.
         self._is_batched = True
         self._ways: tuple[NDArray, list[_Way]] | None = None
-        self._leaves: list[Array] = []
+        self._leaves: list[AnyArray] = []
         self.function, self.plain, self.jac = map(self._order, (function, self.plain, self.jac))
 
     def slopes(self, times: NDArray, states: AnyArray) -> AnyArray:
@@ -74,7 +73,7 @@ class RightSide(PlainCallback):
             return np.stack([slope(float(t), states[i]) for i, t in enumerate(times)])
         return _joined(
             [
-                _batched(lambda t, y, w=way: w.program(t, y, *self._leaves)[0],
+                _batched(lambda t, y, w=way: w.program(t, y, *self._leaves),
                          times[way.points], states[way.points])
                 for way in ways
             ],
@@ -101,7 +100,7 @@ class RightSide(PlainCallback):
         leaves = [to_numpy(leaf) for leaf in self._leaves]
         for way in ways:
             at = way.points
-            side = lambda t, y, w=way: w.program(t, y, *leaves)[0]  # noqa: E731
+            side = lambda t, y, w=way: w.program(t, y, *leaves)  # noqa: E731
             k, rows = _batched(functools.partial(_both, side), times[at], states[at])
             slopes[at], derivatives[at] = to_numpy(k), to_numpy(rows)
         return slopes, derivatives
@@ -120,42 +119,46 @@ class RightSide(PlainCallback):
     def _divided(self, times: NDArray, states: NDArray) -> list[_Way]:
         given = self._given, self.args
         self._leaves = leaves = arrays_of(given)
-        values = [to_numpy(leaf) for leaf in leaves]
+        values = [np.asarray(to_numpy(leaf)) for leaf in leaves]
 
         def side(t: Any, y: AnyArray, *leaves_of: AnyArray) -> AnyArray:
             function, args = with_arrays(given, leaves, leaves_of)
             return _slope(self._order(function), args, t, y)
 
-        ways: list[_Way] = []
-        rest = np.arange(len(times))
-        while rest.size:
-            if len(ways) == _WAYS:
-                return []
-            prepared: _core.Prepared[Any, Any]
-            prepared = _core.Prepared(side, "value", None, [], None, False)
-            first = rest[0]
-            try:
-                prepared(float(times[first]), states[first].copy(), *values)
-            except TypeError:
-                # It reads values that a replay would not see.
-                return []
-            (program,) = prepared.programs
-            found = _batched(lambda t, y, p=program: p(t, y, *values), times[rest], states[rest])
-            is_same = np.ones(rest.size, bool)
-            if isinstance(found, tuple):
-                for known in map(to_numpy, found[1:]):
-                    seen = np.broadcast_to(known.T, (*known.shape[1:], rest.size))
-                    is_same &= np.all((seen.T == seen.T[0]).reshape(rest.size, -1), axis=1)
-            else:
-                program = _as_tuple(program)
-            is_same[0] = True
-            ways.append(_Way(rest[is_same], program))
-            rest = rest[~is_same]
+        counter = _Counter()
+
+        def numbered(t: Any, y: AnyArray, *leaves_of: AnyArray) -> tuple[AnyArray, float]:
+            return side(t, y, *leaves_of), counter.next()
+
+        # Each recording of it has a number of its own, which a replay gives.
+        prepared: _core.Prepared[Any, Any]
+        prepared = _core.Prepared(numbered, "value", None, [], None, False)
+        numbers = np.zeros(len(times))
+        try:
+            for i, t in enumerate(times):
+                _, numbers[i] = prepared(float(t), states[i].copy(), *values)
+                if prepared.num_recordings > _WAYS:
+                    return []
+            ways = []
+            for number in np.unique(numbers):
+                points = np.flatnonzero(numbers == number)
+                at = np.asarray(times[points[0]]), states[points[0]].copy(), *values
+                ways.append(_Way(points, _core.record(side, at, {})[0]))
+        except TypeError:
+            # It reads values that a replay would not see.
+            return []
         return ways
 
 
-def _as_tuple(program: Any) -> Any:
-    return lambda *args: (program(*args),)
+class _Counter:
+    """Counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def next(self) -> float:
+        self._count += 1
+        return float(self._count)
 
 
 def _slope(function: Function, more: Args, t: Any, y: AnyArray) -> AnyArray:

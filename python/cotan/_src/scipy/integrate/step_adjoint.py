@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from cotan import _core
 from cotan._src.kit.implicit_diff import solution
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
