@@ -71,14 +71,12 @@ class RightSide(PlainCallback):
         ways = self._ways_of(times, states)
         if ways is None:
             return np.stack([slope(float(t), states[i]) for i, t in enumerate(times)])
-        return _joined(
-            [
-                _batched(lambda t, y, w=way: w.program(t, y, *self._leaves),
-                         times[way.points], states[way.points])
-                for way in ways
-            ],
-            ways,
-        )  # fmt: skip
+        parts = []
+        for way in ways:
+            at = way.points
+            side = lambda t, y, w=way: w.program(t, y, *self._leaves)  # noqa: E731
+            parts.append(_batched(side, times[at], states[at]))
+        return _joined(parts, ways)
 
     def derivatives(self, times: NDArray, states: NDArray) -> tuple[NDArray, NDArray]:
         """Give slopes at points, and their derivatives with respect to the state."""
@@ -136,7 +134,7 @@ class RightSide(PlainCallback):
         numbers = np.zeros(len(times))
         try:
             for i, t in enumerate(times):
-                _, numbers[i] = prepared(float(t), states[i].copy(), *values)
+                _, numbers[i] = prepared(*[float(t), states[i].copy(), *values])
                 if prepared.num_recordings > _WAYS:
                     return []
             ways = []
@@ -177,7 +175,8 @@ def _both(slope: Function, t: Any, y: AnyArray) -> tuple[AnyArray, AnyArray]:
 def _joined(parts: list[AnyArray], ways: list[_Way]) -> AnyArray:
     """Put what belongs to points of several ways in the order of the points."""
     order = np.argsort(np.concatenate([way.points for way in ways]))
-    return np.concatenate(parts)[order]
+    joined: AnyArray = np.concatenate(parts)[order]
+    return joined
 
 
 def _each(function: Function, times: NDArray, states: NDArray) -> list[tuple[NDArray, NDArray]]:
