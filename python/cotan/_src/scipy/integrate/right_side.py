@@ -51,7 +51,8 @@ class RightSide(PlainCallback):
         events: Args = (),
     ) -> None:
         super().__init__(function, args, jac, *events)
-        self.jac, *self.events = self.others
+        self.jac: Any = self.others[0]
+        self.events: list[Any] = self.others[1:]
         self._given = function
         self._order = _swapped if state_first else _same
         # Whether it can be called for many points at once, as far as is known.
@@ -65,12 +66,16 @@ class RightSide(PlainCallback):
         slope = functools.partial(_slope, self.function, self.args)
         if self._is_batched:
             try:
-                return _batched(slope, times, states)
+                found: AnyArray = _batched(slope, times, states)
             except NotPlainError:
                 self._is_batched = False
+            else:
+                return found
         ways = self._ways_of(times, states)
         if ways is None:
-            return np.stack([slope(float(t), states[i]) for i, t in enumerate(times)])
+            each: AnyArray
+            each = np.stack([slope(float(t), states[i]) for i, t in enumerate(times)])
+            return each
         parts = []
         for way in ways:
             at = way.points

@@ -56,7 +56,9 @@ def solve_at_once(
     if any(callable(v) and (is_explicit or k != "jac") for k, v in options.items()):
         return None
     args = None if args is None else tuple(args)
-    watched: Args = () if events is None else (events,) if callable(events) else tuple(events)
+    watched: tuple[Any, ...] = (
+        () if events is None else (events,) if callable(events) else tuple(events)
+    )
     if not all(map(callable, watched)):
         return None
     side = RightSide(fun, args or (), options.get("jac"), events=watched)

@@ -188,6 +188,25 @@ def _expect_constant(name: str, bounds: Bounds | tuple[ArrayLike, ArrayLike]) ->
 def leastsq(func: Function, x0: ArrayLike, args: object = (),
             Dfun: Function | None = None, full_output: bool = False,  # noqa: N803
             **options: object) -> tuple[object, ...]:  # fmt: skip
+    def solve_plainly(plain: PlainSolve) -> Any:
+        more = plain.values, plain.other(0), full_output
+        return locate_original(f"{_HERE}.leastsq")(
+            plain.checked(), to_numpy_items(x0), *more, **plain_of(options)
+        )
+
+    def derived(plain: PlainSolve, result: tuple[Any, ...]) -> tuple[Any, ...]:
+        residuals, copy = (_flat(f, (), {}) for f in plain.both())
+        loss = _Loss({})
+        costs = lambda x: loss.cost(residuals(x)), lambda x: loss.cost(copy(x))
+        x = plain.minimum(f"{_HERE}.leastsq", costs, result[0])
+        if x is result[0]:
+            return result
+        return _with_report(result, x, residuals, bool(full_output))
+
+    found: tuple[object, ...] | None
+    found = PlainSolve.attempt(func, args, x0, solve_plainly, derived, Dfun)
+    if found is not None:
+        return found
     function = ReplayedCallback(func, args)
     result: tuple[Any, ...] = function.wrap_solver(locate_original(f"{_HERE}.leastsq"))(
         function, to_numpy_items(x0), to_numpy_items(more_of(args)), probed(Dfun), full_output,
@@ -201,14 +220,24 @@ def leastsq(func: Function, x0: ArrayLike, args: object = (),
         return stacked(call(x)).reshape(-1)
 
     x = minimum_of("leastsq", lambda x: _Loss({}).cost(residuals(x)), result[0])
-    whole: tuple[object, ...] = (x, *result[1:])
-    if full_output:
-        _, covariance, report, *rest = result
-        if covariance is not None:
-            covariance = _covariance(covariance, x, residuals, _Loss({}), True)
-        whole = (x, covariance, _with_residuals(report, residuals(x), x), *rest)
+    whole = _with_report(result, x, residuals, bool(full_output))
     function.write_back(x, more_of(args))
     return whole
+
+
+def _with_report(
+    result: tuple[Any, ...],
+    x: AnyArray,
+    residuals: Callable[[AnyArray], AnyArray],
+    full_output: bool,
+) -> tuple[Any, ...]:
+    """Give a result of `leastsq` with derivatives, and with those of the report if there is one."""
+    if not full_output:
+        return (x, *result[1:])
+    _, covariance, report, *rest = result
+    if covariance is not None:
+        covariance = _covariance(covariance, x, residuals, _Loss({}), True)
+    return (x, covariance, _with_residuals(report, residuals(x), x), *rest)
 
 
 def _with_residuals(

@@ -43,6 +43,7 @@ from cotan._src.state.callback_probe import (
     probed,
     to_numpy_items,
 )
+from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.state.solver_replay import ReplayedCallback
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
@@ -271,6 +272,33 @@ def _each(constraints: Constraints) -> list[Constraint | SimpleNamespace]:
 def minimize_scalar(fun: Function, bracket: Sequence[ArrayLike] | None = None,
                     bounds: Sequence[ArrayLike] | None = None, args: object = (),
                     *rest: object, **options: object) -> Result:  # fmt: skip
+    def solve_plainly(plain: PlainSolve) -> Any:
+        return locate_original(f"{_HERE}.minimize_scalar")(
+            plain.checked(), bracket, bounds, plain.values, *rest, **plain_of(options)
+        )
+
+    def derived(plain: PlainSolve, result: Any) -> Any:
+        x = np.reshape(result.x, 1).astype(float)
+        if bounds and _near_end(x[0], bounds):
+            # What happens there is constant, and the value moves with the function alone.
+            raise NotPlainError
+        function, copy_of = plain.both()
+
+        def of(f: Function) -> Function:
+            return lambda v: np.reshape(f(v[0]), ())
+
+        scalars = of(function), of(copy_of)
+        found = plain.minimum(f"{_HERE}.minimize_scalar", scalars, x)
+        if found is x:
+            return result
+        result.x = _like(found, result.x)
+        result.fun = _like(np.reshape(function(found[0]), 1), result.fun)
+        return result
+
+    if not contains_active((bracket, bounds)):
+        found = PlainSolve.attempt(fun, args, (), solve_plainly, derived)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     function = ReplayedCallback(fun, args)
     result: Result = function.wrap_solver(locate_original(f"{_HERE}.minimize_scalar"))(
         function, to_numpy_items(bracket), to_numpy_items(bounds), to_numpy_items(more_of(args)),
@@ -299,6 +327,19 @@ def minimize_scalar(fun: Function, bracket: Sequence[ArrayLike] | None = None,
         result.fun = np.reshape(value, shape) if shape else value
         function.write_back(result.x, more)
     return result
+
+
+def _near_end(x: float, bounds: Sequence[ArrayLike]) -> bool:
+    """Say whether a search in an interval has ended at one of its ends, or a little before."""
+    low, high = map(to_numpy, bounds)
+    return bool(min(abs(x - low), abs(x - high)) <= 1e-4 * abs(high - low))
+
+
+def _like(x: AnyArray, value: Any) -> AnyArray:
+    """Give an array of one element in the shape of another, or the element."""
+    shape = np.shape(value)
+    y: AnyArray = np.reshape(x, shape) if shape else x[0]
+    return y
 
 
 def _fmin(name: str) -> None:
