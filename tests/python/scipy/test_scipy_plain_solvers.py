@@ -69,6 +69,22 @@ SOLVERS = {
             lambda x: (equation(x, p), (1 + x) * np.exp(x)), x0=1.0, fprime=True
         ).root
     ),
+    "minimize_scalar": lambda p: (
+        optimize.minimize_scalar(lambda x: (x * x - p) ** 2 + x, bracket=(0.5, 2.0)).x
+    ),
+    "minimize_scalar, the value": lambda p: (
+        optimize.minimize_scalar(
+            lambda x, p: (x * x - p) ** 2 + x, bounds=(0, 3), method="bounded", args=(p,)
+        ).fun
+    ),
+    "leastsq": lambda p: np.sum(
+        optimize.leastsq(lambda v: decay(X, *v) - p * Y, [2.0, 1.0, 0.0], xtol=1e-13)[0]
+    ),
+    "leastsq, the covariance": lambda p: np.sum(
+        optimize.leastsq(
+            lambda v: decay(X, *v) - p * Y, [2.0, 1.0, 0.0], full_output=True, xtol=1e-13
+        )[1]
+    ),
     "fsolve": lambda p: np.sum(optimize.fsolve(lambda v: system(v, p), [1.0, 1.0])),
     "fsolve with slopes": lambda p: (
         optimize.fsolve(system, [1.0, 1.0], args=(p,), fprime=slopes, full_output=True)[0][1]
