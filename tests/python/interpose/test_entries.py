@@ -944,6 +944,37 @@ def test_a_rule_of_users_for_a_class_is_asked_however_often_it_was_called():
     assert often(use, None).sum == 3.0
 
 
+def test_a_rule_of_users_for_an_init_is_asked_however_often_its_classes_were_called():
+    class Pair:
+        def __init__(self, a, b):
+            self.sum = a * b
+
+    class Slots:
+        __slots__ = ("sum",)
+        __init__ = Pair.__init__
+
+    class Derived(Slots):
+        pass
+
+    def rule(self, a, b):
+        self.sum = a * b
+        return None, lambda g: (None, 10.0, 20.0)
+
+    # Each class in code of its own.
+    uses = [
+        lambda a: Pair(a, 2.0).sum,
+        lambda a: Slots(a, 2.0).sum,
+        lambda a: Derived(a, 2.0).sum,
+    ]
+    assert [often(use, 3.0) for use in uses] == [6.0] * 3
+    asked = []
+    ct.adjoint(Pair.__init__, lambda *args: (asked.append(type(args[0])), rule(*args))[1])
+    for use in uses:
+        often(ct.gradient, use, 3.0)
+    assert len(asked) == 3 * OFTEN
+    assert set(asked) == {Pair, Slots, Derived}
+
+
 def test_splines_are_followed_where_they_were_computed_often():
     x, at = np.linspace(0.0, 3.0, 6), 1.3
 

@@ -122,6 +122,9 @@ def _give_entry(target: Any, callee: Any, receiver: Any) -> None:
         raise _method_refusal(target)  # it is made anew wherever it is looked up
     if isinstance(target, type):
         _core.keep_entries(target)
+    elif isinstance(callee, FunctionType) and callee.__name__ == "__init__":
+        for owner in _classes_with(callee):
+            _core.keep_entries(owner)
     if receiver is None and not isinstance(target, _HAVE_ENTRIES):
         _ask_objects(type(target))
         return
@@ -141,6 +144,22 @@ def _give_entry(target: Any, callee: Any, receiver: Any) -> None:
         otherwise = _for_all(callee, receiver, otherwise)
     # An `Array` may be anywhere in a structure: the rules look for it.
     _core.add_rule(callee, over(callee, receiver, otherwise), "always", receiver)
+
+
+def _classes_with(init: FunctionType) -> list[type]:
+    """Find the classes that have this `__init__`: calls that have run often go past its entry."""
+    found: list[type] = []
+    waiting: list[type] = [object]
+    # By address: a metaclass may say how its classes are compared.
+    seen: set[int] = set()
+    while waiting:
+        cls = waiting.pop()
+        if id(cls) not in seen:
+            seen.add(id(cls))
+            waiting += type.__subclasses__(cls)
+            if type.__dict__["__dict__"].__get__(cls).get("__init__") is init:
+                found.append(cls)
+    return found
 
 
 def _where_arrays_are(rule: Function) -> Function:
