@@ -3,7 +3,8 @@
 
     python tools/suite_inside_gradient.py RESULTS [pytest's arguments]
 
-`--sample N` runs at most N parameter sets of each test function.
+`--sample N` runs at most N parameter sets of each test function, `--part K/N` every N-th function
+from the K-th on.
 
 Each test function is called by a function that a gradient records. Its code is not handed an
 active value, so it has to pass where it passes without. `RESULTS` is a file with a line of JSON for
@@ -51,15 +52,16 @@ class Plugin:
             file.write(json.dumps(line) + "\n")
 
     def pytest_addoption(self, parser: pytest.Parser) -> None:
-        """Add the option `--sample`."""
+        """Add the options `--sample` and `--part`."""
         parser.addoption("--sample", type=int, default=0, help="parameter sets for each function")
+        parser.addoption("--part", default="1/1", help="K/N: every N-th function from the K-th on")
 
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         """Leave out what has run, and what is not in the sample."""
-        if count := config.getoption("--sample"):
-            items[:] = sample(items, count)
+        first, step = map(int, config.getoption("--part").split("/"))
+        items[:] = sample(items, config.getoption("--sample"), first, step)
         known = read(self._written)
         items[:] = [item for item in items if item.nodeid not in known]
         if self._plainly:
@@ -111,14 +113,15 @@ def inside_gradient(function: Any) -> Any:
     return call
 
 
-def sample(items: list[pytest.Item], count: int) -> list[pytest.Item]:
-    """Give at most so many parameter sets of each function, spread over all of them."""
+def sample(items: list[pytest.Item], count: int, first: int, step: int) -> list[pytest.Item]:
+    """Give so many parameter sets of every step-th function, spread over all of them; 0 is all."""
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
         functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
     chosen = set()
-    for found in functions.values():
-        chosen |= {id(item) for item in found[:: max(1, -(-len(found) // count))]}
+    for found in list(functions.values())[first - 1 :: step]:
+        every = -(-len(found) // count) if count else 1
+        chosen |= {id(item) for item in found[::every]}
     return [item for item in items if id(item) in chosen]
 
 
