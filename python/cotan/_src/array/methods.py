@@ -37,7 +37,6 @@ _FUNCTIONS = (
 )  # fmt: skip
 
 _REFUSED = {
-    "byteswap": "an Array is always in the byte order of the machine",
     "getfield": "an Array has no memory that could be viewed as another dtype; use astype",
     "setfield": "an Array has no memory that could be viewed as another dtype; use astype",
 }
@@ -113,6 +112,20 @@ def _memory(name: str) -> Function:
     method.__name__ = name
     method.__doc__ = DOCSTRINGS[name]
     return method
+
+
+def byteswap(self: Array, inplace: bool = False) -> NDArray:
+    """Give the numbers of a constant array whose bytes are those of this one in the other order.
+
+    Raises `TypeError` for an active array, and where it is to be done in place.
+
+    >>> import cotan as ct
+    >>> ct.array([1, 256], dtype="int16").byteswap()
+    array([256,   1], dtype=int16)
+    """
+    if inplace or is_active(self):
+        raise TypeError("byteswap: an Array is always in the byte order of the machine")
+    return _core.value(self).byteswap()
 
 
 def choose(
@@ -356,6 +369,12 @@ _SHORT = {
 }  # fmt: skip
 
 
+# As NumPy's C interface numbers them.
+_BITS = {
+    "c_contiguous": 0x1, "f_contiguous": 0x2, "owndata": 0x4, "aligned": 0x100, "writeable": 0x400,
+}  # fmt: skip
+
+
 class Flags:
     """What `x.flags` says of an array: that of an ndarray that was made in the same way."""
 
@@ -369,6 +388,7 @@ class Flags:
         self.writeable = bool(array._writeable)
         self.owndata = array.base is None
         self.writebackifcopy = False
+        self.num = sum(bit for name, bit in _BITS.items() if vars(self)[name])
 
     def __getitem__(self, name: str) -> bool:
         name = _SHORT.get(name, name.lower())
@@ -385,8 +405,8 @@ class Flags:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        names = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned")
-        return "\n".join(f"  {name.upper()} : {self[name]}" for name in names)
+        names = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "writebackifcopy")
+        return "".join(f"  {name.upper()} : {self[name]}\n" for name in names)
 
 
 def _strides(x: Array) -> tuple[int, ...]:
@@ -467,7 +487,7 @@ def attach(cls: Any) -> None:
         setattr(cls, name, _refuse(name, instead))
     for name in ("dump", "dumps", "tobytes", "tofile"):
         setattr(cls, name, _memory(name))
-    own = choose, clip, compress, fill, partition, resize, setflags, sort, view
+    own = byteswap, choose, clip, compress, fill, partition, resize, setflags, sort, view
     for method in own:
         setattr(cls, method.__name__, method)
     for name, get in _PROPERTIES.items():

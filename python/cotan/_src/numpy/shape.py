@@ -327,7 +327,7 @@ _OF_VIEWS: type[list[Any] | tuple[Any, ...]] = type(np.meshgrid(0, copy=False, s
 # Making
 
 
-def _like(make: Callable[..., NDArray]) -> Callable[..., Array]:
+def _like(make: Callable[..., NDArray]) -> Callable[..., AnyArray]:
     def function(
         a: ArrayLike,
         dtype: DTypeLike | None = None,
@@ -336,11 +336,13 @@ def _like(make: Callable[..., NDArray]) -> Callable[..., Array]:
         shape: _Lengths = None,
         *,
         device: object = None,
-    ) -> Array:
+    ) -> AnyArray:
         del order, subok, device
         like = host_asarray(a)
         wanted = like.shape if shape is None else shape
-        return _core.array(make(wanted, dtype=like.dtype if dtype is None else dtype))
+        made = make(wanted, dtype=like.dtype if dtype is None else dtype)
+        # Numbers in another byte order are NumPy's.
+        return _core.array(made) if made.dtype.isnative else made
 
     return function
 
@@ -360,12 +362,14 @@ def full_like(
     shape: _Lengths = None,
     *,
     device: object = None,
-) -> Array:
+) -> AnyArray:
     del order, subok, device
     like = host_asarray(a)
     wanted = like.shape if shape is None else shape
     value = host_asarray(fill_value)
     value = value.astype(like.dtype if dtype is None else dtype)
+    if not value.dtype.isnative:
+        return np.full(wanted, value)
     return _core.broadcast_to(value, wanted).copy()
 
 
@@ -418,11 +422,11 @@ def full(
 
 @override(np.copy)
 def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
-    del order, subok
+    del subok
     if not isinstance(a, Array):
         return _core.array(a)  # a list, with `Array`s in it
     # Of a scalar, too, an array.
-    return a.copy() if a._rank == "array" else a[...]
+    return a.copy(order) if a._rank == "array" else a[...]
 
 
 @override(np.astype)

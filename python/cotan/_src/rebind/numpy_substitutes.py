@@ -262,7 +262,7 @@ def array(
     if copy in {False, np._CopyMode.NEVER} and result is not object:
         raise ValueError("array: unable to avoid a copy; leave out copy=")
     if copy in {True, np._CopyMode.ALWAYS} and result is object:
-        result = result.copy()
+        result = result.copy(order or "K")
     if result.ndim < ndmin:
         result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)
     return result

@@ -111,7 +111,10 @@ def _objects(x: object) -> object:
     """Give an `Array`, or a list with one, as an ndarray of its elements."""
     if isinstance(x, (list, tuple)) and _core.contains_array((x,), {}):
         x = _core.array(x)
-    return of_elements(x) if is_array(x) else x
+    if not is_array(x):
+        return x
+    # NumPy makes Python's numbers of constants.
+    return of_elements(x) if is_active(x) or _core.is_traced(x) else to_numpy(x)
 
 
 def of_elements(x: Array) -> NDArray:

@@ -3,17 +3,20 @@
 use cotan::aval::{Shape, SliceDim, tuple};
 use cotan::prim::Params;
 use cotan::{Array, DType, Number, aval, ops};
-use numpy::PyUntypedArray;
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PyList, PySlice, PyTuple};
 
 use crate::array::cell::Element;
 use crate::array::cell::{PyArray, ScalarKind, wrap};
+use crate::array::escapes;
 use crate::array::fancy_index::is_made_by;
 use crate::array::operand::Operand;
 use crate::array::view_op::ViewOp;
+use crate::ndarray::dtype::descr;
 use crate::ndarray::memory::{is_numpy_scalar, original};
+use crate::ndarray::subclass::is_plain;
 use crate::runtime::error::{NotDifferentiableError, OrRaise};
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
@@ -256,20 +259,26 @@ fn numbers_of_matrix<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'p
 pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult<Array> {
     let plain = numbers_of_matrix(value)?;
     let value = plain.as_ref().unwrap_or(value);
-    let operand = match Operand::of(value)? {
-        Some(operand) => operand,
+    let operand = match Operand::of(value) {
+        Ok(Some(operand)) => operand,
         // What NumPy makes a number of: None is NaN, fractions and others know how to be a float.
-        None if !value.is_instance_of::<PyUntypedArray>() => {
+        Ok(None) if !value.is_instance_of::<PyUntypedArray>() => {
             let of = original(value.py(), "numpy", "asarray")?;
             Operand::expect("assignment", &of.call1((value, dtype.numpy_name()))?)?
         }
-        None => Operand::expect("assignment", value)?,
+        found => match converted(value, found.err(), dtype, region)? {
+            Some(written) => Operand::expect("assignment", &written)?,
+            None => Operand::expect("assignment", value)?,
+        },
     };
     let source = operand.dtype();
     if source.is_complex() && !dtype.is_complex() {
         discard_imaginary(value, dtype)?;
     }
-    if let (Operand::Number(Number::Float(x)), aval::Kind::Integer) = (&operand, dtype.kind())
+    if let (
+        Operand::Number(Number::Float(x)) | Operand::Scalar(_, Number::Float(x)),
+        aval::Kind::Integer,
+    ) = (&operand, dtype.kind())
         && !x.is_finite()
     {
         let what = if x.is_nan() { "NaN" } else { "infinity" };
@@ -313,6 +322,41 @@ pub fn fit(value: &Bound<'_, PyAny>, dtype: DType, region: &[usize]) -> PyResult
         .or_raise()?
         .broadcast_to(region)
         .or_raise()
+}
+
+/// What NumPy makes of values whose dtype no `Array` has where it writes them to one that an `Array` does have: numbers of
+/// text that spells them, of objects, of spans of time. `None` for what is not NumPy's to write; the error that says what
+/// the values are where they are refused.
+fn converted<'py>(
+    value: &Bound<'py, PyAny>,
+    refused: Option<PyErr>,
+    dtype: DType,
+    region: &[usize],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = value.py();
+    let of_dtype = |e: &PyErr| {
+        e.is_instance_of::<PyTypeError>(py) && !e.is_instance_of::<NotDifferentiableError>(py)
+    };
+    let array = value.cast::<PyUntypedArray>().ok();
+    let is_written = match array {
+        // A replay would not see that it has changed.
+        Some(array) => is_plain(array)? && !escapes::is_on(),
+        None => {
+            value.is_instance_of::<PyList>()
+                || value.is_instance_of::<PyTuple>()
+                || is_numpy_scalar(value)?
+        }
+    };
+    if !is_written || refused.as_ref().is_some_and(|e| !of_dtype(e)) {
+        return refused.map_or(Ok(None), Err);
+    }
+    let shape = PyTuple::new(py, region)?;
+    let written = original(py, "numpy", "empty")?.call1((shape, descr(py, dtype)?))?;
+    match written.set_item(PyEllipsis::get(py), value) {
+        Ok(()) => Ok(Some(written)),
+        Err(e) if e.is_instance_of::<NotDifferentiableError>(py) => Err(refused.unwrap_or(e)),
+        Err(e) => Err(e),
+    }
 }
 
 /// Warns, as NumPy does, that complex values lose their imaginary part; a number of Python's has to be written as what
@@ -403,6 +447,9 @@ pub fn setitem<'py>(
             "assignment: setting an array element with a sequence; write the number itself",
         ));
     }
+    if basic.scalar {
+        expect_element(value)?;
+    }
     let value = fit(value, slf.get().own_dtype(), &basic.shape)?;
     let op = ViewOp::Index(basic.dims, basic.shape);
     if slf.get().is_view() && slf.get().overlaps() {
@@ -414,6 +461,27 @@ pub fn setitem<'py>(
     }
     let array = slf.get().read()?;
     slf.get().write(op.write(&array, &value)?)
+}
+
+/// Lets NumPy refuse to write an array with axes to one element, which it does since 2.4, or warn of it.
+fn expect_element(value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = value.py();
+    let shape = if let Ok(cell) = value.cast::<PyArray>() {
+        cell.get().own_shape().to_vec()
+    } else if let Ok(array) = value.cast::<PyUntypedArray>() {
+        array.shape().to_vec()
+    } else {
+        return Ok(());
+    };
+    if shape.is_empty() || shape.iter().product::<usize>() != 1 {
+        return Ok(());
+    }
+    let zeros = original(py, "numpy", "zeros")?;
+    let (one, given) = (
+        zeros.call1((1,))?,
+        zeros.call1((PyTuple::new(py, shape)?,))?,
+    );
+    one.set_item(0, given)
 }
 
 /// An array with a part overwritten, as a choice: what was there has no derivative, whatever it was.

@@ -56,7 +56,7 @@ pub fn beneath<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
 }
 
 /// The array that an object of user code gives itself out as, if it defines no arithmetic with arrays.
-fn as_operand<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub fn as_operand<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     let kind = object.get_type();
     if object.is_instance_of::<PyArray>()

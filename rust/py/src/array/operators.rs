@@ -13,7 +13,7 @@ use crate::array::cell::{PyArray, ScalarKind, wrap, wrap_result};
 use crate::array::escapes;
 use crate::array::operand::{EXACT, Operand, common_dtype};
 use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
-use crate::ndarray::memory::{Borrow, from_ndarray, original};
+use crate::ndarray::memory::{Borrow, from_ndarray, is_numpy_scalar, original};
 use crate::runtime::error::OrRaise;
 use crate::runtime::hooks;
 use crate::runtime::interpreter_exit;
@@ -111,6 +111,11 @@ pub fn binary(
     {
         return Ok(out);
     }
+    if operand.is_err() && !slf.get().read()?.is_active() && is_of_numpy(other)? {
+        // A dtype that no `Array` has, beside a constant.
+        return called(slf, other, prim.0.numpy, swapped)
+            .map(|out| out.unwrap_or(py.NotImplemented()));
+    }
     let Some(y) = operand? else {
         // A text would otherwise try to repeat itself, or to be concatenated.
         if other.is_instance_of::<PyString>() || other.is_instance_of::<PyBytes>() {
@@ -122,6 +127,21 @@ pub fn binary(
     let operands = if swapped { vec![y, x] } else { vec![x, y] };
     let (array, scalar_kind) = elementwise(py, prim, operands, true)?;
     Ok(wrap(py, array, scalar_kind)?.unbind())
+}
+
+/// What `divmod` gives; `NotImplemented` where the other one is asked next.
+pub fn quotient_and_rest(
+    slf: &Bound<'_, PyArray>,
+    other: &Bound<'_, PyAny>,
+    swapped: bool,
+) -> PyResult<Py<PyAny>> {
+    let py = slf.py();
+    let quotient = binary(slf, other, ops::FLOOR_DIVIDE, swapped)?;
+    if quotient.is(py.NotImplemented()) {
+        return Ok(quotient);
+    }
+    let rest = binary(slf, other, ops::REMAINDER, swapped)?;
+    Ok((quotient, rest).into_pyobject(py)?.into_any().unbind())
 }
 
 /// Whether a product is a sequence that is repeated: `[x] * n`, where `n` is an integer that was computed. Other numbers
@@ -165,9 +185,10 @@ fn unequal(
     };
     let text = other.is_instance_of::<PyString>() || other.is_instance_of::<PyBytes>();
     // Texts, dates and records, of which NumPy has no loop that compares them with numbers (for spans of time
-    // it has one).
+    // and integers it has one).
     let strange = match other.getattr_opt(intern!(py, "dtype"))? {
         Some(dtype) => match dtype.cast::<PyArrayDescr>() {
+            Ok(dtype) if dtype.kind() == b'm' => slf.get().own_dtype().is_inexact(),
             Ok(dtype) => b"SUMV".contains(&dtype.kind()) && dtype_of(dtype).is_err(),
             Err(_) => false,
         },
@@ -214,20 +235,37 @@ pub fn foreign(
     let knows = (other.get_type())
         .getattr_opt(intern!(py, "__array_ufunc__"))?
         .is_some_and(|method| !method.is_none());
+    if !knows || other.is_instance_of::<PyUntypedArray>() {
+        return Ok(py.NotImplemented());
+    }
+    called(slf, other, spelled, swapped).map(|out| out.unwrap_or(py.NotImplemented()))
+}
+
+/// What the ufunc of an operator gives; `None` where it is none of NumPy's.
+fn called(
+    slf: &Bound<'_, PyArray>,
+    other: &Bound<'_, PyAny>,
+    spelled: &str,
+    swapped: bool,
+) -> PyResult<Option<Py<PyAny>>> {
     let name = spelled
         .strip_prefix("np.")
         .and_then(|text| text.split('(').next());
-    let is_array = other.is_instance_of::<PyUntypedArray>();
-    let Some(name) = name.filter(|_| knows && !is_array) else {
-        return Ok(py.NotImplemented());
+    let Some(name) = name else {
+        return Ok(None);
     };
-    let ufunc = py.import("numpy")?.getattr(name)?;
+    let ufunc = slf.py().import("numpy")?.getattr(name)?;
     let arguments = if swapped {
         (other, slf.as_any())
     } else {
         (slf.as_any(), other)
     };
-    Ok(ufunc.call1(arguments)?.unbind())
+    Ok(Some(ufunc.call1(arguments)?.unbind()))
+}
+
+/// Whether something is an array or a scalar of NumPy's.
+fn is_of_numpy(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(object.is_instance_of::<PyUntypedArray>() || is_numpy_scalar(object)?)
 }
 
 /// Logical on bools, bitwise on integers.

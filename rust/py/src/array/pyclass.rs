@@ -12,16 +12,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::array::call_site::expect_no_shuffle;
-use crate::array::cell::{PyArray, ScalarKind, wrap};
+use crate::array::cell::{PyArray, ScalarKind};
 use crate::array::escapes;
 use crate::array::escapes::compute;
 use crate::array::escapes::refuse_active;
 use crate::array::memory;
 use crate::array::operand::Operand;
-use crate::array::operators::{binary, bits, foreign, positive, unary};
+use crate::array::operators::{binary, bits, foreign, positive, quotient_and_rest, unary};
 use crate::array::repr;
 use crate::array::to_host::{self, given_out, item, whole};
-use crate::array::view::{part, reshape_view, set_part, transpose_view};
+use crate::array::view::{copied, part, reshape_view, set_part, transpose_view};
 use crate::array::view_op::Gathered;
 use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::original;
@@ -226,23 +226,11 @@ impl PyArray {
     fn __rmod__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         binary(slf, other, ops::REMAINDER, true)
     }
-    fn __divmod__<'py>(
-        slf: &Bound<'py, Self>,
-        other: &Bound<'py, PyAny>,
-    ) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
-        Ok((
-            binary(slf, other, ops::FLOOR_DIVIDE, false)?,
-            binary(slf, other, ops::REMAINDER, false)?,
-        ))
+    fn __divmod__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
+        quotient_and_rest(slf, other, false)
     }
-    fn __rdivmod__<'py>(
-        slf: &Bound<'py, Self>,
-        other: &Bound<'py, PyAny>,
-    ) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
-        Ok((
-            binary(slf, other, ops::FLOOR_DIVIDE, true)?,
-            binary(slf, other, ops::REMAINDER, true)?,
-        ))
+    fn __rdivmod__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
+        quotient_and_rest(slf, other, true)
     }
     fn __pow__(
         slf: &Bound<'_, Self>,
@@ -375,12 +363,14 @@ impl PyArray {
     fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = self.read()?;
         refuse_active(py, &array, "complex(x)", "compute with x itself")?;
+        to_host::expect_number(py, &array, "__complex__")?;
         py.get_type::<pyo3::types::PyComplex>()
             .call1((item(py, &array)?,))
     }
 
     /// Piecewise constant, so no derivative is lost.
     fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_host::expect_number(py, &self.read()?, "__int__")?;
         py.get_type::<pyo3::types::PyInt>()
             .call1((whole(py, &self.read()?, ops::TRUNC)?,))
     }
@@ -606,7 +596,8 @@ impl PyArray {
 
     /// A new array with the same values; of a scalar, a scalar.
     ///
-    /// It stays active. `order` is accepted as NumPy's is, and has no influence.
+    /// It stays active. Which axis runs fastest in memory, "C" or "F" in `order`, or "A" or "K" for that of the array,
+    /// counts for constants only: their flags say so.
     ///
     /// >>> import cotan as ct
     /// >>> x = ct.array([1.0, 2.0])
@@ -615,22 +606,20 @@ impl PyArray {
     /// >>> x
     /// Array([1., 2.])
     #[pyo3(signature = (order="C"))]
-    fn copy<'py>(&self, py: Python<'py>, order: &str) -> PyResult<Bound<'py, PyAny>> {
-        let _ = order;
-        wrap(py, self.read()?, self.scalar_kind)
+    fn copy<'py>(slf: &Bound<'py, Self>, order: &str) -> PyResult<Bound<'py, PyAny>> {
+        copied(slf, order)
     }
 
-    fn __copy__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        wrap(py, self.read()?, self.scalar_kind)
+    fn __copy__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        copied(slf, "K")
     }
 
     fn __deepcopy__<'py>(
-        &self,
-        py: Python<'py>,
+        slf: &Bound<'py, Self>,
         memo: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let _ = memo;
-        wrap(py, self.read()?, self.scalar_kind)
+        copied(slf, "K")
     }
 
     fn __reduce_ex__<'py>(&self, py: Python<'py>, protocol: i32) -> PyResult<Bound<'py, PyAny>> {

@@ -15,7 +15,7 @@ use crate::array::decisions;
 use crate::array::escapes;
 use crate::array::escapes::force;
 use crate::array::escapes::refuse_active;
-use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
+use crate::ndarray::memory::{original, to_ndarray, to_numpy_scalar};
 use crate::runtime::error::OrRaise;
 use crate::runtime::hooks;
 
@@ -68,6 +68,16 @@ fn holds_objects(dtype: &Bound<'_, PyAny>) -> bool {
 /// The only element as a Python number, to be shown.
 pub fn number<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
     to_numpy_scalar(py, &escapes::compute(py, array)?)?.call_method0("item")
+}
+
+/// Lets NumPy refuse to make a number of a constant array with axes, which it does since 2.4, or warn of it.
+pub fn expect_number(py: Python<'_>, array: &Array, method: &str) -> PyResult<()> {
+    if array.shape().is_empty() || array.aval().size() != 1 || array.is_active() {
+        return Ok(());
+    }
+    let shape = PyTuple::new(py, array.shape())?;
+    let zeros = original(py, "numpy", "zeros")?.call1((shape,))?;
+    zeros.call_method0(method).map(drop)
 }
 
 /// The only element as a Python number.
@@ -136,6 +146,7 @@ pub fn float(cell: &PyArray, py: Python<'_>) -> PyResult<f64> {
             refuse_active(py, &array, "float(x)", "compute with x itself")?;
         }
     }
+    expect_number(py, &array, "__float__")?;
     if array.dtype().is_complex() {
         return Err(PyTypeError::new_err(
             "float() argument must be a real number, not complex; use x.real",

@@ -1,6 +1,7 @@
 //! Makes the views that methods return: transposes, reshapes, real and imaginary parts.
 
 use cotan::Array;
+use cotan::aval::{Shape, Strides, row_major};
 use cotan::ops;
 use cotan::prim::Params;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
@@ -21,6 +22,29 @@ pub fn transpose_view<'py>(
     }
     let op = ViewOp::Transpose(perm.into());
     Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any())
+}
+
+/// A new array with the same elements; a constant in the memory order that NumPy's `copy` gives it.
+pub fn copied<'py>(slf: &Bound<'py, PyArray>, order: &str) -> PyResult<Bound<'py, PyAny>> {
+    let (py, this) = (slf.py(), slf.get());
+    let array = this.read()?;
+    let shape: Shape = array.shape().iter().rev().copied().collect();
+    let first_runs_fastest = || match order {
+        "F" | "f" => true,
+        "A" | "a" | "K" | "k" => {
+            let strides: Strides = this.own_strides().iter().rev().copied().collect();
+            !this.is_contiguous() && strides == row_major(&shape)
+        }
+        _ => false,
+    };
+    let is_table = shape.len() > 1 && this.scalar_kind() == ScalarKind::Array;
+    if !is_table || array.is_active() || !first_runs_fastest() {
+        return wrap(py, array, this.scalar_kind());
+    }
+    let axes: Vec<usize> = (0..shape.len()).rev().collect();
+    let turned = ViewOp::Transpose(axes.as_slice().into()).read(&array)?;
+    let turned = Bound::new(py, PyArray::new(turned, ScalarKind::Array))?;
+    transpose_view(&turned, &axes)
 }
 
 /// The real or the imaginary part: a view of a complex array.

@@ -6,7 +6,7 @@ use cotan::aval::tuple;
 use cotan::kernels::Value;
 use cotan::sched;
 use cotan::{Array, DType, Number};
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList, PyTuple};
@@ -173,7 +173,10 @@ pub fn buffer<'py>(
     let Ok(array) = made.cast_exact::<PyUntypedArray>() else {
         return Ok(made.clone());
     };
-    let is_inexact = dtype_of(&array.dtype()).is_ok_and(DType::is_inexact);
+    let descr = array.dtype();
+    // Bytes in another order are asked for where they are written to a file.
+    let is_inexact =
+        dtype_of(&descr).is_ok_and(DType::is_inexact) && descr.is_native_byteorder() != Some(false);
     let memory = owner(made.clone())?;
     // Into nothing, nothing can be written.
     if !is_inexact || array.is_empty() || shared(&memory, args)? {

@@ -26,6 +26,7 @@ use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
 use crate::array::cell::ScalarKind;
+use crate::array::operand::as_operand;
 use crate::array::operators::apply_elementwise;
 use crate::interpose::contains_array::contains_array;
 use crate::interpose::slot::{Arguments, Vectorcall, guarded, is_list};
@@ -92,8 +93,9 @@ unsafe extern "C" fn call(
     for &arg in &args.pointers()[..args.positional()] {
         // SAFETY: it is alive for the call.
         unsafe {
-            has_array |= ffi::PyObject_TypeCheck(arg, class) != 0;
-            has_list |= is_list(arg);
+            let is_array = ffi::PyObject_TypeCheck(arg, class) != 0;
+            has_array |= is_array;
+            has_list |= is_list(arg) || (!is_array && is_of_user(arg));
         }
     }
     // NumPy knows nothing of a list's elements. Of arrays it does, in every context, so that none is asked for them.
@@ -135,7 +137,18 @@ enum Called<'py> {
     With(Given<'py>),
 }
 
-/// The arguments, where each list that holds arrays of ours is one array.
+/// Whether an object is of a class that is made at run time, and not an array of ours.
+///
+/// # Safety
+///
+/// It is alive, and the thread is attached.
+unsafe fn is_of_user(object: *mut PyObject) -> bool {
+    // SAFETY: says the caller.
+    unsafe { ffi::PyType_HasFeature(ffi::Py_TYPE(object), ffi::Py_TPFLAGS_HEAPTYPE) != 0 }
+}
+
+/// The arguments, where each list that holds arrays of ours is one array, and so is an object whose `__array__` gives one:
+/// NumPy takes none but its own from there.
 fn together<'py>(given: &[Bound<'py, PyAny>], positional: usize) -> PyResult<Given<'py>> {
     let convert = |(i, item): (usize, &Bound<'py, PyAny>)| {
         let py = item.py();
@@ -145,6 +158,12 @@ fn together<'py>(given: &[Bound<'py, PyAny>], positional: usize) -> PyResult<Giv
             && contains_array(&PyTuple::new(py, [item])?, &PyDict::new(py))?
         {
             return crate::functions::creation::array(py, item, None, None);
+        }
+        if i < positional
+            && !is_list
+            && let Some(array) = as_operand(item)?
+        {
+            return Ok(array);
         }
         Ok(item.clone())
     };

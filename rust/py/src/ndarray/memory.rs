@@ -45,14 +45,13 @@ pub fn original<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Boun
 
 /// A value that has the elements of an ndarray.
 pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResult<Value> {
-    let py = array.py();
     crate::ndarray::subclass::expect_plain(array)?;
     let descr = array.dtype();
     let dtype = dtype_of(&descr)?;
     if descr.is_native_byteorder() == Some(false) || !array.is_aligned() {
         // NumPy knows how to read it; nobody else refers to the copy.
         let native = descr.call_method1("newbyteorder", ("=",))?;
-        let copy = original(py, "numpy", "array")?.call1((array, native))?;
+        let copy = array.call_method1("astype", (native,))?;
         return from_ndarray(copy.cast::<PyUntypedArray>()?, Borrow::Call);
     }
     let size = dtype.size() as isize;

@@ -8,7 +8,8 @@ use pyo3::exceptions::PyAttributeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType,
+    PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyString, PyTuple,
+    PyType,
 };
 
 use crate::array::cell::PyArray;
@@ -126,6 +127,15 @@ pub fn same_object(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<bool>
             }
         }
         return Ok(true);
+    }
+    if let (Ok(a), Ok(b)) = (a.cast_exact::<PyFrozenSet>(), b.cast_exact::<PyFrozenSet>()) {
+        // In the order in which a loop over them runs.
+        for (a, b) in a.iter().zip(b) {
+            if !same_object(&a, &b)? {
+                return Ok(false);
+            }
+        }
+        return Ok(a.len() == b.len());
     }
     Ok(false)
 }
