@@ -191,7 +191,7 @@ OTHER_ATTRIBUTES = {
     *methods._REFUSED,
     *("base", "ctypes", "data", "device", "dtype", "flags", "itemsize", "nbytes", "ndim"),
     *("shape", "size", "strides", "itemset", "newbyteorder", "ptp", "resize", "setflags"),
-    *("dump", "dumps", "tobytes", "tofile", "tostring"),
+    *("byteswap", "dump", "dumps", "tobytes", "tofile", "tostring"),
 }
 
 
