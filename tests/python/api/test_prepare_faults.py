@@ -122,3 +122,17 @@ def test_an_object_that_holds_its_prepared_method_is_let_go(transform):
     del models
     gc.collect()
     assert [ref() for ref in gone] == [None] * 3
+
+
+def test_frozensets_are_compared_by_their_items():
+    g = ct.prepare(lambda x, names: np.sum(x) * len(names))
+    sets = [("a", "b"), ("a", "b"), ("a",), ("a", "b"), ("a",)]
+    for names in sets:
+        # Made anew, each time another object.
+        np.testing.assert_array_equal(
+            g(np.ones(2), frozenset(list(names)))[0], np.full(2, len(names))
+        )
+    assert g.num_recordings == 2
+    for one in (1, True, 1.0, -0.0, 0.0, ("a", 1), ("a", True)):
+        g(np.ones(2), ct.const(frozenset({one})))
+    assert g.num_recordings == 9
