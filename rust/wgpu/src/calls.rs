@@ -1,10 +1,10 @@
-//! Kernels of primitives that are no groups: copies at any strides, products, reads and writes at indices.
+//! Kernels of primitives that are no groups: copies at any strides, reductions, reads and writes at indices.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
 use cotan::Result;
-use cotan::aval::{SliceDim, broadcast_strides, row_major};
+use cotan::aval::{SliceDim, row_major};
 use cotan::kernels::{ReduceOp, Value};
 
 use crate::context::Context;
@@ -12,10 +12,6 @@ use crate::group::Fold;
 use crate::memory::Memory;
 use crate::shader::{Dispatch, Shader, Source, Space};
 use crate::types::Type;
-
-/// Rows, columns and the length of a product's tiles; each thread computes four rows and columns.
-const TILE: usize = 64;
-const DEPTH: usize = 16;
 
 /// Where a copy writes: element `i` of its source goes to the element with these strides behind the first.
 #[derive(Debug, Clone)]
@@ -100,7 +96,7 @@ pub fn reduce(
     let turned = value.transposed(&order);
     let source = match source {
         Source::Array(_, memory) => Source::Array(turned.clone(), Arc::clone(memory)),
-        Source::Number(words) => Source::Number(words.clone()),
+        other => other.clone(),
     };
     let mut shader = Shader::new(context);
     let shape = turned.shape().to_vec();
@@ -113,115 +109,6 @@ pub fn reduce(
     let reduced: usize = axes.iter().map(|&a| value.shape()[a]).product();
     let outer = value.aval().size() / reduced.max(1);
     fold.passes(shader, [outer, reduced, 1], to).map(Some)
-}
-
-/// A product of matrices, with axes before the last two that broadcast. Both lie on the device.
-pub fn matmul(
-    context: &Arc<Context>,
-    [(a, a_memory), (b, b_memory)]: [(&Value, &Arc<Memory>); 2],
-    shape: &[usize],
-    kind: Type,
-    to: &Arc<Memory>,
-) -> Result<Option<Dispatch>> {
-    let rank = shape.len();
-    let (m, n) = (shape[rank - 2], shape[rank - 1]);
-    let k = a.shape()[a.shape().len() - 1];
-    let heads = &shape[..rank - 2];
-    let batches: usize = heads.iter().product();
-    if kind.name == "bool"
-        || batches > 65_535
-        || m.div_ceil(TILE) > 65_535
-        || n.div_ceil(TILE) > 65_535
-    {
-        return Ok(None);
-    }
-    let mut shader = Shader::new(context);
-    let a_name = shader.bind(a_memory.buffer(), kind.stored, false);
-    let b_name = shader.bind(b_memory.buffer(), kind.stored, false);
-    let out = shader.bind(to.buffer(), kind.stored, true);
-    let [pm, pn, pk] = [m, n, k].map(|d| shader.param(d as u32));
-    let mut first = String::from("  var rest = w.z;\n");
-    let (mut a_first, mut b_first) = (
-        shader.param(a.first() as u32),
-        shader.param(b.first() as u32),
-    );
-    let own = |v: &Value| {
-        let inner = v.shape().len() - 2;
-        broadcast_strides(&v.shape()[..inner], &v.strides()[..inner], heads)
-    };
-    let (a_heads, b_heads) = (own(a), own(b));
-    for axis in (0..heads.len()).rev() {
-        let dim = shader.param(heads[axis] as u32);
-        let (sa, sb) = (
-            shader.param(a_heads[axis] as u32),
-            shader.param(b_heads[axis] as u32),
-        );
-        let _ = writeln!(first, "  let h{axis} = rest % {dim}; rest = rest / {dim};");
-        let _ = write!(a_first, " + h{axis} * {sa}");
-        let _ = write!(b_first, " + h{axis} * {sb}");
-    }
-    let last = |v: &Value, back: usize| v.strides()[v.strides().len() - back] as u32;
-    let [sam, sak, sbk, sbn] =
-        [last(a, 2), last(a, 1), last(b, 2), last(b, 1)].map(|s| shader.param(s));
-    let name = kind.name;
-    // Threads that lie side by side read elements that lie side by side.
-    let a_rows_first = a.strides()[a.strides().len() - 1] == 1;
-    let a_place = if a_rows_first {
-        format!("let r = e / {DEPTH}u; let c = e % {DEPTH}u;")
-    } else {
-        format!("let r = e % {TILE}u; let c = e / {TILE}u;")
-    };
-    let b_rows_first = b.strides()[b.strides().len() - 1] != 1;
-    let b_place = if b_rows_first {
-        format!("let c = e / {DEPTH}u; let r = e % {DEPTH}u;")
-    } else {
-        format!("let c = e % {TILE}u; let r = e / {TILE}u;")
-    };
-    let a_load = kind.load(&format!("{a_name}[a0 + row * {sam} + col * {sak}]"));
-    let b_load = kind.load(&format!("{b_name}[b0 + row * {sbk} + col * {sbn}]"));
-    let mut zero = String::new();
-    let mut products = String::new();
-    let mut stores = String::new();
-    for i in 0..4 {
-        let _ = writeln!(
-            products,
-            "      let x{i} = left[t * {TILE}u + ty * 4u + {i}u];"
-        );
-        let _ = writeln!(
-            products,
-            "      let y{i} = right[t * {TILE}u + tx * 4u + {i}u];"
-        );
-    }
-    for i in 0..4 {
-        for j in 0..4 {
-            let _ = writeln!(zero, "  var s{i}{j} = {name}(0);");
-            let _ = writeln!(products, "      s{i}{j} = s{i}{j} + x{i} * y{j};");
-            let value = kind.store(&kind.narrowed(&format!("s{i}{j}")));
-            let _ = writeln!(
-                stores,
-                "  if (row0 + {i}u < {pm} && col0 + {j}u < {pn}) {{ {out}[(w.z * {pm} + row0 + {i}u) * {pn} + col0 + {j}u] = {value}; }}"
-            );
-        }
-    }
-    let main = format!(
-        "var<workgroup> left: array<{name}, {area}>;\nvar<workgroup> right: array<{name}, {area}>;\n\
-         @compute @workgroup_size(256)\nfn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) l: u32) {{\n\
-         {first}  let a0 = {a_first};\n  let b0 = {b_first};\n  let tx = l % 16u;\n  let ty = l / 16u;\n{zero}\
-         \x20 for (var k0 = 0u; k0 < {pk}; k0 = k0 + {DEPTH}u) {{\n    for (var e = l; e < {area}u; e = e + 256u) {{\n      {{\n        \
-         {a_place}\n        let row = w.y * {TILE}u + r; let col = k0 + c;\n        \
-         var v = {name}(0);\n        if (row < {pm} && col < {pk}) {{ v = {a_load}; }}\n        left[c * {TILE}u + r] = v;\n      }}\n      {{\n        \
-         {b_place}\n        let row = k0 + r; let col = w.x * {TILE}u + c;\n        \
-         var v = {name}(0);\n        if (row < {pk} && col < {pn}) {{ v = {b_load}; }}\n        right[r * {TILE}u + c] = v;\n      }}\n    }}\n    \
-         workgroupBarrier();\n    for (var t = 0u; t < {DEPTH}u; t = t + 1u) {{\n{products}    }}\n    workgroupBarrier();\n  }}\n  \
-         let row0 = w.y * {TILE}u + ty * 4u;\n  let col0 = w.x * {TILE}u + tx * 4u;\n{stores}}}\n",
-        area = TILE * DEPTH,
-    );
-    let groups = [
-        n.div_ceil(TILE) as u32,
-        m.div_ceil(TILE) as u32,
-        batches as u32,
-    ];
-    shader.finish(&main, groups).map(Some)
 }
 
 /// Rows of `x` at indices: `out[i, j] = x[index[i], j]`.

@@ -18,6 +18,13 @@ const WANTED: Features = Features::SHADER_F16
     .union(Features::SHADER_F64)
     .union(Features::SHADER_INT64);
 
+/// A compiled shader, and what it binds.
+#[derive(Debug)]
+pub struct Pipeline {
+    pub pipeline: wgpu::ComputePipeline,
+    pub layout: wgpu::BindGroupLayout,
+}
+
 /// An open device. When it is lost, another one takes its place.
 pub struct Context {
     pub id: u32,
@@ -27,7 +34,10 @@ pub struct Context {
     pub features: Features,
     pub(crate) buffers: Buffers,
     /// By the text of the shader.
-    pipelines: Mutex<HashMap<String, Arc<wgpu::ComputePipeline>>>,
+    pipelines: Mutex<HashMap<String, Arc<Pipeline>>>,
+    pub limits: wgpu::Limits,
+    /// Where the parameters of a submission are: it is written when the one before has read them.
+    pub params: Mutex<Option<wgpu::Buffer>>,
     /// One run at a time: what it has not submitted yet refers to buffers that are in the pool.
     pub turn: Mutex<()>,
     failed: Arc<Mutex<Option<wgpu::Error>>>,
@@ -82,11 +92,18 @@ impl Context {
             features,
             buffers: Mutex::new(Pool::default()),
             pipelines: Mutex::default(),
+            limits: adapter.limits(),
+            params: Mutex::default(),
             turn: Mutex::default(),
             failed,
             lost,
             process: std::process::id(),
         }))
+    }
+
+    /// How many arrays a shader binds at most, besides its parameters.
+    pub fn most_bound(&self) -> usize {
+        self.limits.max_storage_buffers_per_shader_stage as usize - 1
     }
 
     /// Whether this process was forked from the one that opened the device.
@@ -122,7 +139,7 @@ impl Context {
     }
 
     /// The pipeline of a shader, compiled when it is met first.
-    pub fn pipeline(&self, source: String) -> Result<Arc<wgpu::ComputePipeline>> {
+    pub fn pipeline(&self, source: String) -> Result<Arc<Pipeline>> {
         let lock = || {
             self.pipelines
                 .lock()
@@ -153,7 +170,8 @@ impl Context {
                 cache: None,
             });
         self.check()?;
-        let pipeline = Arc::new(pipeline);
+        let layout = pipeline.get_bind_group_layout(0);
+        let pipeline = Arc::new(Pipeline { pipeline, layout });
         lock().insert(source, Arc::clone(&pipeline));
         Ok(pipeline)
     }
@@ -210,5 +228,27 @@ impl Context {
         let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
         self.check()?;
         (polled.map(drop)).map_err(|error| Error::Device(format!("{}: {error}", self.name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shader_that_does_not_compile_is_an_error_and_the_next_one_works() {
+        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+        let adapters = ready(instance.enumerate_adapters(wgpu::Backends::PRIMARY));
+        let Some(adapter) = adapters.first() else {
+            eprintln!("no GPU: nothing is compiled");
+            return;
+        };
+        let context = Context::open(1, "gpu:0", adapter).unwrap();
+        let main = "@compute @workgroup_size(1) fn main() { X }";
+        let error = context.pipeline(main.to_owned()).unwrap_err();
+        assert!(matches!(error, Error::Device(_)), "{error:?}");
+        assert!(error.to_string().starts_with("gpu:0: "), "{error}");
+        assert!(context.pipeline(main.replace('X', "")).is_ok());
+        assert!(context.check().is_ok());
     }
 }

@@ -10,6 +10,7 @@ use cotan::kernels::{Recipe, RecipeNode, RecipeOutput, ReduceOp};
 use crate::context::Context;
 use crate::expression::{Prelude, cast, expression};
 use crate::memory::Memory;
+use crate::product::Finish;
 use crate::shader::{Dispatch, GROUP, Shader, Source, Space, spread};
 use crate::types::Type;
 
@@ -171,6 +172,18 @@ impl<'r> Group<'r> {
         Ok(Some(all))
     }
 
+    /// The statements that compute outputs at the point `i` and write them.
+    fn written(&self, shader: &mut Shader<'_>, outputs: &[(u32, &Arc<Memory>)]) -> String {
+        let roots: Vec<u32> = outputs.iter().map(|(x, _)| *x).collect();
+        let mut body = self.body(shader, &roots);
+        for (x, memory) in outputs {
+            let kind = self.types[*x as usize];
+            let name = shader.bind(memory.buffer(), kind.stored, true);
+            let _ = writeln!(body, "  {name}[i] = {};", kind.store(&format!("v{x}")));
+        }
+        body
+    }
+
     fn whole(
         &self,
         context: &Arc<Context>,
@@ -178,13 +191,7 @@ impl<'r> Group<'r> {
         most: usize,
     ) -> Result<Option<Dispatch>> {
         let mut shader = Shader::new(context);
-        let roots: Vec<u32> = outputs.iter().map(|(x, _)| *x).collect();
-        let mut body = self.body(&mut shader, &roots);
-        for (x, memory) in outputs {
-            let kind = self.types[*x as usize];
-            let name = shader.bind(memory.buffer(), kind.stored, true);
-            let _ = writeln!(body, "  {name}[i] = {};", kind.store(&format!("v{x}")));
-        }
+        let body = self.written(&mut shader, outputs);
         if shader.num_bound() > most {
             return Ok(None);
         }
@@ -217,6 +224,31 @@ impl<'r> Group<'r> {
             fold.widened(&format!("v{x}")),
         );
         fold.passes(shader, split, memory).map(Some)
+    }
+}
+
+/// A group that computes with each result of a product where it is made: its source for the product is the name `x`.
+pub struct Epilogue<'g> {
+    group: &'g Group<'g>,
+    outputs: &'g [Arc<Memory>],
+}
+
+impl<'g> Epilogue<'g> {
+    pub fn new(group: &'g Group<'g>, outputs: &'g [Arc<Memory>]) -> Epilogue<'g> {
+        Epilogue { group, outputs }
+    }
+}
+
+impl Finish for Epilogue<'_> {
+    fn write(&self, shader: &mut Shader<'_>) -> String {
+        let outputs = self.group.recipe.outputs.iter().zip(self.outputs);
+        let roots: Vec<(u32, &Arc<Memory>)> = outputs
+            .filter_map(|(output, memory)| match output {
+                RecipeOutput::Whole(x) => Some((*x, memory)),
+                RecipeOutput::Reduced(..) => None,
+            })
+            .collect();
+        self.group.written(shader, &roots)
     }
 }
 
@@ -292,20 +324,7 @@ impl Fold {
         }
         let length = reduced.div_ceil(parts);
         let parts = reduced.div_ceil(length);
-        let between = Type {
-            stored: if self.name == "bool" {
-                "u32"
-            } else {
-                self.name
-            },
-            size: if self.name.ends_with("64") { 8 } else { 4 },
-            dtype: if self.kind.dtype == DType::Bool {
-                DType::Bool
-            } else {
-                self.plain()
-            },
-            name: self.name,
-        };
+        let between = self.kind.plain();
         let (partial, _) = Memory::new(context, between, outer * parts * inner)?;
         let partial = Arc::new(partial);
         let first = Fold {
@@ -324,18 +343,6 @@ impl Fold {
         let together = inner == 1 && parts >= 64;
         let second = self.pass(second, [outer, parts, inner], parts, memory, together)?;
         Ok(vec![first, second])
-    }
-
-    /// The dtype that partial results are kept in.
-    fn plain(self) -> DType {
-        match self.name {
-            "f32" => DType::F32,
-            "f64" => DType::F64,
-            "i32" => DType::I32,
-            "u32" => DType::U32,
-            "i64" => DType::I64,
-            _ => DType::U64,
-        }
     }
 
     /// A pass that reduces stretches of `length` elements each.

@@ -1,9 +1,10 @@
 //! GPUs for cotan, through wgpu: Vulkan, Metal and Direct3D 12.
 //!
 //! A plan of the core is a list of steps. Here each step becomes kernels in WGSL: a fused group one for its elementwise
-//! results and one or two for each reduction ([`group`]), other primitives one or a few ([`calls`]); what has none is
-//! computed on the processor, and counted. [`run`] walks the steps and submits what they have become; nothing is waited
-//! for until somebody reads a result. Shaders are found again by their text ([`context`]), memory comes from a pool
+//! results and one or two for each reduction ([`group`]), other primitives one or a few ([`calls`], [`product`], [`scan`],
+//! [`window`]); what has none is computed on the processor, and counted. [`run`] walks the steps and submits what they have
+//! become; nothing is waited for until somebody reads a result. A step keeps
+//! what it has become ([`recorded`]); shaders are found again by their text ([`context`]), memory comes from a pool
 //! ([`memory`]).
 
 mod calls;
@@ -12,9 +13,13 @@ mod expression;
 mod functions;
 mod group;
 mod memory;
+mod product;
+mod recorded;
 mod run;
+mod scan;
 mod shader;
 mod types;
+mod window;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

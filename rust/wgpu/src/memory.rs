@@ -62,7 +62,7 @@ impl Memory {
     /// Memory with undefined contents; whether it was used before.
     pub fn new(context: &Arc<Context>, kind: Type, elements: usize) -> Result<(Memory, bool)> {
         let bytes = (elements as u64).saturating_mul(kind.size as u64);
-        let limits = context.device.limits();
+        let limits = &context.limits;
         let most = limits
             .max_buffer_size
             .min(limits.max_storage_buffer_binding_size);
@@ -88,6 +88,18 @@ impl Memory {
             elements,
         };
         Ok((memory, is_used))
+    }
+
+    /// Memory of a size that another one had.
+    pub fn of_size(context: &Arc<Context>, class: u64) -> Result<Memory> {
+        let (buffer, _) = context.take_buffer(class)?;
+        Ok(Memory {
+            context: Arc::clone(context),
+            buffer,
+            class,
+            kind: Type::WORD,
+            elements: (class / 4) as usize,
+        })
     }
 
     pub fn buffer(&self) -> &wgpu::Buffer {

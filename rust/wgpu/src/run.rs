@@ -3,17 +3,21 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use cotan::aval::Aval;
-use cotan::kernels::{Remote, Value};
+use cotan::kernels::{RecipeOutput, Remote, Value};
 use cotan::prim::{Kernel, Params, Prim};
 use cotan::sched::{DevicePlan, DeviceStep, Task, note};
 use cotan::{DType, Error, Result, ops};
 
 use crate::calls::{self, Lists, Region};
 use crate::context::Context;
-use crate::group::Group;
+use crate::group::{Epilogue, Group};
 use crate::memory::Memory;
+use crate::product::{self, Finish, Plain};
+use crate::recorded::{Layout, Recorded, Steps};
+use crate::scan::{self, Lines, Running};
 use crate::shader::{Dispatch, Source};
 use crate::types::Type;
+use crate::window::{self, Greatest, Windows};
 
 /// So many dispatches are submitted at once at most: what comes later need not wait for all to be written.
 const MANY: usize = 512;
@@ -127,6 +131,11 @@ pub fn put(
     Value::on_device(value.aval().clone(), strides, first, elements, memory)
 }
 
+/// Whether numbers of elements do not fit a kernel.
+fn is_long(aval: &Aval) -> bool {
+    aval.size() > i32::MAX as usize
+}
+
 /// Runs a plan.
 pub fn run(
     context: &Arc<Context>,
@@ -145,36 +154,34 @@ pub fn run(
     for (slot, value) in plan.constants() {
         slots[*slot as usize] = Some(value.clone());
     }
+    let steps = plan.compiled(context.id, Steps::default);
+    let mut held: Option<Held> = None;
     for number in 0..plan.num_steps() {
         let step = plan.step(number);
-        let args: Vec<Value> = (step.inputs.iter())
-            .map(|&s| slots[s as usize].clone())
-            .collect::<Option<_>>()
-            .ok_or_else(|| Error::Program("a step runs before what it reads".into()))?;
-        let results = match run.step(&step, &args)? {
-            Some(results) => results,
-            None => {
-                run.submit()?;
-                if matches!(step.task, Task::Host) {
-                    // What is called may use the device itself.
-                    run.turn = None;
-                } else if step.outputs.iter().any(|(_, aval)| aval.size() > 0) {
-                    note(|counts| counts.add_on_processor(plan.prims(number)));
-                }
-                let results = plan.take_here(number, args)?;
-                run.take_turn();
-                results
+        if let Some(reader) = reader_of(plan, number) {
+            let args = args_of(&step, &slots)?;
+            held = Some(Held {
+                number,
+                reader,
+                args,
+            });
+            forget(&step, &mut slots);
+            continue;
+        }
+        if let Some(product) = held.take_if(|held| held.reader == number) {
+            let first = plan.step(product.number);
+            if let Some(results) =
+                run.product_and_group(&steps, (number, &first), &product.args, &step, &slots)?
+            {
+                keep(&step, results, &mut slots);
+                continue;
             }
-        };
-        for &slot in step.dying {
-            slots[slot as usize] = None;
+            let results = run.results(plan, &steps, product.number, &product.args)?;
+            slots[first.outputs[0].0 as usize] = results.into_iter().next();
         }
-        for ((slot, _), value) in step.outputs.iter().zip(results) {
-            slots[*slot as usize] = Some(value);
-        }
-        for &slot in step.unread {
-            slots[slot as usize] = None;
-        }
+        let args = args_of(&step, &slots)?;
+        let results = run.results(plan, &steps, number, &args)?;
+        keep(&step, results, &mut slots);
         if run.waiting.len() >= MANY {
             run.submit()?;
             if interrupted() {
@@ -194,7 +201,183 @@ pub fn run(
     Ok(outs)
 }
 
+/// A product that waits for the group that reads it, to be computed together with it.
+struct Held {
+    number: usize,
+    reader: usize,
+    args: Vec<Value>,
+}
+
+/// The group that computes with a product right where it is made: nothing else reads it, and only layouts come between.
+fn reader_of(plan: &DevicePlan, number: usize) -> Option<usize> {
+    let step = plan.step(number);
+    if !matches!(step.task, Task::Call) || !matches!(step.prim.name(), "matmul" | "conv") {
+        return None;
+    }
+    let (slot, aval) = &step.outputs[0];
+    for next in number + 1..plan.num_steps() {
+        let reader = plan.step(next);
+        let reads = reader.inputs.contains(slot);
+        match reader.task {
+            Task::View if !reads => {}
+            Task::Group(recipe) => {
+                let whole = |o: &RecipeOutput| matches!(o, RecipeOutput::Whole(_));
+                let fits = reads
+                    && reader.dying.contains(slot)
+                    && recipe.shape == aval.shape
+                    && recipe.outputs.iter().all(whole);
+                return fits.then_some(next);
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// What a step reads.
+fn args_of(step: &DeviceStep<'_>, slots: &[Option<Value>]) -> Result<Vec<Value>> {
+    (step.inputs.iter())
+        .map(|&s| slots[s as usize].clone())
+        .collect::<Option<_>>()
+        .ok_or_else(|| Error::Program("a step runs before what it reads".into()))
+}
+
+/// Lets go of what nothing reads after a step.
+fn forget(step: &DeviceStep<'_>, slots: &mut [Option<Value>]) {
+    for &slot in step.dying {
+        slots[slot as usize] = None;
+    }
+}
+
+/// Keeps the results of a step.
+fn keep(step: &DeviceStep<'_>, results: Vec<Value>, slots: &mut [Option<Value>]) {
+    forget(step, slots);
+    for ((slot, _), value) in step.outputs.iter().zip(results) {
+        slots[*slot as usize] = Some(value);
+    }
+    for &slot in step.unread {
+        slots[slot as usize] = None;
+    }
+}
+
 impl Run<'_> {
+    /// The results of a step, here or on the processor.
+    fn results(
+        &mut self,
+        plan: &DevicePlan,
+        steps: &Steps,
+        number: usize,
+        args: &[Value],
+    ) -> Result<Vec<Value>> {
+        let step = plan.step(number);
+        if let Some(results) = self.step(steps, number, &step, args)? {
+            return Ok(results);
+        }
+        self.submit()?;
+        if matches!(step.task, Task::Host) {
+            // What is called may use the device itself.
+            self.turn = None;
+        } else if step.outputs.iter().any(|(_, aval)| aval.size() > 0) {
+            note(|counts| counts.add_on_processor(plan.prims(number)));
+        }
+        let results = plan.take_here(number, args.to_vec());
+        self.take_turn();
+        results
+    }
+
+    /// A product and the group that reads it in one kernel, where the device has one.
+    fn product_and_group(
+        &mut self,
+        steps: &Steps,
+        (number, product): (usize, &DeviceStep<'_>),
+        args: &[Value],
+        group: &DeviceStep<'_>,
+        slots: &[Option<Value>],
+    ) -> Result<Option<Vec<Value>>> {
+        let Task::Group(recipe) = group.task else {
+            return Ok(None);
+        };
+        let (slot, aval) = &product.outputs[0];
+        let Some(kind) = self.kind(aval.dtype) else {
+            return Ok(None);
+        };
+        // The arguments of the product, and behind them those of the group but for the product.
+        let mut all = args.to_vec();
+        for input in group.inputs.iter().filter(|&i| i != slot) {
+            let value = slots[*input as usize].clone();
+            all.push(
+                value.ok_or_else(|| Error::Program("a step runs before what it reads".into()))?,
+            );
+        }
+        let fits = |a: &Aval| a.size() > 0 && !is_long(a);
+        let has = |v: &Value| fits(v.aval()) && self.kind(v.dtype()).is_some();
+        if !fits(aval) || !all.iter().all(has) {
+            return Ok(None);
+        }
+        let of_product = args.len();
+        self.again(steps, (number, group.outputs), &all, |run, all| {
+            let (args, others) = all.split_at(of_product);
+            let mut others = others.iter();
+            let mut sources = Vec::with_capacity(group.inputs.len());
+            for input in group.inputs {
+                if input == slot {
+                    sources.push(Source::Given(kind.narrowed("x")));
+                } else if let Some(value) = others.next() {
+                    sources.push(run.source(value)?);
+                }
+            }
+            let Some(own) = Group::new(run.context, recipe, sources) else {
+                return Ok(None);
+            };
+            let Some((values, memories)) = run.room(group.outputs)? else {
+                return Ok(None);
+            };
+            let finish = Epilogue::new(&own, &memories);
+            let passes = run.product(product.prim, product.params, args, aval, kind, &finish)?;
+            Ok(passes.map(|passes| {
+                run.waiting.extend(passes);
+                values
+            }))
+        })
+    }
+
+    /// The passes of a product or a convolution.
+    fn product(
+        &mut self,
+        prim: Prim,
+        params: &Params,
+        args: &[Value],
+        aval: &Aval,
+        kind: Type,
+        finish: &dyn Finish,
+    ) -> Result<Option<Vec<Dispatch>>> {
+        if let Params::Windows(dims) = params
+            && prim == ops::CONV
+        {
+            let ((x, from), (y, by)) = (self.plain(&args[0])?, self.plain(&args[1])?);
+            let both = [(&from, x.shape()), (&by, y.shape())];
+            return product::conv(self.context, both, dims, &aval.shape, kind, finish);
+        }
+        let (a, b) = (self.put(&args[0])?, self.put(&args[1])?);
+        let (am, bm) = (self.memory(&a)?, self.memory(&b)?);
+        let pairs = [(&a, &am), (&b, &bm)];
+        product::matmul(self.context, pairs, &aval.shape, kind, finish)
+    }
+
+    /// Memory for results; nothing where the device lacks a dtype.
+    fn room(&self, outputs: &[(u32, Aval)]) -> Result<Option<(Vec<Value>, Vec<Arc<Memory>>)>> {
+        let (mut values, mut memories) = (Vec::new(), Vec::new());
+        for (_, aval) in outputs {
+            let Some(kind) = self.kind(aval.dtype) else {
+                return Ok(None);
+            };
+            let (value, memory) = empty(self.context, aval, kind)?;
+            values.push(value);
+            memories.push(memory);
+        }
+        Ok(Some((values, memories)))
+    }
+
     fn take_turn(&mut self) {
         if self.turn.is_none() {
             let turn = self.context.turn.lock();
@@ -269,11 +452,72 @@ impl Run<'_> {
         Ok((value, memory))
     }
 
+    /// The results of kernels that were written before for arguments of the same layouts, or else of those that `make`
+    /// writes now, which are kept.
+    fn again(
+        &mut self,
+        steps: &Steps,
+        (number, outputs): (usize, &[(u32, Aval)]),
+        args: &[Value],
+        make: impl FnOnce(&mut Self, &[Value]) -> Result<Option<Vec<Value>>>,
+    ) -> Result<Option<Vec<Value>>> {
+        let mut sent = Vec::with_capacity(args.len());
+        let (mut memories, mut words) = (Vec::new(), Vec::new());
+        for arg in args {
+            if self.kind(arg.dtype()).is_none() {
+                return make(self, args);
+            }
+            match self.source(arg)? {
+                Source::Array(value, memory) => {
+                    sent.push(value);
+                    memories.push(Some(memory));
+                    words.push(Vec::new());
+                }
+                Source::Number(bits) => {
+                    sent.push(arg.clone());
+                    memories.push(None);
+                    words.push(bits);
+                }
+                // A source is one of these two.
+                Source::Given(_) => return Ok(None),
+            }
+        }
+        let layout = Layout::of(&sent, &memories, &words);
+        if let Some(known) = steps.find(self.context, number, &layout) {
+            let Some((values, results)) = self.room(outputs)? else {
+                return Ok(None);
+            };
+            let dispatches = known.dispatches(self.context, &memories, &results)?;
+            self.waiting.extend(dispatches);
+            return Ok(Some(values));
+        }
+        let before = self.waiting.len();
+        let made = make(self, &sent)?;
+        if let Some(values) = &made
+            && self.waiting.len() > before
+        {
+            let results: Vec<Arc<Memory>> = (values.iter())
+                .map(|v| self.memory(v))
+                .collect::<Result<_>>()?;
+            let own = &self.waiting[before..];
+            steps.keep(
+                number,
+                Recorded::new(self.context, layout, own, &memories, &results),
+            );
+        }
+        Ok(made)
+    }
+
     /// The results of a step, or nothing where the device has no kernel for it.
-    fn step(&mut self, step: &DeviceStep<'_>, args: &[Value]) -> Result<Option<Vec<Value>>> {
+    fn step(
+        &mut self,
+        steps: &Steps,
+        number: usize,
+        step: &DeviceStep<'_>,
+        args: &[Value],
+    ) -> Result<Option<Vec<Value>>> {
         let is_empty = args.iter().any(|a| a.aval().size() == 0)
             || step.outputs.iter().any(|(_, a)| a.size() == 0);
-        let is_long = |aval: &Aval| aval.size() > i32::MAX as usize;
         if args.iter().any(|a| is_long(a.aval())) || step.outputs.iter().any(|(_, a)| is_long(a)) {
             return Err(Error::Device(format!(
                 "{}: {}: arrays of more than {} elements are too large for a kernel; compute with parts of them",
@@ -286,35 +530,34 @@ impl Run<'_> {
             Task::View => self.view(step, &args[0]).map(Some),
             Task::Host => Ok(None),
             _ if is_empty => Ok(None),
-            Task::Group(recipe) => {
+            Task::Group(recipe) => self.again(steps, (number, step.outputs), args, |run, args| {
                 let mut sources = Vec::with_capacity(args.len());
                 for arg in args {
-                    if self.kind(arg.dtype()).is_none() {
+                    if run.kind(arg.dtype()).is_none() {
                         return Ok(None);
                     }
-                    sources.push(self.source(arg)?);
+                    sources.push(run.source(arg)?);
                 }
-                let Some(group) = Group::new(self.context, recipe, sources) else {
+                let Some(group) = Group::new(run.context, recipe, sources) else {
                     return Ok(None);
                 };
-                self.group(&group, step)
+                run.group(&group, step)
+            }),
+            // What these write depends on indices.
+            Task::Call if matches!(step.prim.name(), "gather" | "scatter" | "scatter_add") => {
+                self.call(step.prim, step.params, args, &step.outputs[0].1)
             }
-            Task::Call => self.call(step.prim, step.params, args, &step.outputs[0].1),
+            Task::Call => self.again(steps, (number, step.outputs), args, |run, args| {
+                run.call(step.prim, step.params, args, &step.outputs[0].1)
+            }),
         }
     }
 
     fn group(&mut self, group: &Group<'_>, step: &DeviceStep<'_>) -> Result<Option<Vec<Value>>> {
-        let (mut values, mut memories) = (Vec::new(), Vec::new());
-        for (_, aval) in step.outputs {
-            let Some(kind) = self.kind(aval.dtype) else {
-                return Ok(None);
-            };
-            let (value, memory) = empty(self.context, aval, kind)?;
-            values.push(value);
-            memories.push(memory);
-        }
-        let limits = self.context.device.limits();
-        let most = limits.max_storage_buffers_per_shader_stage as usize - 1;
+        let Some((values, memories)) = self.room(step.outputs)? else {
+            return Ok(None);
+        };
+        let most = self.context.most_bound();
         let Some(dispatches) = group.dispatches(self.context, &memories, most)? else {
             return Ok(None);
         };
@@ -354,28 +597,85 @@ impl Run<'_> {
             let source = self.source(&args[0])?;
             let value = match &source {
                 Source::Array(value, _) => value.clone(),
-                Source::Number(_) => args[0].clone(),
+                _ => args[0].clone(),
             };
             let (result, memory) = empty(self.context, aval, kind)?;
             let axes = params.axes();
             let passes = calls::reduce(self.context, *op, &source, &value, axes, kind, &memory)?;
-            return Ok(passes.map(|passes| {
-                self.waiting.extend(passes);
-                vec![result]
-            }));
+            return Ok(self.sent(passes, result));
         }
         let value = match prim.name() {
-            "matmul" => {
-                let a = self.put(&args[0])?;
-                let b = self.put(&args[1])?;
-                let (am, bm) = (self.memory(&a)?, self.memory(&b)?);
+            "matmul" | "conv" => {
                 let (result, memory) = empty(self.context, aval, kind)?;
-                let pairs = [(&a, &am), (&b, &bm)];
-                match calls::matmul(self.context, pairs, &aval.shape, kind, &memory)? {
-                    Some(dispatch) => self.waiting.push(dispatch),
-                    None => return Ok(None),
-                }
-                result
+                let finish = Plain(&memory);
+                let passes = self.product(prim, params, args, aval, kind, &finish)?;
+                return Ok(self.sent(passes, result));
+            }
+            "cumsum" | "cummax" | "cummin" | "linear_recurrence" => {
+                let Params::Scan { axis, reverse } = *params else {
+                    return Ok(None);
+                };
+                let (_, x) = self.plain(&args[0])?;
+                let (result, memory) = empty(self.context, aval, kind)?;
+                let lines = Lines::of(&aval.shape, axis, reverse);
+                let op = match prim.name() {
+                    "cumsum" => Running::Sum,
+                    "cummax" => Running::Max,
+                    "cummin" => Running::Min,
+                    _ => {
+                        let (_, terms) = self.plain(&args[1])?;
+                        let both = [&x, &terms];
+                        let passes = scan::recurrence(self.context, both, lines, kind, &memory)?;
+                        return Ok(self.sent(passes, result));
+                    }
+                };
+                let passes = scan::running(self.context, op, &x, lines, kind, &memory)?;
+                return Ok(self.sent(passes, result));
+            }
+            "argmax" | "argmin" => {
+                let (Params::Axis(axis), Some(own)) = (params, self.kind(args[0].dtype())) else {
+                    return Ok(None);
+                };
+                let (x, from) = self.plain(&args[0])?;
+                let (result, memory) = empty(self.context, aval, kind)?;
+                let lines = Lines::of(x.shape(), *axis, false);
+                let max = prim.name() == "argmax";
+                let passes = scan::place(self.context, max, &from, lines, own, kind, &memory)?;
+                return Ok(self.sent(passes, result));
+            }
+            "window_sum" | "window_max" | "window_pick" | "window_unpick" => {
+                let Params::Windows(dims) = params else {
+                    return Ok(None);
+                };
+                let (x, from) = self.plain(&args[0])?;
+                let shape = x.shape();
+                let windows = Windows { dims, shape };
+                let other = match args.get(1) {
+                    Some(y) => Some(self.plain(y)?.1),
+                    None => None,
+                };
+                let (result, memory) = empty(self.context, aval, kind)?;
+                let context = self.context;
+                let ask = |asked| {
+                    let pass = window::greatest(context, &from, windows, kind, asked, &memory)?;
+                    Ok::<_, Error>(Some(vec![pass]))
+                };
+                let passes = match (prim.name(), &other) {
+                    ("window_sum", _) => {
+                        let pass = window::sums(context, &from, windows, kind, &memory)?;
+                        Some(vec![pass])
+                    }
+                    ("window_pick", Some(y)) => ask(Greatest::Of(y))?,
+                    ("window_unpick", Some(y)) => Some(window::spread_back(
+                        context,
+                        [&from, y],
+                        windows,
+                        kind,
+                        &memory,
+                    )?),
+                    _ => ask(Greatest::Itself)?,
+                };
+                return Ok(self.sent(passes, result));
             }
             "update" | "update_add" => {
                 let Params::Slice(dims) = params else {
@@ -471,6 +771,14 @@ impl Run<'_> {
         Ok(Some(vec![value]))
     }
 
+    /// The result of passes that the device has a kernel for.
+    fn sent(&mut self, passes: Option<Vec<Dispatch>>, result: Value) -> Option<Vec<Value>> {
+        passes.map(|passes| {
+            self.waiting.extend(passes);
+            vec![result]
+        })
+    }
+
     /// Arrays one behind the other along an axis, or along a new first one.
     fn joined(
         &mut self,
@@ -545,7 +853,7 @@ fn submit(context: &Arc<Context>, waiting: Vec<Dispatch>) -> Result<()> {
         return context.check();
     }
     let device = &context.device;
-    let align = device.limits().min_storage_buffer_offset_alignment as usize / 4;
+    let align = context.limits.min_storage_buffer_offset_alignment as usize / 4;
     let mut words: Vec<u8> = Vec::new();
     let mut places = Vec::with_capacity(waiting.len());
     for dispatch in &waiting {
@@ -554,14 +862,26 @@ fn submit(context: &Arc<Context>, waiting: Vec<Dispatch>) -> Result<()> {
         words.extend(dispatch.params.iter().flat_map(|w| w.to_le_bytes()));
         places.push((at as u64, dispatch.params.len() as u64 * 4));
     }
-    // Never the pool's: it is written before earlier dispatches run.
-    let params = device.create_buffer(&wgpu::BufferDescriptor {
-        label: None,
-        size: words.len() as u64,
-        usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
-        mapped_at_creation: false,
-    });
-    context.check()?;
+    // Never the pool's: it is written before these dispatches run.
+    let params = {
+        let mut kept = context
+            .params
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match kept.take_if(|buffer| buffer.size() >= words.len() as u64) {
+            Some(buffer) => kept.insert(buffer).clone(),
+            None => {
+                let made = device.create_buffer(&wgpu::BufferDescriptor {
+                    label: None,
+                    size: (words.len() as u64).next_power_of_two().max(4096),
+                    usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
+                    mapped_at_creation: false,
+                });
+                context.check()?;
+                kept.insert(made).clone()
+            }
+        }
+    };
     context.queue.write_buffer(&params, 0, &words);
     let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
     {
@@ -583,10 +903,10 @@ fn submit(context: &Arc<Context>, waiting: Vec<Dispatch>) -> Result<()> {
             }
             let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
                 label: None,
-                layout: &dispatch.pipeline.get_bind_group_layout(0),
+                layout: &dispatch.pipeline.layout,
                 entries: &entries,
             });
-            pass.set_pipeline(&dispatch.pipeline);
+            pass.set_pipeline(&dispatch.pipeline.pipeline);
             pass.set_bind_group(0, &group, &[]);
             let [x, y, z] = dispatch.groups;
             pass.dispatch_workgroups(x, y, z);

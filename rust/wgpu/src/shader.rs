@@ -8,7 +8,7 @@ use cotan::aval::broadcast_strides;
 use cotan::kernels::Value;
 use wgpu::Features;
 
-use crate::context::Context;
+use crate::context::{Context, Pipeline};
 use crate::expression::Prelude;
 use crate::memory::Memory;
 use crate::types::Type;
@@ -21,10 +21,10 @@ const LINE: u32 = 65_535;
 /// One call of a shader.
 #[derive(Debug)]
 pub struct Dispatch {
-    pub pipeline: Arc<wgpu::ComputePipeline>,
+    pub pipeline: Arc<Pipeline>,
     /// What is bound behind the parameters.
     pub buffers: Vec<wgpu::Buffer>,
-    pub params: Vec<u32>,
+    pub params: Arc<[u32]>,
     pub groups: [u32; 3],
 }
 
@@ -57,11 +57,13 @@ pub struct Shader<'c> {
     pub functions: String,
 }
 
-/// A number as words of parameters, or an array of the device.
+/// What a shader reads: a number as words of parameters, an array of the device, or what it has computed itself.
 #[derive(Debug, Clone)]
 pub enum Source {
     Number(Vec<u32>),
     Array(Value, Arc<Memory>),
+    /// What the shader has at hand, by the name of it.
+    Given(String),
 }
 
 impl<'c> Shader<'c> {
@@ -116,7 +118,7 @@ impl<'c> Shader<'c> {
                 Source::Array(value, _) => {
                     Some(broadcast_strides(value.shape(), value.strides(), shape).to_vec())
                 }
-                Source::Number(_) => None,
+                Source::Number(_) | Source::Given(_) => None,
             });
         }
         let (dims, merged) = merged(shape, &strides);
@@ -165,6 +167,7 @@ impl<'c> Shader<'c> {
                     }
                     kind.load(&format!("{name}[{index}]"))
                 }
+                (Source::Given(name), _) => name.clone(),
                 // Each array has strides.
                 (Source::Array(..), None) => String::new(),
             });
@@ -202,7 +205,7 @@ impl<'c> Shader<'c> {
         Ok(Dispatch {
             pipeline: self.context.pipeline(source)?,
             buffers: self.buffers,
-            params: self.params,
+            params: self.params.into(),
             groups,
         })
     }

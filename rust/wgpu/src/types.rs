@@ -16,6 +16,14 @@ pub struct Type {
 }
 
 impl Type {
+    /// What every device has.
+    pub const WORD: Type = Type {
+        dtype: DType::U32,
+        stored: "u32",
+        name: "u32",
+        size: 4,
+    };
+
     /// The type of a dtype, if a device with these features has it.
     pub fn of(dtype: DType, features: Features) -> Option<Type> {
         let (stored, name, size) = match dtype {
@@ -39,6 +47,30 @@ impl Type {
             name,
             size,
         })
+    }
+
+    /// The type of partial results: memory that keeps values as they are computed.
+    pub fn plain(self) -> Type {
+        let (stored, size) = match self.name {
+            "bool" => ("u32", 4),
+            "i64" | "u64" | "f64" => (self.name, 8),
+            _ => (self.name, 4),
+        };
+        let dtype = match self.name {
+            "bool" => DType::Bool,
+            "f32" => DType::F32,
+            "f64" => DType::F64,
+            "i32" => DType::I32,
+            "u32" => DType::U32,
+            "i64" => DType::I64,
+            _ => DType::U64,
+        };
+        Type {
+            dtype,
+            stored,
+            name: self.name,
+            size,
+        }
     }
 
     /// An element of memory as a value.

@@ -1,0 +1,380 @@
+//! Products of matrices, and convolutions, which are such products: tiles in shared memory, and some rows and columns of
+//! each tile in the registers of each thread.
+//!
+//! Which shape tiles have depends on the product's. A product with few results and a long sum is cut into parts of the sum,
+//! which are added up in one order.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use cotan::Result;
+use cotan::aval::{WindowDim, broadcast_strides};
+use cotan::kernels::Value;
+
+use crate::context::Context;
+use crate::memory::Memory;
+use crate::shader::{Dispatch, Shader};
+use crate::types::Type;
+use crate::window::{Seen, places};
+
+/// Rows and columns of a tile, how many of both a thread computes, and how far a tile goes along the sum.
+#[derive(Debug, Clone, Copy)]
+struct Tile {
+    rows: usize,
+    columns: usize,
+    own_rows: usize,
+    own_columns: usize,
+    depth: usize,
+}
+
+const fn tile(rows: usize, columns: usize, own: [usize; 2], depth: usize) -> Tile {
+    Tile {
+        rows,
+        columns,
+        own_rows: own[0],
+        own_columns: own[1],
+        depth,
+    }
+}
+
+/// The largest first. Each has 256 threads.
+const TILES: [Tile; 3] = [
+    tile(128, 128, [8, 8], 8),
+    tile(64, 64, [4, 4], 16),
+    tile(32, 32, [2, 2], 32),
+];
+/// For few columns, and for few rows.
+const TALL: Tile = tile(128, 16, [8, 1], 16);
+const WIDE: Tile = tile(16, 128, [1, 8], 16);
+const THREADS: usize = 256;
+/// So many workgroups keep a device busy.
+const BUSY: usize = 256;
+/// A part of a sum has so many terms at least.
+const PART: usize = 256;
+/// Most workgroups along an axis of a dispatch.
+const MOST: usize = 65_535;
+/// A convolution with fewer results of a group than this has no tiles.
+const FEW_RESULTS: usize = 8;
+
+impl Tile {
+    /// The tile for a product.
+    fn of(rows: usize, columns: usize, batches: usize) -> Tile {
+        if columns <= 16 && rows > 32 {
+            return TALL;
+        }
+        if rows <= 16 && columns > 32 {
+            return WIDE;
+        }
+        let fits = |t: &&Tile| {
+            let is_full = t.rows <= 2 * rows && t.columns <= 2 * columns;
+            is_full && t.count(rows, columns) * batches >= BUSY
+        };
+        *TILES.iter().find(fits).unwrap_or(&TILES[2])
+    }
+
+    fn count(&self, rows: usize, columns: usize) -> usize {
+        rows.div_ceil(self.rows) * columns.div_ceil(self.columns)
+    }
+}
+
+/// A product while it is written. The functions `left_at(row, k)` and `right_at(k, column)` of the shader give its factors
+/// for the batch `z`; `starts` are statements that run before the first of these is called.
+struct Product<'c> {
+    shader: Shader<'c>,
+    kind: Type,
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    batches: usize,
+    starts: String,
+    /// Whether neighbours along the sum lie side by side: in the left factor, and in the right one.
+    left_is_deep: bool,
+    right_is_deep: bool,
+    /// Where the result at `row` and `column` belongs.
+    place: String,
+}
+
+/// What becomes of a result `x` that belongs to place `i`: statements.
+pub trait Finish {
+    /// Writes them, and binds what they need.
+    fn write(&self, shader: &mut Shader<'_>) -> String;
+}
+
+/// Writes it to memory.
+pub struct Plain<'m>(pub &'m Arc<Memory>);
+
+impl Finish for Plain<'_> {
+    fn write(&self, shader: &mut Shader<'_>) -> String {
+        let kind = self.0.kind;
+        let out = shader.bind(self.0.buffer(), kind.stored, true);
+        format!("  {out}[i] = {};\n", kind.store(&kind.narrowed("x")))
+    }
+}
+
+impl Product<'_> {
+    /// The passes, and the shape of their parts.
+    fn passes(mut self, finish: &dyn Finish) -> Result<Option<Vec<Dispatch>>> {
+        let (context, kind) = (self.shader.context, self.kind);
+        let tile = Tile::of(self.rows, self.columns, self.batches);
+        let count = tile.count(self.rows, self.columns) * self.batches;
+        let wanted = BUSY.div_ceil(count).min(self.depth / PART).max(1);
+        let length = (self.depth.div_ceil(wanted)).next_multiple_of(tile.depth);
+        let parts = self.depth.div_ceil(length).max(1);
+        if self.batches * parts > MOST
+            || self.rows.div_ceil(tile.rows) > MOST
+            || self.columns.div_ceil(tile.columns) > MOST
+        {
+            return Ok(None);
+        }
+        let most = context.most_bound();
+        if parts == 1 {
+            let last = finish.write(&mut self.shader);
+            if self.shader.num_bound() > most {
+                return Ok(None);
+            }
+            return self.pass(tile, 1, length, &last).map(|d| Some(vec![d]));
+        }
+        let size = self.rows * self.columns * self.batches;
+        if size * parts > i32::MAX as usize {
+            return Ok(None);
+        }
+        let between = kind.plain();
+        let partial = Arc::new(Memory::new(context, between, size * parts)?.0);
+        let out = self.shader.bind(partial.buffer(), between.stored, true);
+        let p_size = self.shader.param(size as u32);
+        let last = format!("  {out}[part * {p_size} + i] = x;\n");
+        let first = self.pass(tile, parts, length, &last)?;
+        let mut shader = Shader::new(context);
+        let list = shader.bind(partial.buffer(), between.stored, false);
+        let (s_size, s_parts) = (shader.param(size as u32), shader.param(parts as u32));
+        let last = finish.write(&mut shader);
+        if shader.num_bound() > most {
+            return Ok(None);
+        }
+        let body = format!(
+            "  var x = {list}[i];\n  for (var part = 1u; part < {s_parts}; part = part + 1u) {{ \
+             x = x + {list}[part * {s_size} + i]; }}\n{last}"
+        );
+        let second = shader.over(size, &body)?;
+        Ok(Some(vec![first, second]))
+    }
+
+    /// A pass over parts of the sum of so many terms.
+    fn pass(self, tile: Tile, parts: usize, length: usize, last: &str) -> Result<Dispatch> {
+        let Product {
+            mut shader,
+            kind,
+            rows,
+            columns,
+            depth,
+            batches,
+            starts,
+            left_is_deep,
+            right_is_deep,
+            place,
+        } = self;
+        let name = kind.name;
+        let [pm, pn, pk, p_length, p_parts] =
+            [rows, columns, depth, length, parts].map(|d| shader.param(d as u32));
+        let (tm, tn, td) = (tile.rows, tile.columns, tile.depth);
+        let across = tn / tile.own_columns;
+        // Threads that lie side by side read elements that lie side by side.
+        let deep = |is_deep: bool, wide: usize, other: &str, along: &str| {
+            if is_deep {
+                format!("let {other} = e / {td}u; let {along} = e % {td}u;")
+            } else {
+                format!("let {other} = e % {wide}u; let {along} = e / {wide}u;")
+            }
+        };
+        let (left_place, right_place) = (
+            deep(left_is_deep, tm, "r", "c"),
+            deep(right_is_deep, tn, "c", "r"),
+        );
+        let (mut zero, mut products, mut stores) = (String::new(), String::new(), String::new());
+        for i in 0..tile.own_rows {
+            let own = tile.own_rows;
+            let _ = writeln!(
+                products,
+                "      let x{i} = left[t * {tm}u + ty * {own}u + {i}u];"
+            );
+        }
+        for j in 0..tile.own_columns {
+            let own = tile.own_columns;
+            let _ = writeln!(
+                products,
+                "      let y{j} = right[t * {tn}u + tx * {own}u + {j}u];"
+            );
+        }
+        for i in 0..tile.own_rows {
+            for j in 0..tile.own_columns {
+                let _ = writeln!(zero, "  var s{i}_{j} = {name}(0);");
+                let _ = writeln!(products, "      s{i}_{j} = s{i}_{j} + x{i} * y{j};");
+                let _ = writeln!(
+                    stores,
+                    "  if (row0 + {i}u < {pm} && col0 + {j}u < {pn}) {{ finish(row0 + {i}u, col0 + {j}u, s{i}_{j}); }}"
+                );
+            }
+        }
+        let main = format!(
+            "fn finish(row: u32, column: u32, x: {name}) {{\n  let i = {place};\n{last}}}\n\
+             var<workgroup> left: array<{name}, {left_area}>;\nvar<workgroup> right: array<{name}, {right_area}>;\n\
+             @compute @workgroup_size({THREADS})\nfn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) l: u32) {{\n  \
+             z = w.z / {p_parts}; part = w.z % {p_parts};\n{starts}  let tx = l % {across}u;\n  let ty = l / {across}u;\n{zero}  \
+             let end = min((part + 1u) * {p_length}, {pk});\n  \
+             for (var k0 = part * {p_length}; k0 < end; k0 = k0 + {td}u) {{\n    \
+             for (var e = l; e < {left_area}u; e = e + {THREADS}u) {{\n      \
+             {left_place}\n      let row = w.y * {tm}u + r; let col = k0 + c;\n      \
+             var v = {name}(0);\n      if (row < {pm} && col < end) {{ v = left_at(row, col); }}\n      left[c * {tm}u + r] = v;\n    }}\n    \
+             for (var e = l; e < {right_area}u; e = e + {THREADS}u) {{\n      \
+             {right_place}\n      let row = k0 + r; let col = w.x * {tn}u + c;\n      \
+             var v = {name}(0);\n      if (row < end && col < {pn}) {{ v = right_at(row, col); }}\n      right[r * {tn}u + c] = v;\n    }}\n    \
+             workgroupBarrier();\n    for (var t = 0u; t < {td}u; t = t + 1u) {{\n{products}    }}\n    workgroupBarrier();\n  }}\n  \
+             let row0 = w.y * {tm}u + ty * {own_rows}u;\n  let col0 = w.x * {tn}u + tx * {own_columns}u;\n{stores}}}\n",
+            left_area = tm * td,
+            right_area = tn * td,
+            own_rows = tile.own_rows,
+            own_columns = tile.own_columns,
+        );
+        let groups = [
+            columns.div_ceil(tn) as u32,
+            rows.div_ceil(tm) as u32,
+            (batches * parts) as u32,
+        ];
+        shader.functions = format!(
+            "var<private> z: u32;\nvar<private> part: u32;\nvar<private> left0: u32;\nvar<private> right0: u32;\n{}",
+            shader.functions
+        );
+        shader.finish(&main, groups)
+    }
+}
+
+/// A product of matrices, with axes before the last two that broadcast. Both lie on the device.
+pub fn matmul(
+    context: &Arc<Context>,
+    [(a, a_memory), (b, b_memory)]: [(&Value, &Arc<Memory>); 2],
+    shape: &[usize],
+    kind: Type,
+    finish: &dyn Finish,
+) -> Result<Option<Vec<Dispatch>>> {
+    if kind.name == "bool" {
+        return Ok(None);
+    }
+    let rank = shape.len();
+    let (m, n) = (shape[rank - 2], shape[rank - 1]);
+    let k = a.shape()[a.shape().len() - 1];
+    let heads = &shape[..rank - 2];
+    let mut shader = Shader::new(context);
+    let a_name = shader.bind(a_memory.buffer(), kind.stored, false);
+    let b_name = shader.bind(b_memory.buffer(), kind.stored, false);
+    let mut starts = String::from("  var rest = z;\n");
+    let (mut a_first, mut b_first) = (
+        shader.param(a.first() as u32),
+        shader.param(b.first() as u32),
+    );
+    let own = |v: &Value| {
+        let inner = v.shape().len() - 2;
+        broadcast_strides(&v.shape()[..inner], &v.strides()[..inner], heads)
+    };
+    let (a_heads, b_heads) = (own(a), own(b));
+    for axis in (0..heads.len()).rev() {
+        let dim = shader.param(heads[axis] as u32);
+        let (sa, sb) = (
+            shader.param(a_heads[axis] as u32),
+            shader.param(b_heads[axis] as u32),
+        );
+        let _ = writeln!(starts, "  let h{axis} = rest % {dim}; rest = rest / {dim};");
+        let _ = write!(a_first, " + h{axis} * {sa}");
+        let _ = write!(b_first, " + h{axis} * {sb}");
+    }
+    let _ = writeln!(starts, "  left0 = {a_first};\n  right0 = {b_first};");
+    let last = |v: &Value, back: usize| v.strides()[v.strides().len() - back];
+    let [sam, sak, sbk, sbn] =
+        [last(a, 2), last(a, 1), last(b, 2), last(b, 1)].map(|s| shader.param(s as u32));
+    let a_load = kind.load(&format!("{a_name}[left0 + row * {sam} + k * {sak}]"));
+    let b_load = kind.load(&format!("{b_name}[right0 + k * {sbk} + column * {sbn}]"));
+    let name = kind.name;
+    shader.functions = format!(
+        "fn left_at(row: u32, k: u32) -> {name} {{ return {a_load}; }}\n\
+         fn right_at(k: u32, column: u32) -> {name} {{ return {b_load}; }}\n"
+    );
+    let (pm, pn) = (shader.param(m as u32), shader.param(n as u32));
+    let product = Product {
+        shader,
+        kind,
+        rows: m,
+        columns: n,
+        depth: k,
+        batches: heads.iter().product(),
+        starts,
+        left_is_deep: last(a, 1) == 1,
+        right_is_deep: last(b, 1) != 1,
+        place: format!("(z * {pm} + row) * {pn} + column"),
+    };
+    product.passes(finish)
+}
+
+/// The convolution of images `(n, g, c, ...)` with kernels `(g, o, c, ...)`, both in row-major order.
+pub fn conv(
+    context: &Arc<Context>,
+    [(x, x_shape), (y, y_shape)]: [(&Arc<Memory>, &[usize]); 2],
+    dims: &[WindowDim],
+    shape: &[usize],
+    kind: Type,
+    finish: &dyn Finish,
+) -> Result<Option<Vec<Dispatch>>> {
+    let (groups, channels, results) = (x_shape[1], x_shape[2], y_shape[1]);
+    let taps: usize = y_shape[3..].iter().product();
+    let spots: usize = shape[3..].iter().product();
+    let pixels: usize = x_shape[3..].iter().product();
+    let mut shader = Shader::new(context);
+    let image = shader.bind(x.buffer(), kind.stored, false);
+    let kernel = shader.bind(y.buffer(), kind.stored, false);
+    let [p_groups, p_channels, p_results, p_taps, p_spots, p_pixels] =
+        [groups, channels, results, taps, spots, pixels].map(|n| shader.param(n as u32));
+    let Seen { before, inside, at } = places(&mut shader, dims, &x_shape[3..], "spot", "tap");
+    let name = kind.name;
+    let x_load = kind.load(&format!("{image}[line * {p_pixels} + u32({at})]"));
+    let y_load = kind.load(&format!(
+        "{kernel}[(z * {p_results} + row) * {p_channels} * {p_taps} + k]"
+    ));
+    shader.functions = format!(
+        "fn left_at(row: u32, k: u32) -> {name} {{ return {y_load}; }}\n\
+         fn right_at(k: u32, column: u32) -> {name} {{\n  let tap = k % {p_taps}; let spot = column % {p_spots};\n{before}  \
+         if (!({inside})) {{ return {name}(0); }}\n  \
+         let line = ((column / {p_spots}) * {p_groups} + z) * {p_channels} + k / {p_taps};\n  return {x_load};\n}}\n"
+    );
+    let place = format!(
+        "(((column / {p_spots}) * {p_groups} + z) * {p_results} + row) * {p_spots} + column % {p_spots}"
+    );
+    let (columns, depth) = (shape[0] * spots, channels * taps);
+    if results >= FEW_RESULTS {
+        let product = Product {
+            shader,
+            kind,
+            rows: results,
+            columns,
+            depth,
+            batches: groups,
+            starts: String::new(),
+            left_is_deep: true,
+            right_is_deep: false,
+            place,
+        };
+        return product.passes(finish);
+    }
+    // A thread for each result.
+    shader.functions = format!("var<private> z: u32;\n{}", shader.functions);
+    let p_depth = shader.param(depth as u32);
+    let last = finish.write(&mut shader);
+    if shader.num_bound() > context.most_bound() {
+        return Ok(None);
+    }
+    let body = format!(
+        "  let spot = i % {p_spots}; let row = (i / {p_spots}) % {p_results};\n  \
+         z = (i / ({p_spots} * {p_results})) % {p_groups};\n  \
+         let column = (i / ({p_spots} * {p_results} * {p_groups})) * {p_spots} + spot;\n  var x = {name}(0);\n  \
+         for (var k = 0u; k < {p_depth}; k = k + 1u) {{ x = x + left_at(row, k) * right_at(k, column); }}\n{last}"
+    );
+    let one = shader.over(results * groups * columns, &body)?;
+    Ok(Some(vec![one]))
+}
