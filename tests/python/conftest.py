@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+import cotan as ct
+
 # The same examples in every run; `pytest --hypothesis-profile explore` looks further.
 settings.register_profile(
     "default",
@@ -27,6 +29,32 @@ def pytest_addoption(parser):
     parser.addoption(
         "--update-snapshots", action="store_true", help="write tests/snapshots/ as it is now"
     )
+    parser.addoption("--device", help="run each test in a block of ct.use with this device")
+
+
+class _OnDevice:
+    """Runs tests in a block of `ct.use`; what a device has no dtype for is skipped."""
+
+    def __init__(self, name):
+        self.name = name
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item):
+        if item.get_closest_marker("processor"):
+            pytest.skip("looks at what only the processor has")
+        try:
+            with ct.use(self.name):
+                return (yield)
+        except RuntimeError as error:
+            if ": the device has no " not in str(error):
+                raise
+            pytest.skip(str(error))
+
+
+def pytest_configure(config):
+    """Enter `--device`."""
+    if config.option.device is not None:
+        config.pluginmanager.register(_OnDevice(config.option.device))
 
 
 def pytest_collection_finish():
