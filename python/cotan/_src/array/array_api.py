@@ -17,13 +17,14 @@ Array([3., 2., 1.])
 
 import functools
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import Array
+from cotan._core import Array, Device
 from cotan._src.rebind import numpy_substitutes as _substitutes
 from cotan._src.runtime.values import in_numpy, is_array
 from cotan._src.typing import AnyArray, ArrayLike, Dtype, DTypeLike, Function, Scalar, Shape
@@ -49,7 +50,7 @@ _KINDS = {
 
 _CONSTANTS = "e inf nan newaxis pi"
 _CREATION = (
-    "arange empty empty_like eye from_dlpack linspace ones ones_like tril triu zeros zeros_like"
+    "arange empty empty_like eye from_dlpack linspace ones ones_like zeros zeros_like"
 )
 _ELEMENTWISE = """
     abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift
@@ -63,7 +64,7 @@ _REST = """
     all any argmax argmin broadcast_to can_cast concat count_nonzero cumulative_prod
     cumulative_sum diff expand_dims flip isdtype matmul matrix_transpose max mean min moveaxis
     nonzero permute_dims prod repeat reshape result_type roll searchsorted squeeze stack std sum
-    take take_along_axis tensordot tile unique_all unique_counts unique_inverse
+    take take_along_axis tensordot tile tril triu unique_all unique_counts unique_inverse
     unique_values unstack var vecdot where
 """
 _LINALG = """
@@ -95,9 +96,20 @@ def _giving_arrays(function: Function) -> Function:
     return call
 
 
-def _expect_cpu(name: str, device: str | None) -> None:
-    if device not in {None, "cpu"}:
-        raise ValueError(f"{name}: arrays are on the device 'cpu', not {device!r}")
+def _placed(array: Any, device: str | Device | None) -> Any:
+    """Give an array on a device, if one is named: itself where it lies or will lie there."""
+    if device is None:
+        return array
+    place = _core.device(device)
+    return array if array.device == place else array.to_device(place)
+
+
+def _creating(function: Function) -> Function:
+    @functools.wraps(function)
+    def create(*args: object, device: str | Device | None = None, **kwargs: object) -> object:
+        return _placed(_as_arrays(function(*args, **kwargs)), device)
+
+    return create
 
 
 def asarray(
@@ -105,11 +117,10 @@ def asarray(
     /,
     *,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: str | Device | None = None,
     copy: bool | None = None,
 ) -> Array:
     """Give an array, of numbers, of sequences of them, or of what `__dlpack__` gives."""
-    _expect_cpu("asarray", device)
     if copy is False:
         if not isinstance(obj, Array):
             raise ValueError(
@@ -120,7 +131,9 @@ def asarray(
                 f"asarray: a cast from {obj.dtype} to {np.dtype(dtype)} needs a copy; leave out "
                 "copy=False"
             )
-    return _core.asarray(_substitutes.array(obj, dtype, copy=copy or None))
+    array = _core.asarray(_substitutes.array(obj, dtype, copy=copy or None))
+    result: Array = _placed(array, device)
+    return result
 
 
 def full(
@@ -128,11 +141,10 @@ def full(
     fill_value: Scalar,
     *,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: str | Device | None = None,
 ) -> Array:
     """Give an array with one value everywhere."""
-    _expect_cpu("full", device)
-    result: Array = _as_arrays(_substitutes.full(shape, fill_value, dtype))
+    result: Array = _placed(_as_arrays(_substitutes.full(shape, fill_value, dtype)), device)
     return result
 
 
@@ -142,20 +154,19 @@ def full_like(
     fill_value: Scalar,
     *,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: str | Device | None = None,
 ) -> Array:
     """Give an array of the shape and dtype of another one with one value everywhere."""
-    _expect_cpu("full_like", device)
-    result: Array = _as_arrays(np.full_like(x, fill_value, dtype))
+    result: Array = _placed(_as_arrays(np.full_like(x, fill_value, dtype)), device)
     return result
 
 
 def astype(
-    x: AnyArray, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None
+    x: AnyArray, dtype: DTypeLike, /, *, copy: bool = True, device: str | Device | None = None
 ) -> AnyArray:
     """Give the same numbers in another dtype."""
-    _expect_cpu("astype", device)
-    return x.astype(dtype, copy=copy)
+    result: AnyArray = _placed(x.astype(dtype, copy=copy), device)
+    return result
 
 
 class FloatInfo(NamedTuple):
@@ -234,14 +245,14 @@ def _frequencies(name: str) -> Function:
         *,
         d: float = 1.0,
         dtype: DTypeLike | None = None,
-        device: str | None = None,
+        device: str | Device | None = None,
     ) -> Array:
-        _expect_cpu(name, device)
         if dtype is not None and np.dtype(dtype).kind != "f":
             raise TypeError(
                 f"{name}: frequencies must be of a real floating dtype, not {np.dtype(dtype)}"
             )
-        return _core.array(function(n, d), dtype)
+        result: Array = _placed(_core.array(function(n, d), dtype), device)
+        return result
 
     frequencies.__name__ = frequencies.__qualname__ = name
     frequencies.__doc__ = f"Give the frequencies of numpy.fft.{name}."
@@ -255,17 +266,17 @@ class Info:
         """Say what is there that the standard leaves open."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
-    def default_device(self) -> str:
+    def default_device(self) -> Device:
         """Give the device of new arrays."""
-        return "cpu"
+        return _core.device(_core.used_device() or "cpu")
 
-    def devices(self) -> list[str]:
+    def devices(self) -> list[Device]:
         """Give all devices."""
-        return ["cpu"]
+        return _core.devices()
 
-    def default_dtypes(self, *, device: str | None = None) -> dict[str, Dtype]:
+    def default_dtypes(self, *, device: str | Device | None = None) -> dict[str, Dtype]:
         """Give the dtypes of new arrays."""
-        _expect_cpu("default_dtypes", device)
+        _core.device(device or "cpu")
         return {
             "real floating": np.dtype(np.float64),
             "complex floating": np.dtype(np.complex128),
@@ -274,16 +285,17 @@ class Info:
         }
 
     def dtypes(
-        self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
+        self, *, device: str | Device | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, Dtype]:
-        """Give the dtypes that arrays can have, of one kind or of several."""
-        _expect_cpu("dtypes", device)
+        """Give the dtypes that arrays can have, of one kind or of several; those that a device has."""
+        known = _core.device(device or "cpu").dtypes
         wanted = tuple(_DTYPES) if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for one in wanted:
             if one not in _KINDS:
                 raise ValueError(f"dtypes: kind must be one of {', '.join(_KINDS)}, not {one!r}")
         found = {k for one in wanted for k in _KINDS[one]}
-        return {name: np.dtype(name) for k in _DTYPES if k in found for name in _DTYPES[k]}
+        names = [name for k in _DTYPES if k in found for name in _DTYPES[k]]
+        return {name: np.dtype(name) for name in names if np.dtype(name) in known}
 
 
 def __array_namespace_info__() -> Info:  # noqa: N807 - the standard's name
@@ -291,10 +303,15 @@ def __array_namespace_info__() -> Info:  # noqa: N807 - the standard's name
     return Info()
 
 
-def _fill(target: dict[str, Any], prefix: str, names: str) -> list[str]:
+def _fill(
+    target: dict[str, Any],
+    prefix: str,
+    names: str,
+    wrap: Callable[[Function], Function] = _giving_arrays,
+) -> list[str]:
     """Enter NumPy's functions; those that this version lacks are left out."""
     there = [name for name in names.split() if in_numpy(prefix + name) is not None]
-    target.update({name: _giving_arrays(in_numpy(prefix + name)) for name in there})
+    target.update({name: wrap(in_numpy(prefix + name)) for name in there})
     return there
 
 
@@ -304,7 +321,8 @@ def _extension(name: str, names: str) -> ModuleType:
     return module
 
 
-_there = _fill(globals(), "", _CREATION + _ELEMENTWISE + _REST)
+_there = _fill(globals(), "", _ELEMENTWISE + _REST)
+_there += _fill(globals(), "", _CREATION, _creating)
 _constants = {name: getattr(np, name) for name in _CONSTANTS.split()}
 _dtypes = {name: in_numpy(name) or np.bool_ for names in _DTYPES.values() for name in names}
 globals().update(_constants | _dtypes)
