@@ -45,6 +45,9 @@ GLIBC := 2.28
 # All crates and features but GPUs: wgpu takes minutes to compile. `test-gpu` has those.
 RUST_PARTS := --workspace --exclude cotan-wgpu --features cotan/fft,cotan/linalg,cotan/machine-code
 TEST_OPTIONS :=
+# What test-gpu runs once more on a device.
+DEVICE ?= gpu
+ON_DEVICE := $(addprefix tests/python/,primitives numpy special optim nn)
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0
 
@@ -87,6 +90,9 @@ test-gpu: $(VENV)/.build $(VENV)/.module $(VENV)/.extra-test
 	$(BIN)/maturin build --quiet --profile $(PROFILE) --features wgpu --out build/gpu
 	$(PIP) --no-deps --target build/gpu/site build/gpu/*.whl
 	PYTHONPATH=build/gpu/site $(PYTHON) -m pytest -p no:cacheprovider tests/python/api/test_devices.py
+	PYTHONPATH=build/gpu/site $(PYTHON) -m pytest -p no:cacheprovider -n $(WORKERS) -m "not slow and not alone" \
+	    --device $(DEVICE) $(ON_DEVICE)
+	PYTHONPATH=build/gpu/site $(PYTHON) examples/digits.py --device $(DEVICE) --epochs 3 --out build/gpu/digits.png
 
 # Not a part of `test`: what has threads that do not survive forks, or is large, stays out of $(VENV),
 # and each has a process of its own. There, nothing may be skipped.

@@ -4,6 +4,8 @@ Train two hidden layers on the 1,797 images that ship with scikit-learn, report 
 unseen images, and draw the learning curve:
 
     python examples/digits.py --out digits.png
+
+With `--device gpu` the steps run on a GPU.
 """
 
 import argparse
@@ -127,6 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("digits.png"), help="learning curve")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--device", default="cpu", help="where the steps are computed")
     args = parser.parse_args()
 
     rng = np.random.default_rng(SEED)
@@ -140,7 +143,7 @@ def main() -> None:
 
     # One step before the timing starts, to count the derivative rules that each step skips.
     first = train[:BATCH]
-    with ct.profile() as work:
+    with ct.profile() as work, ct.use(args.device):
         ct.value_and_gradient(loss, net, ct.const(images[first]), ct.const(labels[first]))
 
     losses: list[float] = []
@@ -149,7 +152,8 @@ def main() -> None:
         for batch in batches(rng, len(train)):
             x, y = images[train[batch]], labels[train[batch]]
             start = time.perf_counter()
-            value, (gradient, _, _) = ct.value_and_gradient(loss, net, ct.const(x), ct.const(y))
+            with ct.use(args.device):
+                value, (gradient, _, _) = ct.value_and_gradient(loss, net, ct.const(x), ct.const(y))
             rate = 0.5 * LEARNING_RATE * (1 + math.cos(math.pi * len(losses) / total))
             adam.step(net, gradient, rate)
             seconds += time.perf_counter() - start

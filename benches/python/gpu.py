@@ -71,7 +71,7 @@ def main() -> None:
     cpu = ct.device("cpu")
     print(f"{device}: {device.description}; {cpu}: {cpu.description}")
     for name, (function, values) in workloads().items():
-        gradient = ct.prepare(ct.value_and_grad(function))
+        gradient = ct.prepare(ct.value_and_grad(function), transform="value")
         here = [ct.array(v) for v in values]
         there = ct.to_device(here, device)
         for _ in range(2):

@@ -145,7 +145,7 @@ class TestGradients:
         assert np.allclose(np.asarray(g), back(np.ones((5, 3), np.float32))[0], atol=1e-5)
 
     def test_prepared_functions(self):
-        f = ct.prepare(ct.grad(lambda w, x: loss(w, x)))
+        f = ct.prepare(ct.grad(loss), transform="value")
         w, x = ct.to_device((W, X), "gpu")
         here = f(W, X)
         for _ in range(3):
@@ -158,9 +158,9 @@ class TestGradients:
     def test_what_has_no_kernel_is_counted(self):
         x = ct.array(X, device="gpu")
         with ct.profile() as work:
-            y = np.asarray(np.cumsum(x, axis=1))
-        assert np.allclose(y, np.cumsum(X, axis=1), atol=1e-5)
-        assert work.on_processor["cumsum"] == 1
+            y = np.asarray(np.argsort(x, axis=1))
+        assert np.array_equal(y, np.argsort(X, axis=1))
+        assert work.on_processor["argsort"] == 1
 
     def test_scatter_has_the_same_bits(self):
         index = np.random.default_rng(0).integers(0, 7, 4000)
@@ -203,8 +203,146 @@ class TestGradients:
         assert np.allclose(np.asarray(ct.array(x, device="gpu").T @ x), x.T @ x, atol=1e-4)
 
 
+def on_both(function, *args):
+    """The results on the GPU, none of it computed on the processor, and those of NumPy."""
+    with ct.profile() as work:
+        there = np.asarray(function(*(ct.array(a, device="gpu") for a in args)))
+    assert not work.on_processor
+    return there, function(*args)
+
+
+@needs_gpu
+class TestKernels:
+    @pytest.mark.parametrize("shape", [(7,), (5000, 3), (9, 2, 40), (2, 300_000)])
+    @pytest.mark.parametrize("dtype", [np.float32, np.int32])
+    def test_running_sums(self, shape, dtype):
+        x = np.random.default_rng(5).integers(-9, 9, shape).astype(dtype)
+        for axis in range(len(shape)):
+            # Sums of whole numbers that float32 holds have no rounding.
+            there, here = on_both(lambda x, axis=axis: np.cumsum(x, axis=axis, dtype=dtype), x)
+            assert np.array_equal(there, here)
+            there, here = on_both(lambda x, axis=axis: np.maximum.accumulate(x, axis=axis), x)
+            assert np.array_equal(there, here)
+        x = x.astype(np.float32)
+        (g,) = ct.gradient(lambda x: np.sum(np.cumsum(x, axis=-1) * x), ct.array(x, device="gpu"))
+        (h,) = ct.gradient(lambda x: np.sum(np.cumsum(x, axis=-1) * x), x)
+        assert np.allclose(np.asarray(g), h, rtol=1e-5)
+
+    def test_running_extrema_keep_nan(self):
+        x = np.ones((4, 3000), np.float32)
+        x[1, 1500], x[2, :2] = np.nan, [np.inf, -np.inf]
+        there, here = on_both(lambda x: np.maximum.accumulate(x, axis=1), x)
+        assert np.array_equal(there, here, equal_nan=True)
+
+    def test_running_products(self):
+        x = np.random.default_rng(6).uniform(0.9, 1.1, (40, 70)).astype(np.float32)
+        x[3, 20] = 0
+        there, here = on_both(lambda x: np.cumprod(x, axis=1), x)
+        assert np.allclose(there, here, rtol=1e-4)
+
+    @pytest.mark.parametrize("shape", [(5,), (3000,), (6, 700), (700, 6), (4, 5, 50)])
+    def test_places(self, shape):
+        x = np.random.default_rng(7).integers(0, 40, shape).astype(np.float32)
+        x.flat[len(x) // 2] = np.nan
+        for axis in range(len(shape)):
+            for name in ["argmax", "argmin"]:
+                there, here = on_both(lambda x, f=getattr(np, name), a=axis: f(x, axis=a), x)
+                assert np.array_equal(there, here)
+
+    @pytest.mark.parametrize(
+        ("a", "b"),
+        [
+            ((300, 200), (200, 260)),
+            ((2100, 130), (130, 1500)),
+            ((40, 5000), (5000, 24)),
+            ((300, 70), (70, 3)),
+            ((3, 70), (70, 300)),
+            ((8, 33, 65), (8, 65, 31)),
+        ],
+    )
+    def test_tiles(self, a, b):
+        rng = np.random.default_rng(8)
+        x, y = (rng.integers(-3, 4, s).astype(np.float32) for s in (a, b))
+        there, here = on_both(lambda x, y: x @ y, x, y)
+        assert np.array_equal(there, here)
+        there, here = on_both(lambda x, y: np.maximum(x @ y - 2, 0), x, y)
+        assert np.array_equal(there, here)
+
+    def test_a_product_and_what_reads_it(self):
+        rng = np.random.default_rng(9)
+        x, w, b = (rng.normal(size=s).astype(np.float32) for s in [(70, 900), (900, 33), (33,)])
+        there, here = on_both(lambda x, w, b: np.tanh(x @ w / 30 + b), x, w, b)
+        assert np.allclose(there, here, atol=1e-5)
+        there, here = on_both(lambda x, w: (lambda h: h * h + np.sum(h))(x @ w), x, w)
+        assert np.allclose(there, here, rtol=1e-3)
+
+    def test_float16_products(self):
+        if np.dtype(np.float16) not in GPU.dtypes:
+            pytest.skip("the GPU has no float16")
+        x, y = (np.random.default_rng(10).normal(size=(2, 65, 65)).astype(np.float16))
+        there, here = on_both(lambda x, y: x @ y, x, y)
+        assert there.dtype == np.float16
+        assert np.allclose(there, here, atol=5e-2)
+
+    @pytest.mark.parametrize("channels", [1, 3, 20])
+    @pytest.mark.parametrize("stride", [1, 2])
+    def test_convolutions(self, channels, stride):
+        rng = np.random.default_rng(11)
+        x = rng.normal(size=(4, 3, 14, 15)).astype(np.float32)
+        k = rng.normal(size=(channels, 3, 3, 4)).astype(np.float32)
+
+        def f(x, k):
+            y = ct.conv(x, k, strides=stride, padding="same")
+            return np.sum(np.tanh(ct.max_pool(y, 2)) + ct.avg_pool(y, 2) ** 2)
+
+        with ct.profile() as work:
+            there = ct.gradient(f, ct.array(x, device="gpu"), ct.array(k, device="gpu"))
+            there = [np.asarray(g) for g in there]
+        assert not work.on_processor
+        for g, h in zip(there, ct.gradient(f, x, k), strict=True):
+            assert np.allclose(g, h, rtol=1e-4, atol=1e-4)
+
+
 @needs_gpu
 class TestFailures:
+    def test_more_elements_than_a_kernel_counts(self):
+        x = ct.array(np.ones((1 << 16, 1), np.float32), device="gpu")
+        with pytest.raises(RuntimeError, match=r"gpu:0: .*elements are too large for a kernel"):
+            (x + x.T).force()
+        assert float(np.sum(x + 1)) == 2 << 16
+
+    def test_more_bytes_than_a_buffer_has(self):
+        most = 1 << 15
+        x = ct.array(np.ones((most, 1), np.float32), device="gpu")
+        try:
+            (x + x.T).force()
+        except (RuntimeError, MemoryError) as error:
+            assert "gpu:0" in str(error) or "memory" in str(error)
+        else:
+            assert GPU.memory[0] >= 4 * most * most
+        assert float(np.sum(x + 1)) == 2 * most
+        GPU.release()
+
+    def test_an_interrupt(self):
+        code = """
+            import os, signal, threading, time, numpy as np, cotan as ct
+            x = ct.array(np.full((300, 300), 1 / 300, np.float32), device="gpu")
+            f = ct.prepare(lambda x: (x @ x) @ (x @ x), transform="value")
+            f(x).force()
+            threading.Thread(target=lambda: (time.sleep(0.5), os.kill(os.getpid(), signal.SIGINT))).start()
+            try:
+                end = time.time() + 60
+                while time.time() < end:
+                    x = f(x)
+                    np.asarray(x)
+            except KeyboardInterrupt:
+                pass
+            else:
+                raise AssertionError("it was not interrupted")
+            assert np.allclose(np.asarray(f(ct.array(np.ones((2, 2), np.float32), device="gpu"))), 8)
+        """
+        _runs(code)
+
     def test_a_limit(self):
         x = ct.array(np.zeros(1000, np.float32), device="gpu")
         GPU.set_memory_limit(GPU.memory[0] + 100_000)
