@@ -1,6 +1,6 @@
 """Gradients on a device beside the processor: the same function, arrays that stay where they are.
 
-    python benches/python/gpu.py [--device gpu] [--rounds 7]
+    python benches/python/gpu.py [--device gpu] [--rounds 7] [--part 1]
 
 Prints for each workload the quartiles of the ratio of both times, measured one after the other in
 each round. Nothing is printed where there is no such device.
@@ -34,20 +34,38 @@ def layers(w: Any, v: Any, x: Any) -> Any:
     return np.mean((np.tanh(x @ w) @ v) ** 2)
 
 
-def workloads() -> dict[str, tuple[Callable[..., Any], list[Any]]]:
-    """Give names, functions and arguments."""
+def convolutions(k: Any, x: Any) -> Any:
+    """A convolution and the greatest elements of its windows."""
+    return np.sum(ct.max_pool(np.maximum(ct.conv(x, k, padding="same"), 0), 2) ** 2)
+
+
+def sums(x: Any) -> Any:
+    """Running sums along rows."""
+    return np.sum(np.cumsum(x, axis=1) ** 2)
+
+
+def workloads(part: int) -> dict[str, tuple[Callable[..., Any], list[Any]]]:
+    """Give names, functions and arguments of one part of the full sizes."""
     rng = np.random.default_rng(0)
 
     def normal(*shape: int) -> Any:
         return rng.normal(size=shape).astype(np.float32)
 
-    return {
-        "chain, 1e6": (chain, [normal(1_000_000)]),
-        "chain, 1e7": (chain, [normal(10_000_000)]),
-        "softmax, 4096 x 1024": (softmax, [normal(4096, 1024)]),
-        "layers, 512": (layers, [normal(512, 512), normal(512, 64), normal(512, 512)]),
-        "layers, 2048": (layers, [normal(2048, 2048), normal(2048, 64), normal(2048, 2048)]),
+    long, rows = 10_000_000 // part, 4096 // part
+    found: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+        f"chain, {long}": (chain, [normal(long)]),
+        f"softmax, {rows} x 1024": (softmax, [normal(rows, 1024)]),
+        f"running sums, {rows} x 1024": (sums, [normal(rows, 1024)]),
     }
+    for n in (512, 2048):
+        n //= max(1, part // 4)
+        found[f"layers, {n}"] = (layers, [normal(n, n), normal(n, 64), normal(n, n)])
+    images = max(1, 256 // part)
+    found[f"convolution, {images} x 32 x 32 x 32"] = (
+        convolutions,
+        [normal(32, 32, 3, 3), normal(images, 32, 32, 32)],
+    )
+    return found
 
 
 def seconds(gradient: Callable[..., Any], args: list[Any], device: ct.Device) -> float:
@@ -63,6 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="gpu")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--part", type=int, default=1, help="so many times smaller")
     options = parser.parse_args()
     try:
         device = ct.device(options.device)
@@ -70,7 +89,7 @@ def main() -> None:
         sys.exit(str(error))
     cpu = ct.device("cpu")
     print(f"{device}: {device.description}; {cpu}: {cpu.description}")
-    for name, (function, values) in workloads().items():
+    for name, (function, values) in workloads(options.part).items():
         gradient = ct.prepare(ct.value_and_grad(function), transform="value")
         here = [ct.array(v) for v in values]
         there = ct.to_device(here, device)
@@ -84,7 +103,7 @@ def main() -> None:
             times.append(b)
         low, middle, high = statistics.quantiles(ratios, n=4)
         print(
-            f"{name:24} {statistics.median(times) * 1e3:9.2f} ms, "
+            f"{name:32} {statistics.median(times) * 1e3:9.2f} ms, "
             f"{middle:.2f} times the processor's speed ({low:.2f} to {high:.2f})"
         )
 

@@ -279,7 +279,7 @@ class TestKernels:
     def test_float16_products(self):
         if np.dtype(np.float16) not in GPU.dtypes:
             pytest.skip("the GPU has no float16")
-        x, y = (np.random.default_rng(10).normal(size=(2, 65, 65)).astype(np.float16))
+        x, y = np.random.default_rng(10).normal(size=(2, 65, 65)).astype(np.float16)
         there, here = on_both(lambda x, y: x @ y, x, y)
         assert there.dtype == np.float16
         assert np.allclose(there, here, atol=5e-2)

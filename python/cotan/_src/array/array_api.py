@@ -49,9 +49,7 @@ _KINDS = {
 }
 
 _CONSTANTS = "e inf nan newaxis pi"
-_CREATION = (
-    "arange empty empty_like eye from_dlpack linspace ones ones_like zeros zeros_like"
-)
+_CREATION = "arange empty empty_like eye from_dlpack linspace ones ones_like zeros zeros_like"
 _ELEMENTWISE = """
     abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift
     bitwise_or bitwise_right_shift bitwise_xor ceil conj copysign cos cosh divide equal exp expm1
