@@ -35,12 +35,12 @@ def layers(w: Any, v: Any, x: Any) -> Any:
 
 
 def convolutions(k: Any, x: Any) -> Any:
-    """A convolution and the greatest elements of its windows."""
+    """Convolve, and take the greatest elements of windows."""
     return np.sum(ct.max_pool(np.maximum(ct.conv(x, k, padding="same"), 0), 2) ** 2)
 
 
 def sums(x: Any) -> Any:
-    """Running sums along rows."""
+    """Sum along rows, up to each element."""
     return np.sum(np.cumsum(x, axis=1) ** 2)
 
 
@@ -57,8 +57,8 @@ def workloads(part: int) -> dict[str, tuple[Callable[..., Any], list[Any]]]:
         f"softmax, {rows} x 1024": (softmax, [normal(rows, 1024)]),
         f"running sums, {rows} x 1024": (sums, [normal(rows, 1024)]),
     }
-    for n in (512, 2048):
-        n //= max(1, part // 4)
+    for full in (512, 2048):
+        n = full // max(1, part // 4)
         found[f"layers, {n}"] = (layers, [normal(n, n), normal(n, 64), normal(n, n)])
     images = max(1, 256 // part)
     found[f"convolution, {images} x 32 x 32 x 32"] = (

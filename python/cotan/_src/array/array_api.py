@@ -285,7 +285,7 @@ class Info:
     def dtypes(
         self, *, device: str | Device | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, Dtype]:
-        """Give the dtypes that arrays can have, of one kind or of several; those that a device has."""
+        """Give the dtypes of arrays on a device, of one kind or of several."""
         known = _core.device(device or "cpu").dtypes
         wanted = tuple(_DTYPES) if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for one in wanted:
