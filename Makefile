@@ -79,6 +79,8 @@ test-rust:
 test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)/.extra-interop
 	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal -m "not alone" --doctest-modules tests/python python/cotan
 	$(PYTHON) -m pytest -m alone $$(grep -rl --include='test_*.py' pytest.mark.alone tests/python)
+	COTAN_MACHINE_CODE=always $(PYTHON) -m pytest -n $(WORKERS) tests/python/api/test_prepare*.py \
+	    tests/python/api/test_repeated_calls.py
 
 # Not a part of `test`: it compiles for minutes. The module with GPUs stays apart, in build/gpu.
 test-gpu: $(VENV)/.build $(VENV)/.module $(VENV)/.extra-test

@@ -15,7 +15,7 @@ use crate::prim::Kernel;
 /// After so many acts it is asked whether to stop.
 const PATIENCE: usize = 1024;
 /// Frames of machine code have at most so many bytes.
-const LARGE: usize = 64 << 20;
+const LARGE: usize = 16 << 20;
 
 /// The buffers of one run of a small plan, each in its place: inputs are written into it, results read
 /// from it, and nothing is allocated in between.
