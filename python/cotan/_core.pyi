@@ -1182,6 +1182,12 @@ def jacobian_of(
 ) -> tuple[Any, Any]:
     """The Jacobian of a function: for each array of its result a structure like the arguments, whose parts have the shape of the result and then that of the leaf. `chosen` says which arguments are in it: one position for that alone, several for a tuple of these, None for a tuple of all. With `has_aux` also what the function returned besides."""
 
+# transforms/looped.rs
+def record_loop(
+    step: Function, carried: list[Any], scanned: list[Any], length: int, reverse: bool, counts: bool
+) -> tuple[list[Any], list[Any]] | None:
+    """Records a loop as one equation for each result, if its step can be traced: it looks at no value, does the same each time, calls nothing back, and carries on what it is given. Gives the last carries and the stacked results; `None` if it cannot."""
+
 # transforms/nonfinite.rs
 def begin_detection(nan: bool, inf: bool) -> int:
     """Begins to look at what leaves a run of this thread. Gives the number with which to end it."""

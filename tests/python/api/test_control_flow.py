@@ -62,10 +62,11 @@ def test_a_checkpointed_scan_keeps_less():
     def held(checkpoint):
         f = lambda c, x: (np.sin(np.exp(np.sin(c + x))), None)
         loss = lambda xs: np.sum(ct.scan(f, np.zeros(40), xs, checkpoint=checkpoint)[0])
-        return ct.pullback(loss, xs)[1].nbytes
+        # Besides what is scanned, which is there anyway.
+        return ct.pullback(loss, xs)[1].nbytes - xs.nbytes
 
-    assert held(True) < 0.5 * held(None)
-    assert held(10) < 0.5 * held(None)
+    assert held(True) < 0.2 * held(None)
+    assert held(10) < 0.2 * held(None)
 
 
 def test_scan_inside_vmap_and_prepare():

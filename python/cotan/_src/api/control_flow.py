@@ -1,8 +1,9 @@
 """Structured control flow: `cond`, `while_loop`, `fori_loop` and `scan`, with the meaning of JAX's.
 
 Plain Python branches and loops do the same. These are for code that comes from JAX, for what a loop
-stacks or checkpoints, and for branches inside `vmap`. A loop runs in Python and is recorded step by
-step.
+stacks or checkpoints, and for branches inside `vmap`. A loop of many steps is recorded as one
+equation (`api.loop_equation`) if its step does not look at values; any other runs in Python and is
+recorded step by step.
 """
 
 import math
@@ -15,6 +16,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.api.carry import Outline, expect_same, outline, settled, with_arrays
 from cotan._src.api.checkpoint import checkpoint as checkpointed
+from cotan._src.api.loop_equation import recorded_loop
 from cotan._src.tree.tangent import leaves_of, map_leaves
 from cotan._src.typing import AnyArray, R, Scalar
 
@@ -157,10 +159,19 @@ def fori_loop(
     >>> ct.value_and_grad(power)(2.0)
     (8.0, 12.0)
     """
-    carry, expected = init_val, None
-    for i in range(operator.index(lower), operator.index(upper)):
+    steps = range(operator.index(lower), operator.index(upper))
+    carry: Any = init_val
+    expected: Outline | None = None
+    looped = recorded_loop(
+        lambda carry, i: (body_fun(i, carry), None), carry, np.arange(lower, upper), len(steps),
+        function=body_fun, counts=True,
+    )  # fmt: skip
+    if looped is not None:
+        carry, steps = looped[0], range(0)
+    for i in steps:
         carry, expected = _stepped("fori_loop", carry, body_fun(i, carry), expected)
-    return carry
+    last: _Carry = carry
+    return last
 
 
 def scan(
@@ -224,6 +235,13 @@ def scan(
         # One step, whose result is dropped, says what the results look like.
         _, (y,) = steps.run(init, [map_leaves(_blank, xs)])
         return init, map_leaves(lambda leaf: np.zeros((0, *np.shape(leaf)), _dtype(leaf)), y)
+    if not isinstance(checkpoint, str):
+        looped = recorded_loop(
+            _pair_of(f), init, xs, count, function=f, reverse=reverse,
+            segments=[size] if checkpoint else [],
+        )  # fmt: skip
+        if looped is not None:
+            return looped
     order = range(count - 1, -1, -1) if reverse else range(count)
     slices = [_slice(xs, i) for i in order]
     run: Callable[..., tuple[Any, list[Any]]] = steps.run
@@ -249,14 +267,23 @@ class _Steps:
         """Take some steps; gives the last carry and the results."""
         ys = []
         for x in slices:
-            pair: Any = self._f(carry, x)
-            if not isinstance(pair, tuple) or len(pair) != 2:
-                raise TypeError(f"scan: f must return a pair (carry, y), not {_described(pair)}")
-            carry, self._carry = _stepped("scan", carry, pair[0], self._carry)
-            y = with_arrays(pair[1])
+            new, y = _pair_of(self._f)(carry, x)
+            carry, self._carry = _stepped("scan", carry, new, self._carry)
             self._result = _like_others(y, self._result)
             ys.append(y)
         return carry, ys
+
+
+def _pair_of(f: _Step) -> _Step:
+    """Give a step whose results are checked, with arrays for numbers in what is stacked."""
+
+    def step(carry: Any, x: Any) -> tuple[Any, Any]:
+        pair: Any = f(carry, x)
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"scan: f must return a pair (carry, y), not {_described(pair)}")
+        return pair[0], with_arrays(pair[1])
+
+    return step
 
 
 def _described(value: object) -> str:

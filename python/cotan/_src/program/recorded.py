@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from cotan import _core
 from cotan._src.array import fancy_indexing
+from cotan._src.runtime.loops import writes_out_loops
 from cotan._src.typing import Args, Function, NDArray
 
 #: An equation: primitive, arguments, result, parameters.
@@ -39,9 +40,11 @@ class Recorded:
         gradient: bool,
     ) -> None:
         masks = fancy_indexing.refuses_masks.set(operation)
+        written_out = writes_out_loops.set(True)
         try:
             program, results, able, self.leaves = _core.record(f, args, replaced)
         finally:
+            writes_out_loops.reset(written_out)
             fancy_indexing.refuses_masks.reset(masks)
         self.inputs = [v.name for v in program.inputs][: len(able)]
         self.outputs = [f"y{path}" for path in results]

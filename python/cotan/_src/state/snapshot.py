@@ -251,6 +251,18 @@ class StateSnapshot:
             has_changed = has_changed or bool(changed)
         return has_changed
 
+    def pending_arrays(self) -> set[Slot]:
+        """Give the slots of arrays that have not been computed, without computing them."""
+        arrays = (slot for slot in self._first if isinstance(slot, ArraySlot))
+        return {slot for slot in arrays if not slot.array.is_forced}
+
+    def restore_all(self) -> None:
+        """Restore all slots without a look at what they hold now, which may have no value."""
+        for are_iterators in (False, True):
+            for slot, was in self._start.items():
+                if isinstance(slot, IteratorSlot) is are_iterators:
+                    slot.restore(was)
+
     def _found(self, roots: Iterable[object]) -> Iterator[Slot]:
         """Give the slots of all objects that can be reached and have not been before."""
         for value, traits in self._walk.objects(roots):

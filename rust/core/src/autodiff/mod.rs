@@ -13,6 +13,7 @@ mod known_values;
 mod linear_map;
 mod linear_transpose;
 mod linearity;
+mod looped;
 mod prepared;
 mod pullback;
 mod pushforward;
@@ -23,6 +24,7 @@ pub use cache::{clear_caches, lock_for_fork};
 pub use checkpoint::{Checkpoint, Policy, checkpoint, name, names_matter, note_name};
 pub use custom::{custom, custom_jvp, custom_many};
 pub use linear_map::on_basis;
+pub use looped::{Step, TracedStep};
 pub use prepared::{Constants, Prepared};
 pub use pullback::{
     Pullback, WithAux, gradient, trace, trace_with, value_and_gradient, value_aux_and_gradient,

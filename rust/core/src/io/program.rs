@@ -1,5 +1,7 @@
 //! A program as bytes. Not its text: that is for readers, and may change with every version.
 
+use std::sync::Arc;
+
 use num_complex::Complex;
 
 use super::damaged;
@@ -8,7 +10,7 @@ use crate::aval::{Aval, DType, Shape};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Params, Prim, Var};
-use crate::program::{Builder, Program};
+use crate::program::{Builder, Loop, Program};
 use crate::util::FastMap;
 
 /// The number that stands for a dtype. They never change.
@@ -46,6 +48,12 @@ pub(super) fn dtype_from(code: u8) -> Result<DType> {
 const ATTRIBUTES: u8 = 0;
 /// A number by its bits.
 const LITERAL: u8 = 1;
+/// An output of a loop, with its body.
+const LOOP: u8 = 2;
+/// An output of a loop whose body stands with earlier parameters, by their number.
+const LOOP_AGAIN: u8 = 3;
+/// Loops in loops are read up to this depth.
+const DEEPEST: usize = 64;
 
 /// The bytes of a program. Fails when it calls back, or has functions with derivative rules of their own.
 pub fn encode(program: &Program) -> Result<Vec<u8>> {
@@ -76,7 +84,20 @@ pub fn encode(program: &Program) -> Result<Vec<u8>> {
         }
     }
     put_count(&mut out, program.params.len());
-    for params in &program.params {
+    let mut loops: Vec<(usize, &Loop)> = Vec::new();
+    for (i, params) in program.params.iter().enumerate() {
+        if let Params::Loop { of, output } = params {
+            if let Some((first, _)) = loops.iter().find(|(_, known)| **known == **of) {
+                out.push(LOOP_AGAIN);
+                out.extend_from_slice(&(*first as u64).to_le_bytes());
+            } else {
+                out.push(LOOP);
+                encode_loop(&mut out, of)?;
+                loops.push((i, of));
+            }
+            out.extend_from_slice(&(*output as u64).to_le_bytes());
+            continue;
+        }
         encode_params(&mut out, params)?;
     }
     put_count(&mut out, program.num_inputs());
@@ -101,6 +122,28 @@ pub fn encode(program: &Program) -> Result<Vec<u8>> {
         put_text(&mut out, name);
     }
     Ok(out)
+}
+
+fn encode_loop(out: &mut Vec<u8>, of: &Loop) -> Result<()> {
+    let body = encode(of.body())?;
+    for n in [of.length, of.carries, of.scanned, body.len()] {
+        out.extend_from_slice(&(n as u64).to_le_bytes());
+    }
+    out.push(u8::from(of.reverse));
+    out.extend_from_slice(&body);
+    Ok(())
+}
+
+fn decode_loop(fields: &mut Fields<'_>, writer: &str, depth: usize) -> Result<Arc<Loop>> {
+    if depth == DEEPEST {
+        return Err(damaged("there are too many loops in loops"));
+    }
+    let (length, carries, scanned) = (fields.size()?, fields.size()?, fields.size()?);
+    let bytes = fields.size()?;
+    let reverse = fields.u8()? != 0;
+    let body = decode_at(fields.bytes(bytes)?, writer, depth + 1)?;
+    let of = Loop::new(body, length, carries, scanned, reverse);
+    Ok(Arc::new(of.map_err(damaged)?))
 }
 
 fn encode_params(out: &mut Vec<u8>, params: &Params) -> Result<()> {
@@ -128,8 +171,27 @@ fn encode_params(out: &mut Vec<u8>, params: &Params) -> Result<()> {
     Ok(())
 }
 
-fn decode_params(fields: &mut Fields<'_>) -> Result<Params> {
+fn decode_params(
+    fields: &mut Fields<'_>,
+    known: &[Params],
+    writer: &str,
+    depth: usize,
+) -> Result<Params> {
     match fields.u8()? {
+        LOOP => {
+            let of = decode_loop(fields, writer, depth)?;
+            let output = fields.size()?;
+            Ok(Params::Loop { of, output })
+        }
+        LOOP_AGAIN => {
+            let first = fields.size()?;
+            let output = fields.size()?;
+            let Some(Params::Loop { of, .. }) = known.get(first) else {
+                return Err(damaged("an equation has no loop"));
+            };
+            let of = Arc::clone(of);
+            Ok(Params::Loop { of, output })
+        }
         LITERAL => {
             let dtype = dtype_from(fields.u8()?)?;
             let (re, im) = (fields.u64()?, fields.u64()?);
@@ -152,6 +214,11 @@ fn decode_params(fields: &mut Fields<'_>) -> Result<Params> {
 
 /// Reads a program and verifies it. `writer` is the version that wrote it.
 pub fn decode(bytes: &[u8], writer: &str) -> Result<Program> {
+    decode_at(bytes, writer, 0)
+}
+
+/// The same for the body of a loop, in so many others.
+fn decode_at(bytes: &[u8], writer: &str, depth: usize) -> Result<Program> {
     let mut fields = Fields::new("the program", bytes);
     let mut prims = Vec::new();
     for _ in 0..fields.count(4)? {
@@ -180,7 +247,8 @@ pub fn decode(bytes: &[u8], writer: &str) -> Result<Program> {
     };
     let mut params = Vec::new();
     for _ in 0..fields.count(2)? {
-        params.push(decode_params(&mut fields)?);
+        let next = decode_params(&mut fields, &params, writer, depth)?;
+        params.push(next);
     }
     let builder = Builder::new();
     let mut defined = 0u32;

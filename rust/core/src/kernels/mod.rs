@@ -50,7 +50,9 @@ pub use memory_reserve::{Allocator, set_aside};
 pub use reduce::*;
 pub use scalar_code::{BoundCode, Code, Line, ScalarCode, carve, has_scalars};
 pub use simd_level::Level;
-pub use strided::{add_into, concatenate, copy, copy_into, pad, stack};
+pub use strided::{
+    add_into, concatenate, copy, copy_into, copy_whole, pad, read_slice, stack, write_slice,
+};
 pub use value_bytes::{Lane, stored_bytes};
 pub use view::reshape_strides;
 pub use window::{window_max, window_pick, window_sum, window_unpick};

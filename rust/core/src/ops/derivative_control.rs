@@ -1,4 +1,4 @@
-//! Primitives that say how something is differentiated, and compute nothing of their own.
+//! Primitives that say how something is differentiated, or what is repeated, and compute nothing of their own.
 
 use crate::error::Error;
 use crate::prim::{
@@ -95,5 +95,29 @@ primitives! {
         wgsl: Wgsl::None("it calls code of this process"),
         numpy: "",
         samples: Samples::None("what it computes is code of this process"),
+    }
+
+    /// A program that is repeated. It carries values from step to step, reads slices of arrays, and stacks
+    /// results; an equation is one of its outputs, and those on the same arguments are computed together.
+    LOOP loop("x...") {
+        class: Class::General {
+            infer: |name, params, x| match params {
+                Params::Loop { of, output } => of.infer(x, *output),
+                _ => Err(Error::Program(format!("{name}: the parameter length is missing"))),
+            },
+            // All outputs of a loop are computed together (`sched::looped`), and differentiated and mapped
+            // together (`transform::looped`), so there are no rules for a single one.
+            kernel: Kernel::Call(|_, _, _, _| {
+                Err(Error::Program("loop: an output was computed by itself".into()))
+            }),
+            jvp: None,
+            vjp: None,
+            batching: Batching::None("outputs of loops are mapped together"),
+        },
+        cost: Heavy,
+        onnx: Onnx::None("loops are not exported yet"),
+        wgsl: Wgsl::None("it has a program of its own"),
+        numpy: "",
+        samples: Samples::None("what it computes is a program of its own"),
     }
 }

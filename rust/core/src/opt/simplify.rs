@@ -109,7 +109,7 @@ fn rewritten(program: &Program, passes: Passes, barriers: bool) -> Result<Progra
         map[var as usize] = match result {
             Some(v) => v,
             // Two calls are two, until they are lowered: a rule may treat each one's cotangent by itself.
-            None if passes.cse && params.call().is_none() => {
+            None if passes.cse && (params.call().is_none() || prim == ops::LOOP) => {
                 seen.find(&builder, prim, &params, &args, |args| {
                     builder.push_numbered(prim, params.clone(), args, number)
                 })

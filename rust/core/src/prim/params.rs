@@ -12,6 +12,7 @@ use super::V;
 use crate::aval::{Aval, Axes, DType, Shape, SliceDim, WindowDim, tuple};
 use crate::error::Result;
 use crate::kernels::Value;
+use crate::program::Loop;
 
 /// One call of a function with a derivative rule of its own, given as the equations that it and its rule
 /// write. It is lowered before a program is planned, so it is fused and differentiated again like any
@@ -169,6 +170,13 @@ pub enum Params {
         /// Which output this is.
         output: usize,
     },
+    /// An output of a loop.
+    Loop {
+        /// What is repeated: equal for all of its outputs.
+        of: Arc<Loop>,
+        /// Which output this is.
+        output: usize,
+    },
 }
 
 impl Params {
@@ -198,6 +206,7 @@ impl Params {
             Params::Host { call, output } => {
                 Some((Arc::as_ptr(call).cast::<()>() as usize, *output))
             }
+            Params::Loop { of, output } => Some((Arc::as_ptr(of) as usize, *output)),
             _ => None,
         }
     }
@@ -276,6 +285,13 @@ impl Params {
             ],
             Params::Host { call, output } => named(call.name(), *output, call.outputs().len()),
             Params::Custom { rule, output } => named(rule.name(), *output, rule.num_outputs()),
+            Params::Loop { of, output } => vec![
+                ("length", of.length.to_string()),
+                ("carries", of.carries.to_string()),
+                ("scanned", of.scanned.to_string()),
+                ("reverse", of.reverse.to_string()),
+                ("output", output.to_string()),
+            ],
         }
     }
 }
@@ -374,6 +390,9 @@ impl PartialEq for Params {
             (Host { call: a, output: i }, Host { call: b, output: j }) => {
                 i == j && Arc::ptr_eq(a, b)
             }
+            (Loop { of: a, output: i }, Loop { of: b, output: j }) => {
+                i == j && (Arc::ptr_eq(a, b) || a == b)
+            }
             _ => false,
         }
     }
@@ -415,6 +434,7 @@ impl Hash for Params {
             }
             Params::Host { .. } => self.call().hash(state),
             Params::Custom { rule, output } => (rule.key(), output).hash(state),
+            Params::Loop { of, output } => (of, output).hash(state),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Program;
+use super::{Program, SameLoops};
 use crate::prim::{Custom, Host, Params, Var};
 use crate::util::FastMap;
 
@@ -30,10 +30,14 @@ impl Program {
             return calls;
         }
         let mut open: FastMap<(usize, &[Var]), usize> = FastMap::default();
+        let mut same = SameLoops::default();
         for (k, eqn) in self.eqns.iter().enumerate() {
-            let Some((callee, output)) = self.params(eqn).call() else {
+            let Some((mut callee, output)) = self.params(eqn).call() else {
                 continue;
             };
+            if let Params::Loop { of, .. } = self.params(eqn) {
+                callee = Arc::as_ptr(&same.of(of)) as usize;
+            }
             let members = &mut calls.members;
             let call = open.entry((callee, self.args(eqn))).or_insert(usize::MAX);
             let again = members
@@ -60,6 +64,7 @@ impl Program {
         (self.params.iter()).any(|p| match p {
             Params::Host { .. } => true,
             Params::Custom { rule, .. } => !rule.host_calls().is_empty(),
+            Params::Loop { of, .. } => of.body().has_host_calls(),
             _ => false,
         })
     }
@@ -92,6 +97,7 @@ impl Program {
             let found = match params {
                 Params::Custom { rule, .. } => rule.host_calls(),
                 Params::Host { call, .. } => vec![call.name().to_string()],
+                Params::Loop { of, .. } => of.body().host_calls(),
                 _ => continue,
             };
             for name in found {

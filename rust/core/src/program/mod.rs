@@ -10,10 +10,12 @@ mod builder;
 mod call_groups;
 mod hash;
 mod literals;
+mod looped;
 mod prune;
 mod sites;
 mod splice;
 mod text;
+mod text_parts;
 mod verify;
 
 use std::fmt;
@@ -23,6 +25,8 @@ pub use crate::util::{FastHasher, FastMap};
 pub use builder::Builder;
 pub use call_groups::Calls;
 pub use literals::{literal_of, number_text};
+pub use looped::{Loop, LoopOutput};
+pub(crate) use looped::{SameLoops, stacked};
 use sites::Sites;
 pub use splice::Splice;
 

@@ -10,15 +10,26 @@
 //! }
 //! ```
 //!
+//! A loop has its body behind its arguments; a further output of one names the equation that has it:
+//!
+//! ```text
+//!   %2: f64[] = loop[length=100, carries=1, scanned=0, reverse=false, output=0](%x, %y) program(...) {
+//!     ...
+//!   }
+//!   %3: f64[100] = loop[of=2, output=1](%x, %y)
+//! ```
+//!
 //! Variables are numbered in order. An input is called by its name where that is a path of its own, as
 //! here; else by its number, with the name in quotes behind it: `%0 "a name"`. A number that is bound to an
 //! input stands behind it: `%x: f64[] = 0.5`. Comments run from `#` to the end of the line.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use super::literals::parse_number;
-use super::{Builder, Program};
+use super::text_parts::{bare, nearest, one_line, pointed_at, quoted, write_comment};
+use super::{Builder, Loop, Program};
 use crate::aval::{Aval, DType, Shape, checked_size};
 use crate::error::{Error, Result};
 use crate::kernels::Value;
@@ -76,15 +87,32 @@ impl Program {
         } else {
             writeln!(f, "program({}) {{", inputs.join(", "))?;
         }
+        let mut loops: Vec<(Var, &Loop)> = Vec::new();
         for (k, eqn) in self.eqns.iter().enumerate() {
             let var = self.result(k);
             write!(f, "  %{var}: {} = {}", self.aval(var), eqn.prim.name())?;
-            write!(f, "{:?}(", self.params(eqn))?;
+            let mut body = None;
+            match self.params(eqn) {
+                Params::Loop { of, output } => {
+                    if let Some((first, _)) = loops.iter().find(|(_, known)| **known == **of) {
+                        write!(f, "[of={first}, output={output}](")?;
+                    } else {
+                        loops.push((var, of));
+                        body = Some(of.body());
+                        write!(f, "{:?}(", self.params(eqn))?;
+                    }
+                }
+                params => write!(f, "{params:?}(")?,
+            }
             for (i, &a) in self.args(eqn).iter().enumerate() {
                 let comma = if i > 0 { ", " } else { "" };
                 write!(f, "{comma}%{}", label(a))?;
             }
             f.write_str(")")?;
+            if let Some(body) = body {
+                let text = body.to_string();
+                write!(f, " {}", text.trim_end().replace('\n', "\n  "))?;
+            }
             write_comment(f, comment(var).map(one_line))?;
         }
         let outs = self.outs.iter().zip(&self.outputs);
@@ -110,72 +138,6 @@ impl Program {
                 (!name.is_empty() && seen[name] == 1 && bare(name) == name.len()).then_some(name)
             })
             .collect()
-    }
-}
-
-/// How many bytes at the beginning of a text are a path that needs no quotes: a name, then attributes,
-/// indices and keys, as `model.layers[0]['first bias']`. None is 0.
-fn bare(text: &str) -> usize {
-    let mut end = word_end(text);
-    loop {
-        let rest = &text[end..];
-        let more = match rest.as_bytes() {
-            _ if end == 0 => 0,
-            [b'.', ..] => match word_end(&rest[1..]) {
-                0 => 0,
-                n => n + 1,
-            },
-            [b'[', quote @ (b'\'' | b'"'), ..] => {
-                let plain = |c: char| !c.is_control() && c != '\\' && c != char::from(*quote);
-                let n = rest[2..].find(|c| !plain(c)).map_or(0, |n| n + 2);
-                let closed = rest.as_bytes()[n..].get(..2) == Some(&[*quote, b']']);
-                if n > 0 && closed { n + 2 } else { 0 }
-            }
-            [b'[', ..] => {
-                let n = rest[1..]
-                    .find(|c: char| !c.is_ascii_digit())
-                    .map_or(0, |n| n + 1);
-                let closed = rest[n..].starts_with(']');
-                if n > 1 && closed { n + 1 } else { 0 }
-            }
-            _ => 0,
-        };
-        if more == 0 {
-            return end;
-        }
-        end += more;
-    }
-}
-
-/// Where a name ends: letters, digits and underscores, a digit not first.
-fn word_end(text: &str) -> usize {
-    if text.starts_with(|c: char| c.is_ascii_digit()) {
-        return 0;
-    }
-    text.find(|c: char| !c.is_alphanumeric() && c != '_')
-        .unwrap_or(text.len())
-}
-
-/// A name behind a number.
-fn quoted(name: &str) -> String {
-    if name.is_empty() {
-        return String::new();
-    }
-    format!(" \"{}\"", name.escape_debug())
-}
-
-/// A comment cannot go on in the next line.
-fn one_line(comment: String) -> String {
-    if comment.contains(char::is_control) {
-        return comment.escape_debug().to_string();
-    }
-    comment
-}
-
-fn write_comment(f: &mut impl fmt::Write, comment: Option<String>) -> fmt::Result {
-    match comment {
-        Some(comment) => writeln!(f, "  # {comment}"),
-        None => f.write_str("\n"),
     }
 }
 
@@ -216,8 +178,9 @@ impl Program {
             names,
             sites: Vec::new(),
             numbers: Vec::new(),
+            depth: 0,
         };
-        let program = p.program().map_err(|e| match e {
+        let program = p.whole().map_err(|e| match e {
             Error::Program(m) if m.starts_with("line ") => Error::Program(m),
             other => p.error(&other.to_string()),
         })?;
@@ -235,7 +198,12 @@ struct Parser<'a> {
     sites: Vec<(usize, Site)>,
     /// Numbers bound to inputs.
     numbers: Vec<(Var, Value)>,
+    /// In how many bodies of loops it is.
+    depth: usize,
 }
+
+/// Loops in loops are read up to this depth.
+const DEEPEST: usize = 64;
 
 impl<'a> Parser<'a> {
     fn error(&self, what: &str) -> Error {
@@ -410,9 +378,9 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    fn params(&mut self) -> Result<Params> {
+    /// The names and texts of parameters.
+    fn attributes(&mut self) -> Result<Vec<(String, String)>> {
         self.space();
-        let start = self.at;
         let mut attributes = Vec::new();
         if self.eat("[") {
             while !self.eat("]") {
@@ -433,10 +401,56 @@ impl<'a> Parser<'a> {
                 self.at += end;
             }
         }
-        Params::from_attributes(&attributes).map_err(|e| {
-            self.at = start;
-            self.error(&e.to_string())
-        })
+        Ok(attributes)
+    }
+
+    /// The parameters of a loop, whose body stands here or with one of the loops before.
+    fn loop_params(
+        &mut self,
+        attributes: &[(String, String)],
+        loops: &[(usize, Arc<Loop>)],
+    ) -> Result<Params> {
+        let text = |key: &str| {
+            attributes
+                .iter()
+                .find(|(k, _)| k == key)
+                .map(|(_, v)| v.as_str())
+        };
+        let number = |key: &str| text(key).and_then(|v| v.parse::<usize>().ok());
+        let output = number("output").ok_or_else(|| self.error("a loop needs output="))?;
+        if let Some(first) = number("of") {
+            let known = loops.iter().find(|(var, _)| *var == first);
+            let (_, of) = known.ok_or_else(|| self.error(&format!("%{first} is no loop here")))?;
+            let of = Arc::clone(of);
+            return Ok(Params::Loop { of, output });
+        }
+        let (Some(length), Some(carries), Some(scanned)) =
+            (number("length"), number("carries"), number("scanned"))
+        else {
+            return Err(self.error("a loop needs length=, carries= and scanned="));
+        };
+        let reverse = text("reverse") == Some("true");
+        if self.depth == DEEPEST {
+            return Err(self.error("too many loops in loops"));
+        }
+        let names = std::mem::take(&mut self.names);
+        let sites = std::mem::take(&mut self.sites);
+        self.depth += 1;
+        let body = self.program()?;
+        self.depth -= 1;
+        (self.names, self.sites) = (names, sites);
+        let of = Loop::new(body, length, carries, scanned, reverse);
+        let of = Arc::new(of.map_err(|e| self.error(&e.to_string()))?);
+        Ok(Params::Loop { of, output })
+    }
+
+    fn whole(&mut self) -> Result<Program> {
+        let program = self.program()?;
+        self.space();
+        if !self.rest().is_empty() {
+            return Err(self.error("something follows the program"));
+        }
+        Ok(program)
     }
 
     fn program(&mut self) -> Result<Program> {
@@ -465,7 +479,7 @@ impl<'a> Parser<'a> {
                 Cow::Owned(self.name()?)
             };
             let aval = self.aval()?;
-            if self.eat("=") {
+            if self.depth == 0 && self.eat("=") {
                 let value = self.bound(&aval)?;
                 self.numbers.push((defined as Var, value));
             }
@@ -474,6 +488,7 @@ impl<'a> Parser<'a> {
         }
         self.expect("{")?;
         let num_inputs = defined;
+        let mut loops: Vec<(usize, Arc<Loop>)> = Vec::new();
         while !self.eat("return") {
             self.definition(defined)?;
             let aval = self.aval()?;
@@ -486,7 +501,9 @@ impl<'a> Parser<'a> {
                 let nearest = nearest(name, ops::table().iter().map(|p| p.name()));
                 return Err(self.error(&format!("`{name}` is no primitive{nearest}")));
             };
-            let params = self.params()?;
+            self.space();
+            let attributes_at = self.at;
+            let attributes = self.attributes()?;
             self.expect("(")?;
             let mut args = Vec::new();
             while !self.eat(")") {
@@ -494,6 +511,17 @@ impl<'a> Parser<'a> {
                     self.expect(",")?;
                 }
                 args.push(self.var(defined)?);
+            }
+            let params = if prim == ops::LOOP {
+                self.loop_params(&attributes, &loops)?
+            } else {
+                Params::from_attributes(&attributes).map_err(|e| {
+                    self.at = attributes_at;
+                    self.error(&e.to_string())
+                })?
+            };
+            if let Params::Loop { of, .. } = &params {
+                loops.push((defined, Arc::clone(of)));
             }
             let var = builder.push(prim, params, &args).map_err(|e| {
                 self.at = start;
@@ -516,10 +544,6 @@ impl<'a> Parser<'a> {
             }
             outs.push(self.var(defined)?);
             names.push(self.name()?.into());
-        }
-        self.space();
-        if !self.rest().is_empty() {
-            return Err(self.error("something follows the program"));
         }
         let mut program = builder.finish(outs)?;
         program.set_output_names(names);
@@ -548,47 +572,4 @@ impl<'a> Parser<'a> {
         }
         Ok(())
     }
-}
-
-/// A line of text with a mark below one of its characters. Of a long line only what is around it.
-fn pointed_at(line: &str, at: usize) -> String {
-    const BEFORE: usize = 60;
-    const SHOWN: usize = 100;
-    let skipped = at.saturating_sub(BEFORE);
-    let shown = line.chars().skip(skipped).take(SHOWN);
-    let shown: String = shown
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let dots = if skipped > 0 { "..." } else { "" };
-    let mark = " ".repeat(at - skipped + dots.len());
-    format!("  {dots}{shown}\n  {mark}^")
-}
-
-/// A hint at the name that was probably meant.
-fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
-    const LONG: usize = 60;
-    if name.len() > LONG {
-        return String::new();
-    }
-    let names = names.filter(|n| n.len() <= LONG);
-    let close = names.map(|n| (distance(name, n), n)).min();
-    match close.filter(|(d, _)| *d <= 1 + name.len() / 4) {
-        Some((_, found)) => format!("; did you mean `{found}`?"),
-        None => String::new(),
-    }
-}
-
-/// How many letters must be changed, added or left out to make one word of another (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], i + 1);
-        for (j, &y) in b.iter().enumerate() {
-            let change = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = change.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }

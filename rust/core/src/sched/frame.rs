@@ -91,7 +91,19 @@ impl Frame {
         let _timed = timed(Phase::Run);
         let mut stopwatch = Stopwatch::new();
         let cancel = AtomicBool::new(false);
-        let ctx = Ctx::new(&cancel, 1);
+        self.advance(&mut stopwatch, &Ctx::new(&cancel, 1), interrupted)?;
+        stopwatch.tell();
+        Ok(())
+    }
+
+    /// The same as a part of a run that goes on.
+    pub(super) fn advance(
+        &mut self,
+        stopwatch: &mut Stopwatch,
+        ctx: &Ctx<'_>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        let plan = &*self.plan;
         for (number, act) in self.acts.iter_mut().enumerate() {
             if number % PATIENCE == PATIENCE - 1 && interrupted() {
                 return Err(Error::Interrupted);
@@ -100,24 +112,24 @@ impl Frame {
             let origins: &[Origin] = match act {
                 Act::Fused(k, bound) => {
                     if let Work::Fused(fused) = &plan.steps[*k].work {
-                        fused.run_again(bound, &ctx)?;
+                        fused.run_again(bound, ctx)?;
                     }
                     &plan.steps[*k].origins
                 }
                 Act::Call(k, args, out) => {
                     let step = &plan.steps[*k];
                     let mut args: smallvec::SmallVec<[Value; 4]> = args.iter().cloned().collect();
-                    let value = kernel(step, &mut args, out.aval(), &ctx)?;
-                    kernels::copy_into(out, &value, &ctx)?;
+                    let value = kernel(step, &mut args, out.aval(), ctx)?;
+                    kernels::copy_into(out, &value, ctx)?;
                     &step.origins
                 }
                 Act::Part(k, args, outs) => {
-                    let watch = std::mem::take(&mut stopwatch);
-                    stopwatch = run_part(&plan.steps[*k], args, outs, watch, &ctx)?;
+                    let watch = std::mem::take(stopwatch);
+                    *stopwatch = run_part(&plan.steps[*k], args, outs, watch, ctx)?;
                     continue;
                 }
                 Act::Copy(from, to) => {
-                    kernels::copy_into(to, from, &ctx)?;
+                    kernels::copy_into(to, from, ctx)?;
                     &[]
                 }
                 Act::Code(bound, origins) => {
@@ -127,7 +139,6 @@ impl Frame {
             };
             stopwatch.stop(start, origins);
         }
-        stopwatch.tell();
         Ok(())
     }
 
@@ -156,7 +167,7 @@ impl Frame {
     }
 
     /// The buffers of the inputs, contiguous, to be written before a run.
-    pub fn inputs(&mut self) -> &[Value] {
+    pub fn inputs(&self) -> &[Value] {
         &self.inputs
     }
 
@@ -207,7 +218,11 @@ fn acts(plan: &Plan, slots: &mut [Option<Value>]) -> Result<Option<Vec<Act>>> {
         acts.push(match &step.work {
             Work::Fused(fused) => Act::Fused(k, Box::new(fused.bind(args, outs)?)),
             Work::Call => Act::Call(k, args, outs[0].clone()),
-            Work::View | Work::Host(..) | Work::Part(_) | Work::MatmulEpilogue(_) => {
+            Work::View
+            | Work::Host(..)
+            | Work::Part(_)
+            | Work::MatmulEpilogue(_)
+            | Work::Loop(_) => {
                 return Ok(None);
             }
         });

@@ -10,6 +10,7 @@ mod frame;
 mod fuse;
 mod loop_detection;
 mod loop_plans;
+mod looped;
 mod matmul_epilogue;
 mod placement;
 mod plan;

@@ -10,7 +10,7 @@ use super::profile::Origin;
 use crate::aval::Aval;
 use crate::kernels::{Fused, ReduceOp, Value};
 use crate::prim::{Host, Params, Prim};
-use crate::program::Program;
+use crate::program::{Loop, LoopOutput, Program};
 
 /// Number of a buffer: inputs first, then what steps produce.
 pub(super) type Slot = u32;
@@ -29,6 +29,8 @@ pub(super) enum Work {
     Part(Arc<Plan>),
     /// A matrix product and the group that reads it.
     MatmulEpilogue(Box<MatmulEpilogue>),
+    /// A program that is repeated.
+    Loop(Box<LoopPlan>),
 }
 
 impl fmt::Debug for Work {
@@ -40,6 +42,7 @@ impl fmt::Debug for Work {
             Work::Host(call, _) => call.name(),
             Work::Part(_) => "Part",
             Work::MatmulEpilogue(_) => "MatmulEpilogue",
+            Work::Loop(_) => "Loop",
         })
     }
 }
@@ -135,6 +138,7 @@ impl Plan {
         let passes = |step: &Step| match &step.work {
             Work::View => 0,
             Work::Part(part) => part.num_passes(),
+            Work::Loop(looped) => looped.plan.num_passes() * looped.of.length,
             _ => 1,
         };
         self.steps.iter().map(passes).sum()
@@ -153,6 +157,18 @@ pub(super) struct MatmulEpilogue {
     /// For each input whether a strip reads its own rows of it only.
     pub by_rows: Vec<bool>,
     pub outputs: Vec<EpilogueOutput>,
+}
+
+/// A program that is repeated.
+#[derive(Debug)]
+pub(super) struct LoopPlan {
+    /// How to run a step.
+    pub plan: Arc<Plan>,
+    pub of: Loop,
+    /// Those that are asked for.
+    pub outputs: Vec<LoopOutput>,
+    /// Whether a step may have all of its buffers at once.
+    pub fits_frame: bool,
 }
 
 /// How an output comes from the strips.

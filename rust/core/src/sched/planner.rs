@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::fuse::{Fusion, Place, fuse};
 use super::matmul_epilogue::{self, Found};
-use super::plan::{Plan, Slot, Step, Work, cost_of, counts, note_deaths};
+use super::plan::{LoopPlan, Plan, Slot, Step, Work, cost_of, counts, note_deaths};
 use super::profile::Origin;
 use crate::aval::Aval;
 use crate::error::Result;
@@ -178,7 +178,7 @@ impl<'p> Planner<'p> {
             match item {
                 Item::Eqn(k) => {
                     self.progress.count()?;
-                    self.single(k);
+                    self.single(k)?;
                 }
                 Item::Group(g) => match epilogues.get_mut(g).and_then(Option::take) {
                     Some(found) => self.matmul_epilogue(found, g),
@@ -221,10 +221,13 @@ impl<'p> Planner<'p> {
         outside
     }
 
-    fn single(&mut self, k: usize) {
+    fn single(&mut self, k: usize) -> Result<()> {
         if self.program.eqns()[k].prim == ops::HOST {
             self.host(k);
-            return;
+            return Ok(());
+        }
+        if self.program.eqns()[k].prim == ops::LOOP {
+            return self.looped(k);
         }
         let eqn = &self.program.eqns()[k];
         let out = self.program.result(k);
@@ -249,6 +252,39 @@ impl<'p> Planner<'p> {
             params: self.program.params(eqn).clone(),
             ..Step::new(work, eqn.prim, self.origins(&[k]), inputs, outputs, cost)
         });
+        Ok(())
+    }
+
+    /// All outputs of a loop at once.
+    fn looped(&mut self, k: usize) -> Result<()> {
+        let program = self.program;
+        let members = self.calls.members(k);
+        let (Params::Loop { of, .. }, Some(&(first, _))) =
+            (program.params(&program.eqns()[k]), members.first())
+        else {
+            return Ok(());
+        };
+        if k > first {
+            return Ok(());
+        }
+        let members = members.to_vec();
+        let eqn = &program.eqns()[k];
+        let numbers: Vec<usize> = members.iter().map(|&(_, output)| output).collect();
+        let (looped, reads) = LoopPlan::new(of, &numbers)?;
+        let args = program.args(eqn);
+        let inputs = reads.iter().map(|&i| self.slot(args[i])).collect();
+        let outputs = members.iter().map(|&(k, _)| {
+            let var = program.result(k);
+            (self.slot(var), program.aval(var).clone())
+        });
+        let outputs = outputs.collect();
+        let cost = looped.cost();
+        // Profiles name the equations of the body.
+        let origins = Box::default();
+        let work = Work::Loop(Box::new(looped));
+        self.steps
+            .push(Step::new(work, eqn.prim, origins, inputs, outputs, cost));
+        Ok(())
     }
 
     /// All outputs of a call at once.
@@ -358,7 +394,7 @@ impl<'p> Planner<'p> {
         for k in code.refused {
             match self.reduction_alone(k) {
                 Some(step) => self.steps.push(step),
-                None => self.single(k),
+                None => self.single(k)?,
             }
         }
         Ok(())
@@ -537,6 +573,21 @@ impl<'p> Planner<'p> {
             .collect();
         let num_slots = self.next as usize;
         note_deaths(&mut self.steps, num_slots, &outs, &self.constants);
+        let mut counts = counts(self.program);
+        let mut weight = self.program.eqns().len() + 16;
+        for step in &self.steps {
+            let Work::Loop(looped) = &step.work else {
+                continue;
+            };
+            weight += looped.plan.weight;
+            for &(prim, n) in &looped.plan.counts {
+                let n = n * looped.of.length as u64;
+                match counts.iter_mut().find(|(p, _)| *p == prim) {
+                    Some((_, sum)) => *sum += n,
+                    None => counts.push((prim, n)),
+                }
+            }
+        }
         Plan {
             calls_back: self.program.has_host_calls(),
             cost: cost_of(&self.steps),
@@ -544,8 +595,8 @@ impl<'p> Planner<'p> {
             num_slots,
             constants: self.constants,
             outs,
-            counts: counts(self.program),
-            weight: self.program.eqns().len() + 16,
+            counts,
+            weight,
             source: None,
             for_devices: OnceLock::new(),
         }

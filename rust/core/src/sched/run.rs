@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::plan::{MatmulEpilogue, Plan, Slot, Step, Work};
+use super::plan::{LoopPlan, MatmulEpilogue, Plan, Slot, Step, Work};
 use super::profile::{Phase, Stopwatch, note, timed};
 use super::threads::{num_threads, pool};
 use crate::aval::Aval;
@@ -207,6 +207,7 @@ fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
                 part(step, inner, slots, targets, stopwatch, ctx)?;
             }
             Work::MatmulEpilogue(inner) => matmul_epilogue(step, inner, slots, targets, ctx)?,
+            Work::Loop(inner) => looped(step, inner, slots, &mut state.stopwatch, ctx)?,
         }
         state.stopwatch.stop(start, &step.origins);
         state.next += 1;
@@ -229,6 +230,7 @@ pub(super) fn take_step(plan: &Plan, number: usize, args: Vec<Value>) -> Result<
         let mut take = |ctx: &Ctx<'_>| match &step.work {
             Work::View => view(step, &mut slots, ctx),
             Work::Fused(kernel) => fused(step, kernel, &mut slots, &none, ctx),
+            Work::Loop(inner) => looped(step, inner, &mut slots, &mut Stopwatch::default(), ctx),
             _ => call(step, &mut slots, ctx),
         };
         match pool().filter(|_| step.cost >= WORTH_THREADS) {
@@ -303,6 +305,39 @@ pub(super) fn run_part(
         kernels::copy_into(out, value, ctx)?;
     }
     Ok(state.stopwatch)
+}
+
+/// A program that is repeated.
+fn looped(
+    step: &Step,
+    looped: &LoopPlan,
+    slots: &mut Slots,
+    stopwatch: &mut Stopwatch,
+    ctx: &Ctx<'_>,
+) -> Result<()> {
+    // A carry that dies here may be written to.
+    let args: Vec<Value> = slots.read(step);
+    slots.release(&step.dying);
+    let outs = looped.run(args, stopwatch, ctx)?;
+    slots.put(step, outs);
+    Ok(())
+}
+
+/// All steps of a plan that calls nothing back, with memory for some results.
+pub(super) fn take_all(
+    plan: &Plan,
+    inputs: Vec<Value>,
+    targets: &[(usize, Value)],
+    stopwatch: &mut Stopwatch,
+    ctx: &Ctx<'_>,
+) -> Result<Vec<Value>> {
+    let mut state = State::new(plan, inputs, std::mem::take(stopwatch));
+    for (out, target) in targets {
+        state.targets.add(plan.outs[*out], target);
+    }
+    let state = execute(plan, state, ctx)?;
+    *stopwatch = state.stopwatch;
+    Ok(results(plan, state.slots))
 }
 
 /// A product and what reads it, strip by strip.

@@ -85,6 +85,7 @@ impl Plan {
                 Work::Part(part) => part.peak(),
                 // On each thread; how many there are must not matter here.
                 Work::MatmulEpilogue(epilogue) => epilogue.peak(),
+                Work::Loop(looped) => looped.plan.peak(),
                 _ => 0,
             };
             most = most.max(now.saturating_add(inside));

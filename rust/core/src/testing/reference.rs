@@ -12,7 +12,7 @@ use crate::ops;
 use crate::prim::{Class, Prim, Rule, V, Var};
 use crate::program::Program;
 use crate::transform::{
-    Ct, VarShift, Vjp, cotangent_inputs, differentiable, project, pull_call, start,
+    Ct, VarShift, Vjp, cotangent_inputs, derived, differentiable, project, pull_call, start,
 };
 
 /// Differentiates a program with respect to the marked inputs.
@@ -44,7 +44,7 @@ pub fn vjp(primal: &Program, wrt: &[bool]) -> Result<Vjp> {
             // A call has one rule for all of its outputs.
             members if members[0].0 == k => {
                 let (shift, ct) = (|v| shift.of(v), |v| cts[v as usize]);
-                pull_call(primal, members, &x, shift, &active, ct)?
+                pull_call(primal, members, &x, shift, &active, ct, derived)?
             }
             _ => continue,
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::cotangent::Ct;
+use super::looped::{self, Pass};
 use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::ops;
@@ -12,7 +13,7 @@ use crate::prim::{Host, Params, V, Var};
 use crate::program::Program;
 
 /// What a call contributes to the cotangents of its active arguments. `members` are its equations and which output each
-/// is, `ct` gives the cotangent of a variable, `x` are the arguments in the joint program, where `shift` numbers
+/// is, `ct` gives the cotangent of a variable, `vjp` is the reverse pass, `x` are the arguments in the joint program, where `shift` numbers
 /// variables.
 pub(crate) fn pull<'e>(
     primal: &Program,
@@ -21,6 +22,7 @@ pub(crate) fn pull<'e>(
     shift: impl Fn(Var) -> Var,
     active: &[bool],
     ct: impl Fn(Var) -> Ct<'e>,
+    vjp: Pass,
 ) -> Result<SmallVec<[(Var, Ct<'e>); 4]>> {
     let Some(&(first, _)) = members.first() else {
         return Ok(SmallVec::new());
@@ -29,6 +31,7 @@ pub(crate) fn pull<'e>(
     let count = match primal.params(eqn) {
         Params::Custom { rule, .. } => rule.num_outputs(),
         Params::Host { call, .. } => call.outputs().len(),
+        Params::Loop { of, .. } => of.num_outputs(),
         _ => return Ok(SmallVec::new()),
     };
     let mut of_outputs: SmallVec<[Option<V<'e>>; 2]> = std::iter::repeat_n(None, count).collect();
@@ -45,6 +48,7 @@ pub(crate) fn pull<'e>(
     let found = match primal.params(eqn) {
         Params::Custom { rule, .. } => rule.vjp(x, &y, &of_outputs, &wanted)?,
         Params::Host { call, .. } => pull_host(&**call, x, &of_outputs)?,
+        Params::Loop { of, .. } => looped::pull(of, x, &of_outputs, &wanted, vjp)?,
         _ => return Ok(SmallVec::new()),
     };
     // A rule may say that an argument has no influence.
@@ -94,6 +98,7 @@ pub(super) fn push<'e>(
     members: &[(usize, usize)],
     x: &[V<'e>],
     t: &[Option<V<'e>>],
+    jvp: Pass,
 ) -> Result<SmallVec<[(Var, Option<V<'e>>); 2]>> {
     let Some(&(first, _)) = members.first() else {
         return Ok(SmallVec::new());
@@ -107,6 +112,10 @@ pub(super) fn push<'e>(
             rule.jvp(x, t, &wanted)?
         }
         Params::Host { call, .. } => push_host(&**call, x, t)?,
+        Params::Loop { of, .. } => {
+            let wanted: Vec<usize> = members.iter().map(|&(_, output)| output).collect();
+            looped::push(of, x, t, &wanted, jvp)?
+        }
         _ => return Ok(SmallVec::new()),
     };
     Ok((members.iter())

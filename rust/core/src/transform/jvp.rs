@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::cotangent::meet;
 use super::custom_calls;
+use super::looped::Derived;
 use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::ops;
@@ -74,7 +75,7 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
         builder.at(primal.site(k));
         let x: SmallVec<[V<'_>; 4]> = args.iter().map(|&a| builder.value(moved(a))).collect();
         if !members.is_empty() {
-            for (out, t) in custom_calls::push(primal, members, &x, &t)? {
+            for (out, t) in custom_calls::push(primal, members, &x, &t, derived)? {
                 ts[out as usize] = t.map(|t| fit(t, primal.aval(out)));
             }
             continue;
@@ -103,6 +104,12 @@ pub fn jvp(primal: &Program, wrt: &[bool]) -> Result<Jvp> {
         tangents,
         results,
     })
+}
+
+/// [`jvp`] of the body of a loop.
+fn derived(body: &Program, wrt: &[bool]) -> Result<Derived> {
+    let found = jvp(body, wrt)?;
+    Ok((found.program, found.tangents, found.results))
 }
 
 /// A tangent in the space of its primal.

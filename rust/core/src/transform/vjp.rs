@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::accumulate::{Cotangents, Slot};
 use super::cotangent::Ct;
+use super::looped::Derived;
 use super::structural_zeros::{self, StructuralZeros};
 use super::{custom_calls, shift_invariance, sparse_cotangent};
 use crate::aval::Kind;
@@ -37,6 +38,12 @@ pub struct Vjp {
     /// Cotangents that were not asked for although their primal could have one, by the primitive
     /// that would have computed them.
     pub skipped: Vec<(Prim, u64)>,
+}
+
+/// [`vjp`] of the body of a loop.
+pub(crate) fn derived(body: &Program, wrt: &[bool]) -> Result<Derived> {
+    let found = vjp(body, wrt)?;
+    Ok((found.program, found.cotangents, found.gradients))
 }
 
 /// Differentiates a program with respect to the marked inputs.
@@ -441,7 +448,15 @@ impl<'e> Pass<'_, 'e> {
         let x: Vec<V<'e>> = primal.args(eqn).iter().map(|&a| self.value(a)).collect();
         let (cts, shift) = (&self.cts, self.shift);
         let ct = |v| cts.unpack(cts.of(v));
-        let pulled = custom_calls::pull(primal, members, &x, |v| shift.of(v), self.active, ct)?;
+        let pulled = custom_calls::pull(
+            primal,
+            members,
+            &x,
+            |v| shift.of(v),
+            self.active,
+            ct,
+            derived,
+        )?;
         let mask = self.zeros_of_call(members);
         self.may_be_zero = true;
         for (a, ct) in pulled {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::looped;
 use super::mapped_calls::{EachExample, one, with_batch};
 use crate::aval::Aval;
 use crate::error::{Error, Result};
@@ -88,6 +89,16 @@ impl<'e> Pass<'_, 'e> {
                 _ if !batched.contains(&true) => self.shared(k, &x),
                 Params::Custom { rule, .. } => self.custom(rule, calls.members(k), &x, &batched),
                 Params::Host { call, .. } => self.host(call, calls.members(k), &x, &batched),
+                Params::Loop { of, .. } => {
+                    let members = calls.members(k);
+                    let wanted: Vec<usize> = members.iter().map(|&(_, output)| output).collect();
+                    let outs = looped::map(of, &x, &batched, self.size, &wanted, vmap)?;
+                    for (&(k, _), (out, varies)) in members.iter().zip(outs) {
+                        let var = program.result(k) as usize;
+                        self.map[var] = out.var();
+                        self.varies[var] = varies;
+                    }
+                }
                 params => {
                     let mapped = self.mapped(k, params, &x, &batched)?;
                     self.set(k, mapped);

@@ -415,7 +415,37 @@ pub fn failed(error: &PyErr, py: Python<'_>, array: &Array) {
     }
 }
 
-/// The same, of code outside of this module.
+/// What had been noted before code ran whose arrays end with it: a step of a loop that is traced.
+pub struct Attempt {
+    had_failed: bool,
+    roots: usize,
+}
+
+impl Attempt {
+    /// Begins one.
+    pub fn begin() -> Attempt {
+        ESCAPES.with_borrow(|log| Attempt {
+            had_failed: log.as_ref().is_some_and(|log| log.failure.is_some()),
+            roots: log.as_ref().map_or(0, |log| log.roots.len()),
+        })
+    }
+
+    /// Forgets what was refused meanwhile, and what was to be computed for its errors; whether something was
+    /// refused.
+    pub fn end(self) -> bool {
+        ESCAPES.with_borrow_mut(|log| {
+            let Some(log) = log else { return false };
+            log.roots.truncate(self.roots);
+            let has_failed = !self.had_failed && log.failure.is_some();
+            if has_failed {
+                log.failure = None;
+            }
+            has_failed
+        })
+    }
+}
+
+/// [`failed`] of code outside of this module.
 #[pyfunction]
 #[pyo3(name = "failed", signature = (error: "BaseException", x: "Array") -> "None")]
 pub fn failed_at(error: &Bound<'_, PyAny>, x: &Bound<'_, PyArray>) -> PyResult<()> {

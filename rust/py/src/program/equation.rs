@@ -229,6 +229,14 @@ pub fn params<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDi
         }
         Params::Custom { rule, output } => call(rule.name(), *output, rule.num_outputs())?,
         Params::Host { call: host, output } => call(host.name(), *output, host.outputs().len())?,
+        Params::Loop { of, output } => {
+            out.set_item("body", of.body().to_string())?;
+            out.set_item("length", of.length)?;
+            out.set_item("carries", of.carries)?;
+            out.set_item("scanned", of.scanned)?;
+            out.set_item("reverse", of.reverse)?;
+            out.set_item("output", output)?;
+        }
     }
     Ok(out)
 }

@@ -140,7 +140,8 @@ fn structured<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDi
         | Params::RealFourier { .. }
         | Params::System { .. }
         | Params::Custom { .. }
-        | Params::Host { .. } => {
+        | Params::Host { .. }
+        | Params::Loop { .. } => {
             for (key, text) in params.attributes() {
                 out.set_item(key, text)?;
             }

@@ -19,6 +19,7 @@ pub mod pushforward;
 pub mod saved_pullback;
 // Other transforms.
 pub mod checkpoint;
+pub mod looped;
 pub mod trace;
 pub mod vmap;
 // Rules written in Python.
@@ -36,6 +37,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     gradient::register(module)?;
     host_callback::register(module)?;
     jacobian::register(module)?;
+    looped::register(module)?;
     nonfinite::register(module)?;
     pushforward::register(module)?;
     saved_pullback::register(module)?;

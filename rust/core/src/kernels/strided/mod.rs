@@ -322,6 +322,60 @@ pub fn copy_into(dst: &Value, src: &Value, ctx: &Ctx) -> Result<()> {
     by_size!(src.dtype().size(), T => unsafe { nest.run_wide::<T>(to.cast(), from.cast(), ctx) })
 }
 
+/// Copies slice `i` of `src` along its first axis to `dst`; both are contiguous.
+///
+/// # Panics
+/// When they are not, or the shapes do not fit.
+pub fn read_slice(dst: &Value, src: &Value, i: usize) {
+    let bytes = slice_bytes(src, dst, i);
+    assert!(dst.is_contiguous(), "read_slice: not contiguous");
+    let first = src.strides()[0] * (i * src.dtype().size()) as isize;
+    // SAFETY: the slice lies inside, in row-major order, and the destination is the caller's alone.
+    unsafe { std::ptr::copy_nonoverlapping(src.as_ptr().offset(first), dst.as_mut_ptr(), bytes) }
+}
+
+/// Copies `src` to slice `i` of `dst` along its first axis; both are contiguous.
+///
+/// # Panics
+/// When they are not, or the shapes do not fit.
+pub fn write_slice(dst: &Value, i: usize, src: &Value) {
+    let bytes = slice_bytes(dst, src, i);
+    assert!(src.is_contiguous(), "write_slice: not contiguous");
+    let first = dst.strides()[0] * (i * dst.dtype().size()) as isize;
+    // SAFETY: the slice lies inside, in row-major order, and the destination is the caller's alone.
+    unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), dst.as_mut_ptr().offset(first), bytes) }
+}
+
+/// The bytes of a slice of `many`, which has to lie in row-major order and look like `one`.
+fn slice_bytes(many: &Value, one: &Value, i: usize) -> usize {
+    if one.aval().size() == 0 {
+        return 0;
+    }
+    let mut step = 1;
+    let inner = many.shape().iter().zip(many.strides()).skip(1).rev();
+    for (&n, &stride) in inner {
+        assert!(n <= 1 || stride == step, "a slice is not contiguous");
+        step *= n as isize;
+    }
+    let fits = many.shape().first().is_some_and(|&n| i < n)
+        && many.shape()[1..] == *one.shape()
+        && many.dtype() == one.dtype();
+    assert!(fits, "no slice {i} of {} is {}", many.aval(), one.aval());
+    one.aval().nbytes()
+}
+
+/// Copies all elements; both are contiguous.
+///
+/// # Panics
+/// When they are not, or differ in dtype or shape.
+pub fn copy_whole(dst: &Value, src: &Value) {
+    let fits = dst.aval() == src.aval() && dst.is_contiguous() && src.is_contiguous();
+    assert!(fits, "copy_whole: {} to {}", src.aval(), dst.aval());
+    // SAFETY: both have this many bytes in row-major order, and the destination is the caller's alone. They may be
+    // parts of one buffer.
+    unsafe { std::ptr::copy(src.as_ptr(), dst.as_mut_ptr(), src.aval().nbytes()) }
+}
+
 /// Adds `src` to `dst`, a view (of any non-overlapping layout) of a storage that nobody else uses.
 ///
 /// # Panics

@@ -1,0 +1,178 @@
+"""Records a loop as one equation whose body is a program, so that programs do not grow with steps.
+
+The step is traced, twice at least, on arrays of which nobody knows the values. What looks at a
+value, calls back, changes what it carries or keeps state cannot be traced once for all steps. The
+caller then takes the steps one by one, and finds everything as it was before.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.api.carry import expect_same, outline, settled
+from cotan._src.runtime.loops import writes_out_loops
+from cotan._src.state.slots import Slot
+from cotan._src.state.snapshot import StateSnapshot
+from cotan._src.tree.tangent import leaves_of, map_leaves
+
+#: Shorter loops are written out: what their steps have in common is computed once.
+_FEWEST_STEPS = 16
+
+_Step = Callable[[Any, Any], tuple[Any, Any]]
+
+
+class _NotSteadyError(Exception):
+    """A step cannot be traced once for all: it does not carry on what it is given, say."""
+
+
+def recorded_loop(
+    step: _Step,
+    init: Any,
+    xs: Any,
+    length: int,
+    *,
+    function: Callable[..., Any],
+    reverse: bool = False,
+    counts: bool = False,
+    segments: Sequence[int] = (),
+) -> tuple[Any, Any] | None:
+    """Record a loop; gives the last carry and what is stacked, or None if it has to be written out.
+
+    Parameters
+    ----------
+    step
+        From a carry and a slice of `xs` to the next carry and what is stacked.
+    init, xs
+        Structures of arrays.
+    length
+        Number of steps.
+    function
+        The user's function in `step`, whose state must not change.
+    reverse
+        Whether the last slice comes first.
+    counts
+        Whether `xs` is one array of integers, which stand for Python's.
+    segments
+        How many steps lie between two carries that the reverse pass keeps; then the same for the
+        steps in one segment, and so on.
+    """
+    is_wanted = _core.is_anything_recorded() and not writes_out_loops.get()
+    if length < _FEWEST_STEPS or not is_wanted:
+        return None
+    try:
+        snapshot = StateSnapshot(function)
+    except TypeError:
+        return None
+    pending = snapshot.pending_arrays()
+    found = None
+    try:
+        found = _nested(_Loop(step, reverse, counts), init, xs, length, tuple(segments))
+    except Exception:  # noqa: BLE001
+        # Whatever it is, steps that are taken one by one raise it again, with values.
+        found = None
+    finally:
+        if not _restored(snapshot, pending):
+            found = None
+    return found
+
+
+def _restored(snapshot: StateSnapshot, pending: set[Slot]) -> bool:
+    """Restore what a step has changed; says whether there was nothing."""
+    if snapshot.pending_arrays() <= pending:
+        try:
+            return not snapshot.restore()
+        except _core.UnknownValueError:
+            pass
+    # What the step was given is kept somewhere, and has no value to be compared.
+    snapshot.restore_all()
+    return False
+
+
+class _Loop(NamedTuple):
+    step: _Step
+    reverse: bool
+    counts: bool
+
+
+def _nested(
+    loop: _Loop, init: Any, xs: Any, length: int, segments: tuple[int, ...]
+) -> tuple[Any, Any]:
+    """Record a loop over segments, which are loops: the reverse pass keeps carries between them."""
+    if not segments or length <= segments[0]:
+        return _recorded(loop, init, xs, length)
+    size, *inner = segments
+    count, rest = divmod(length, size)
+    first = rest if loop.reverse else 0
+
+    def segment(carry: Any, chunk: Any) -> tuple[Any, Any]:
+        return _nested(loop, carry, chunk, size, tuple(inner))
+
+    def in_segments(leaf: Any) -> Any:
+        return leaf[first : first + count * size].reshape(count, size, *leaf.shape[1:])
+
+    outer = _Loop(segment, loop.reverse, False)
+    carry, ys = _recorded(outer, init, map_leaves(in_segments, xs), count)
+    ys = map_leaves(lambda leaf: leaf.reshape(count * size, *leaf.shape[2:]), ys)
+    if not rest:
+        return carry, ys
+    at = slice(rest) if loop.reverse else slice(count * size, None)
+    carry, more = _nested(loop, carry, map_leaves(lambda leaf: leaf[at], xs), rest, tuple(inner))
+    pairs = zip(leaves_of(ys), leaves_of(more), strict=True)
+    joined = [np.concatenate(pair[::-1] if loop.reverse else pair) for pair in pairs]
+    return carry, _built(ys, joined)
+
+
+def _recorded(loop: _Loop, init: Any, xs: Any, length: int) -> tuple[Any, Any]:
+    one = _Traced(loop.step, init, xs)
+    carried, slices = leaves_of(init), leaves_of(xs)
+    looped = _core.record_loop(
+        one.step, carried, slices, length, loop.reverse, loop.counts and length > 0
+    )
+    if looped is None:
+        raise _NotSteadyError
+    last, stacked = looped
+    return _built(one.carry, last), _built(one.y, stacked)
+
+
+class _Traced:
+    """A step as a function of lists, which notes what its results look like."""
+
+    def __init__(self, step: _Step, init: Any, xs: Any) -> None:
+        self._step = step
+        self._init, self._xs = init, xs
+        self._before = outline(init, "carry")
+        self._constants = _constants(init)
+        self.carry: Any = None
+        self.y: Any = None
+
+    def step(self, carried: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
+        new, y = self._step(_built(self._init, carried), _built(self._xs, slices))
+        after = outline(new, "carry")
+        expect_same("scan", "the carry", settled(self._before, after), after, constants=True)
+        if _constants(new) != self._constants:
+            raise _NotSteadyError
+        self.carry, self.y = new, y
+        return leaves_of(new), leaves_of(y)
+
+
+def _built(like: Any, leaves: list[Any]) -> Any:
+    """Give a structure with these leaves in it."""
+    if not leaves:
+        return like
+    rest = iter(leaves)
+    return map_leaves(lambda _: next(rest), like)
+
+
+def _constants(tree: object) -> list[object]:
+    """Give the Python integers, bools and strings in containers: they are no leaves."""
+    if isinstance(tree, (bool, int, str, bytes)):
+        return [tree]
+    if isinstance(tree, (np.ndarray, _core.Array, float, complex, np.generic)):
+        return []
+    if isinstance(tree, dict):
+        return [c for value in tree.values() for c in _constants(value)]
+    if isinstance(tree, (tuple, list)):
+        return [c for value in tree for c in _constants(value)]
+    return []
