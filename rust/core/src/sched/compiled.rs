@@ -131,13 +131,14 @@ impl Compilation {
     }
 
     /// The code, if it is there or it is time to make it: see [`when`].
-    pub fn get(&self, plan: &Plan) -> Result<Option<&Compiled>> {
+    /// The plan is about to be run so many times.
+    pub fn get(&self, plan: &Plan, times: usize) -> Result<Option<&Compiled>> {
         if self.done.get().is_some() {
             return Ok(self.known());
         }
-        let spent = self
-            .spent
-            .fetch_add(plan.cost as u64 + CALL, Ordering::Relaxed);
+        let now = (plan.cost as u64 + CALL).saturating_mul(times as u64);
+        let spent = self.spent.fetch_add(now, Ordering::Relaxed);
+        let spent = spent.saturating_add(now);
         let is_time = match when() {
             When::Never => false,
             When::Paid => spent > COMPILING * plan.weight as u64,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::compiled::Compilation;
 use super::frame::Frame;
 use super::plan::{LoopPlan, Plan};
 use super::profile::Stopwatch;
@@ -39,6 +40,7 @@ impl LoopPlan {
             of,
             outputs,
             fits_frame,
+            compiled: Compilation::default(),
         };
         Ok((looped, inputs))
     }
@@ -112,14 +114,21 @@ impl LoopPlan {
     }
 
     fn frame(&self, shared: &[Value]) -> Result<Option<Frame>> {
-        if !self.fits_frame {
-            return Ok(None);
-        }
         let body = self.of.body();
         let inputs: Vec<Aval> = (0..body.num_inputs() as Var)
             .map(|v| body.aval(v).clone())
             .collect();
-        Frame::new(&self.plan, None, &inputs, &Arc::from(shared))
+        let shared = Arc::from(shared);
+        if let Some(compiled) = self.compiled.get(&self.plan, self.of.length)? {
+            let frame = Frame::new(&compiled.plan, Some(compiled), &inputs, &shared)?;
+            if frame.is_some() {
+                return Ok(frame);
+            }
+        }
+        if !self.fits_frame {
+            return Ok(None);
+        }
+        Frame::new(&self.plan, None, &inputs, &shared)
     }
 
     /// All steps in the same buffers; gives the last carries.

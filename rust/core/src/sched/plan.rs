@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
+use super::compiled::Compilation;
 use super::profile::Origin;
 use crate::aval::Aval;
 use crate::kernels::{Fused, ReduceOp, Value};
@@ -169,6 +170,7 @@ pub(super) struct LoopPlan {
     pub outputs: Vec<LoopOutput>,
     /// Whether a step may have all of its buffers at once.
     pub fits_frame: bool,
+    pub compiled: Compilation,
 }
 
 /// How an output comes from the strips.

@@ -97,7 +97,7 @@ impl Replay {
     /// The buffers for a run of machine code on these inputs.
     fn code_frame(&self, inputs: &[Value], more: &Arc<[Value]>) -> Result<Option<Frame>> {
         let anywhere = |v: &Value| Place::of(v) == Place::Anywhere;
-        match self.compiled.get(&self.plan)? {
+        match self.compiled.get(&self.plan, 1)? {
             Some(compiled) if inputs.iter().chain(&**more).all(anywhere) => {
                 self.take_frame(compiled, more)
             }
@@ -128,7 +128,7 @@ impl Replay {
         if more.iter().any(Value::is_remote) {
             return Ok(None);
         }
-        if let Some(compiled) = self.compiled.get(&self.plan)?
+        if let Some(compiled) = self.compiled.get(&self.plan, 1)?
             && compiled.cost < WORTH_THREADS
             && let Some(frame) = self.take_frame(compiled, more)?
         {

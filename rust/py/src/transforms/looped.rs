@@ -6,8 +6,8 @@ use cotan::aval::Aval;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::array::escapes::Attempt;
 use crate::array::cell::{ScalarKind, wrap, wrap_result};
+use crate::array::escapes::Attempt;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::OrRaise;
 use crate::runtime::exports::exports;
