@@ -47,7 +47,7 @@ RUST_PARTS := --workspace --exclude cotan-wgpu --features cotan/fft,cotan/linalg
 TEST_OPTIONS :=
 # What test-gpu runs once more on a device.
 DEVICE ?= gpu
-ON_DEVICE := $(addprefix tests/python/,primitives numpy special optim nn)
+ON_DEVICE := $(addprefix tests/python/,primitives/test_table.py primitives/test_scans.py optim nn)
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0
 
