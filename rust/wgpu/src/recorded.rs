@@ -56,9 +56,8 @@ impl Layout {
             layout.push(words.len() as u64);
             layout.extend(words.iter().map(|&w| u64::from(w)));
             let Some(memory) = memory else { continue };
-            let same =
-                |m: &Option<Arc<Memory>>| m.as_ref().is_some_and(|m| m.buffer() == memory.buffer());
-            layout.push(memories.iter().position(same).unwrap_or_default() as u64);
+            let first = (memories.iter().flatten()).position(|m| m.buffer() == memory.buffer());
+            layout.push(first.unwrap_or_default() as u64);
             layout.push(arg.first() as u64);
             layout.extend(arg.strides().iter().map(|&s| s as u64));
         }
@@ -67,7 +66,7 @@ impl Layout {
 }
 
 impl Recorded {
-    /// What became of a step: none where it binds what is neither an argument nor a result nor its own.
+    /// What became of a step: what it binds is an argument, a result, or else its own.
     pub fn new(
         context: &Arc<Context>,
         layout: Layout,

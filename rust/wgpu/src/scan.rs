@@ -3,6 +3,7 @@
 //! Many short lines have a thread each. A long line is cut into stretches: each is scanned by a workgroup, then their
 //! totals are scanned, and added to the stretches behind them. The cuts depend on the shape only.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use cotan::Result;
@@ -109,8 +110,9 @@ pub fn running(
         return stretches(context, op, from, lines, kind, to, lines.length, None)
             .map(|d| Some(vec![d]));
     }
-    let totals = |()| Memory::new(context, kind, lines.count() * parts).map(|(m, _)| Arc::new(m));
-    let (total, scanned) = (totals(())?, totals(())?);
+    let size = lines.count() * parts;
+    let total = Arc::new(Memory::new(context, kind, size)?.0);
+    let scanned = Arc::new(Memory::new(context, kind, size)?.0);
     let first = stretches(context, op, from, lines, kind, to, stretch, Some(&total))?;
     let between = Lines {
         outer: lines.count(),
@@ -271,9 +273,10 @@ pub fn place(
     } else {
         String::new()
     };
-    shader.functions += &format!(
+    let _ = writeln!(
+        shader.functions,
         "fn is_before(v: {name}, i: u32, w: {name}, j: u32) -> bool {{\n{better}  \
-         return v {sign} w || (v == w && i < j);\n}}\n"
+         return v {sign} w || (v == w && i < j);\n}}"
     );
     let load = kind.load(&format!("{x}[first + r * step]"));
     let take =
