@@ -405,8 +405,9 @@ class Flags:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        names = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "writebackifcopy")
-        return "".join(f"  {name.upper()} : {self[name]}\n" for name in names)
+        names = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned")
+        all_names = *names, "writebackifcopy"
+        return "".join(f"  {name.upper()} : {self[name]}\n" for name in all_names)
 
 
 def _strides(x: Array) -> tuple[int, ...]:
