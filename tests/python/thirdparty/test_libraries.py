@@ -128,7 +128,7 @@ def test_labelled_results_keep_their_labels():
 def test_labelled_arrays_where_arrays_are_meant():
     xr = pytest.importorskip("xarray")
     d = xr.DataArray([1.0, 2.0, 3.0], dims="t", coords={"t": [0.1, 0.2, 0.3]})
-    with pytest.raises(TypeError, match=r"is not mapped; pass np\.asarray\(d\)"):
+    with pytest.raises(TypeError, match=r"is not mapped; pass d\.to_numpy\(\)"):
         ct.vmap(lambda d: 2 * d)(d)
     with pytest.raises(TypeError, match=r"s\.to_numpy\(\) of pandas and xarray"):
         ct.gradient(lambda x: np.sum(np.where(d > 1.5, x, 0.0)), X)

@@ -223,6 +223,24 @@ def test_arrays_on_devices_are_refused_with_what_copies_them():
         ct.gradient(lambda p: np.sum(p["w"]), {"w": OnDevice()})
 
 
+def test_arrays_of_cupy_meet_traced_values():
+    class OfCuPy(OnDevice):
+        ndim = 1
+
+        def __array__(self, *_, **__):
+            # What CuPy says.
+            raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+    OfCuPy.__module__ = "cupy"
+    x, d = np.ones(3), OfCuPy()
+    for f in (lambda x: np.dot(x, d), lambda x: np.sum(np.where(x > 0, d, x))):
+        with pytest.raises(TypeError, match=r"hand over cupy\.asnumpy\(x\)"):
+            ct.gradient(f, x)
+    with pytest.raises(TypeError, match=r"not mapped; pass cupy\.asnumpy\(d\), or share it"):
+        ct.vmap(lambda d: 2 * d)(d)
+    assert ct.gradient(lambda x, d: np.sum(x), x, ct.const(d))[1] is None
+
+
 def test_xarray_is_taken_apart():
     xr = pytest.importorskip("xarray")
     x = xr.DataArray(np.array([1.0, 2.0]), dims="t")

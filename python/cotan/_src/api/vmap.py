@@ -10,6 +10,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.runtime.by_example import needs_values
 from cotan._src.tree import selection
+from cotan._src.tree.argument_refusal import as_ndarray
 from cotan._src.tree.prefix import is_axis, spread
 from cotan._src.tree.structure import tree_structure, without_constants
 from cotan._src.typing import Axis, Function, P, R
@@ -246,7 +247,8 @@ def _expect_known(value: Any, path: str, shared: str) -> None:
     if hasattr(value, "__array__") and not isinstance(value, np.generic | type):
         raise TypeError(
             f"vmap: {path} is of {type(value).__module__}.{type(value).__qualname__}, which is not "
-            f"mapped; pass np.asarray({path}), or share it with {shared}"
+            f"mapped; pass {as_ndarray(value, path) or f'np.asarray({path})'}, or share it with "
+            f"{shared}"
         )
 
 

@@ -92,6 +92,13 @@ _REMEDIES = {
     ),
     **dict.fromkeys(
         (
+            "takes arrays and numbers, not <class 'cupy.",
+            "Implicit conversion to a NumPy array is not allowed",
+        ),
+        "arrays of CuPy are in the memory of a GPU: hand over cupy.asnumpy(x)",
+    ),
+    **dict.fromkeys(
+        (
             "takes arrays and numbers, not <class 'pandas.",
             "takes arrays and numbers, not <class 'xarray.",
             "object __array__ method not producing an array",

@@ -133,6 +133,18 @@ def _converted(value: object, path: str) -> str | None:
     if isinstance(value, np.ndarray):
         fields = value.dtype.names
         return f"{path}[{fields[0]!r}]" if fields else f"{path}.astype(float)"
+    other = as_ndarray(value, path)
+    if other is not None:
+        return other
+    if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
+        return f"np.asarray({path})"
+    if isinstance(value, (set, frozenset, deque)):
+        return f"list({path})"
+    return None
+
+
+def as_ndarray(value: object, path: str) -> str | None:
+    """Give an expression that makes an ndarray of one of another library, if that is known."""
     for owner in type(value).__mro__:
         form = _AS_NDARRAY.get(owner.__module__.partition(".")[0])
         if form is not None:
@@ -141,8 +153,4 @@ def _converted(value: object, path: str) -> str | None:
         # Numba's arrays say how; those of others are ones that CuPy takes.
         own = hasattr(value, "copy_to_host")
         return f"{path}.copy_to_host()" if own else f"cupy.asnumpy({path})"
-    if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
-        return f"np.asarray({path})"
-    if isinstance(value, (set, frozenset, deque)):
-        return f"list({path})"
     return None
