@@ -243,6 +243,11 @@ def test_what_is_refused():
         ct.gradient(residuals, BRATU)
 
 
+def test_prepared_functions_are_refused():
+    with pytest.raises(TypeError, match="prepare: "):
+        ct.prepare(lambda k: bratu(BRATU | {"k": k}).y[0, 2], 1.0)
+
+
 def test_the_first_guess_does_not_count():
     def f(p):
         found = waves({"bump": 0.3, "end": 0.05, "pull": p["pull"]}, p["guess"])
