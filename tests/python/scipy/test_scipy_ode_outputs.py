@@ -378,3 +378,29 @@ def test_more_ways_than_are_recorded(monkeypatch, taken):
     step = 1e-5
     assert found == pytest.approx((f(0.3 + step) - f(0.3 - step)) / (2 * step), rel=1e-4)
     assert taken == [True]
+
+
+class Counted:
+    """A parameter that counts how often it was asked for."""
+
+    def __init__(self, rate):
+        self.rate, self.count = rate, 0
+
+
+def test_objects_among_arguments_keep_what_is_written_to_them(taken):
+    def slope(t, y, counted):
+        counted.count += 1
+        return -counted.rate * y
+
+    def f(k):
+        counted = Counted(k)
+        y = solve_ivp(slope, (0.0, 1.0), [k], args=(counted,), **TIGHT).y[0, -1]
+        counts.append(counted.count)
+        return y
+
+    counts = []
+    (found,) = ct.gradient(f, 0.7)
+    f(0.7)
+    assert found == pytest.approx(0.3 * np.exp(-0.7), rel=1e-7)
+    assert counts[0] == counts[1] > 0
+    assert not any(taken)

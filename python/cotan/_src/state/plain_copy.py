@@ -80,7 +80,7 @@ class PlainCallback:
         self.others = [copy for copy, _ in copies]
         # Arrays may lie in dictionaries and objects, too.
         self.values: Args = to_numpy_items(plain_copy(args)[0])
-        self._snapshot = StateSnapshot(function, self.plain, args, others, self.others)
+        self._snapshot = StateSnapshot(function, self.plain, args, self.values, others, self.others)
 
     def run(
         self, solve: Callable[[], _R], derived: Callable[[_R], Any], outside: bool = True
