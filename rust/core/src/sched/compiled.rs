@@ -4,11 +4,11 @@
 //! share a function. What code cannot do stays a step of its own kind between them. Whether a program is worth it is
 //! seen from its equations, and when, from how long it has been run (`Replay`).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::loop_detection::{Piece, pieces_of_code};
-use super::plan::{Plan, Work};
+use super::plan::{Compilation, Compiled, Plan, Work};
 use super::profile::{Origin, Phase, timed};
 use super::scalars::{is_scalar, scalar_code};
 use super::stages::for_devices;
@@ -32,17 +32,6 @@ const LINE: f64 = 0.6;
 const COMPILING: u64 = 2000;
 /// and of a run besides what its steps cost.
 const CALL: u64 = 300;
-
-/// A program as steps, some of which are machine code.
-#[derive(Debug, Clone)]
-pub(super) struct Compiled {
-    /// The steps; all are parts.
-    pub plan: Arc<Plan>,
-    /// The function of a step, where it has one, and what equations it computes.
-    pub code: Vec<Option<(Arc<Code>, Arc<[Origin]>)>>,
-    /// Roughly how many nanoseconds a run takes.
-    pub cost: f64,
-}
 
 impl Compiled {
     /// Compiles a program; `None` for one that gains nothing, unless that is not asked.
@@ -107,20 +96,6 @@ fn when() -> When {
         Ok("always") => When::Always,
         _ => When::Paid,
     })
-}
-
-/// The machine code of a program that is run again and again, once that pays.
-///
-/// The first runs are those of the kernels. When they have taken about as long as compiling does, it is done, on the
-/// thread that runs: all calls together never take more than twice the time that they would have.
-#[derive(Debug, Default)]
-pub(super) struct Compilation {
-    done: OnceLock<Option<Compiled>>,
-    begun: AtomicBool,
-    /// Set when its frames turned out not to fit.
-    given_up: AtomicBool,
-    /// Estimated nanoseconds of the runs so far.
-    spent: AtomicU64,
 }
 
 impl Compilation {

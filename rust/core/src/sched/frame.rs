@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::compiled::Compiled;
-use super::plan::{Plan, Step, Work};
+use super::plan::{Compiled, Plan, Step, Work};
 use super::profile::{Origin, Phase, Stopwatch, note, timed};
 use super::run::{kernel, run_part};
 use crate::aval::Aval;

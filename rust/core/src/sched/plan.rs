@@ -2,14 +2,14 @@
 
 use std::any::Any;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use super::compiled::Compilation;
 use super::profile::Origin;
 use crate::aval::Aval;
-use crate::kernels::{Fused, ReduceOp, Value};
+use crate::kernels::{Code, Fused, ReduceOp, Value};
 use crate::prim::{Host, Params, Prim};
 use crate::program::{Loop, LoopOutput, Program};
 
@@ -173,6 +173,31 @@ pub(super) struct LoopPlan {
     pub compiled: Compilation,
 }
 
+/// A program as steps, some of which are machine code.
+#[derive(Debug, Clone)]
+pub(super) struct Compiled {
+    /// The steps; all are parts.
+    pub plan: Arc<Plan>,
+    /// The function of a step, where it has one, and what equations it computes.
+    pub code: Vec<Option<(Arc<Code>, Arc<[Origin]>)>>,
+    /// Roughly how many nanoseconds a run takes.
+    pub cost: f64,
+}
+
+/// The machine code of a program that is run again and again, once that pays.
+///
+/// The first runs are those of the kernels. When they have taken about as long as compiling does, it is done, on the
+/// thread that runs: all calls together never take more than twice the time that they would have.
+#[derive(Debug, Default)]
+pub(super) struct Compilation {
+    pub done: OnceLock<Option<Compiled>>,
+    pub begun: AtomicBool,
+    /// Set when its frames turned out not to fit.
+    pub given_up: AtomicBool,
+    /// Estimated nanoseconds of the runs so far.
+    pub spent: AtomicU64,
+}
+
 /// How an output comes from the strips.
 #[derive(Debug, Clone)]
 pub(super) struct EpilogueOutput {
@@ -224,4 +249,21 @@ pub(super) fn counts(program: &Program) -> Vec<(Prim, u64)> {
         }
     }
     counts
+}
+
+/// Adds what the loops of a plan are: equations of their bodies, once for each step, and the size of their plans.
+pub(super) fn add_loops(steps: &[Step], counts: &mut Vec<(Prim, u64)>, weight: &mut usize) {
+    for step in steps {
+        let Work::Loop(looped) = &step.work else {
+            continue;
+        };
+        *weight += looped.plan.weight;
+        for &(prim, n) in &looped.plan.counts {
+            let n = n * looped.of.length as u64;
+            match counts.iter_mut().find(|(p, _)| *p == prim) {
+                Some((_, sum)) => *sum += n,
+                None => counts.push((prim, n)),
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::fuse::{Fusion, Place, fuse};
 use super::matmul_epilogue::{self, Found};
-use super::plan::{LoopPlan, Plan, Slot, Step, Work, cost_of, counts, note_deaths};
+use super::plan::{LoopPlan, Plan, Slot, Step, Work, add_loops, cost_of, counts, note_deaths};
 use super::profile::Origin;
 use crate::aval::Aval;
 use crate::error::Result;
@@ -575,19 +575,7 @@ impl<'p> Planner<'p> {
         note_deaths(&mut self.steps, num_slots, &outs, &self.constants);
         let mut counts = counts(self.program);
         let mut weight = self.program.eqns().len() + 16;
-        for step in &self.steps {
-            let Work::Loop(looped) = &step.work else {
-                continue;
-            };
-            weight += looped.plan.weight;
-            for &(prim, n) in &looped.plan.counts {
-                let n = n * looped.of.length as u64;
-                match counts.iter_mut().find(|(p, _)| *p == prim) {
-                    Some((_, sum)) => *sum += n,
-                    None => counts.push((prim, n)),
-                }
-            }
-        }
+        add_loops(&self.steps, &mut counts, &mut weight);
         Plan {
             calls_back: self.program.has_host_calls(),
             cost: cost_of(&self.steps),
