@@ -19,6 +19,8 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+#: The crates that are published; the others are parts of the module.
+MANIFESTS = ("Cargo.toml", "rust/linalg/Cargo.toml", "rust/wgpu/Cargo.toml")
 PICTURES = {".svg", ".png", ".jpg", ".gif"}
 
 
@@ -115,10 +117,11 @@ def problems(tag: str, top: Path = TOP) -> list[str]:
         found.append(f"the tag is {tag}, and not of the form v1.2.3 or v1.2.3-rc.1")
     if version(top) != wanted:
         found.append(f"Cargo.toml has version {version(top)}")
-    manifest = tomllib.loads((top / "Cargo.toml").read_text(encoding="utf-8"))
-    for name, needed in manifest["dependencies"].items():
-        if isinstance(needed, dict) and "path" in needed and needed.get("version") != wanted:
-            found.append(f"Cargo.toml asks for {name} {needed.get('version')}")
+    for file in MANIFESTS:
+        manifest = tomllib.loads((top / file).read_text(encoding="utf-8"))
+        for name, needed in manifest["dependencies"].items():
+            if isinstance(needed, dict) and "path" in needed and needed.get("version") != wanted:
+                found.append(f"{file} asks for {name} {needed.get('version')}")
     cited = re.search(
         r"^version: (.*)$", (top / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -142,7 +145,7 @@ def enter(repository: str, tag: str, top: Path = TOP) -> None:
     if not re.fullmatch(r"https://[\w.-]+/[\w./-]+", repository):
         raise Problem(f"{repository} is no address of a repository: https://HOST/OWNER/NAME")
     changed = {}
-    for name in ("Cargo.toml", "rust/linalg/Cargo.toml"):
+    for name in MANIFESTS:
         text = (top / name).read_text(encoding="utf-8")
         changed[name] = with_repository(text, repository)
     text = (top / "pyproject.toml").read_text(encoding="utf-8")

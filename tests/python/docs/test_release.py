@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).parents[3]
-NAMES = ["Cargo.toml", "rust/linalg/Cargo.toml", "rust/py/Cargo.toml", "pyproject.toml"]
+NAMES = ["Cargo.toml", "rust/linalg/Cargo.toml", "rust/wgpu/Cargo.toml", "rust/py/Cargo.toml"]
+NAMES += ["pyproject.toml"]
 NAMES += ["README.md", "CHANGELOG.md", "CITATION.cff"]
 ADDRESS = "https://git.example/owner/cotan"
 YAML = sorted([*TOP.glob(".github/**/*.yml"), TOP / "CITATION.cff"])
@@ -47,8 +48,8 @@ def test_the_address_is_entered_everywhere(checkout):
     release.enter(ADDRESS + ".git", TAG, checkout)
     workspace = read(checkout, "Cargo.toml")
     assert workspace["workspace"]["package"]["repository"] == ADDRESS
-    for manifest in (workspace, read(checkout, "rust/linalg/Cargo.toml")):
-        assert manifest["package"]["repository"] == {"workspace": True}
+    for name in release.MANIFESTS:
+        assert read(checkout, name)["package"]["repository"] == {"workspace": True}
     urls = read(checkout, "pyproject.toml")["project"]["urls"]
     assert urls["Homepage"] == ADDRESS
     assert urls["Changelog"] == f"{ADDRESS}/blob/{TAG}/CHANGELOG.md"
@@ -103,6 +104,23 @@ def test_versions_that_do_not_fit_a_tag(checkout):
         assert part in found
     assert "asks for cotan-linalg" in found
     assert "not of the form" in release.problems("9.8.7", checkout)[0]
+
+
+def test_every_crate_that_is_published_is_known_and_has_its_licences():
+    published = {
+        path.relative_to(TOP).as_posix()
+        for path in [TOP / "Cargo.toml", *TOP.glob("rust/*/Cargo.toml")]
+        if tomllib.loads(path.read_text())["package"].get("publish") is not False
+    }
+    assert published == set(release.MANIFESTS)
+    for name in published:
+        folder = (TOP / name).parent
+        package = read(TOP, name)["package"]
+        assert {"description", "keywords", "categories", "license", "include"} <= package.keys()
+        assert any("LICENSE*" in pattern for pattern in package["include"])
+        assert (folder / "README.md").exists()
+        for licence in ("LICENSE", "LICENSE-MIT", "LICENSE-APACHE"):
+            assert (folder / licence).read_bytes() == (TOP / licence).read_bytes()
 
 
 def test_the_date_of_the_changelog(checkout):
