@@ -710,7 +710,7 @@ def force_all(arrays: list[Array]) -> None:
     """Computes arrays in one run, those that wait. While a function is prepared nothing is computed, and nothing needs it."""
 
 def failed(error: BaseException, x: Array) -> None:
-    """The same, of code outside of this module."""
+    """[`failed`] of code outside of this module."""
 
 def check_at_end(check: Callable[[], object]) -> None:
     """Lets a function check, once what is prepared has run, that a replay will be right: it raises where that is not so."""

@@ -1,4 +1,4 @@
-"""Prepared functions that have become machine code: the same numbers, from any thread, at any call."""
+"""Prepared functions that have become machine code: the same numbers, from any thread."""
 
 import os
 import subprocess

@@ -22,11 +22,14 @@ static STATE: Mutex<State> = Mutex::new(State {
 /// More threads than this are not asked for, whatever is wished: each takes memory of the process.
 const MOST_THREADS: usize = 1024;
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn default_threads() -> usize {
     let wanted = std::env::var("COTAN_NUM_THREADS")
         .ok()
         .and_then(|t| t.parse().ok());
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     wanted
         .filter(|&n| n > 0)
         .unwrap_or_else(cores)
@@ -66,8 +69,10 @@ pub(super) fn pool() -> Option<Arc<ThreadPool>> {
         // The threads stayed in the parent; waiting for them to end would never end.
         std::mem::forget(state.pool.take());
     }
+    // Where each run has one thread, callers on several threads must not wait for each other.
+    let workers = if threads == 1 { cores() } else { threads };
     let pool = ThreadPoolBuilder::new()
-        .num_threads(threads)
+        .num_threads(workers)
         .thread_name(|i| format!("cotan-{i}"))
         .build()
         .ok()?;
