@@ -95,9 +95,12 @@ pub(super) fn pull<'e>(
 
     // Which outputs of a step have a cotangent: carries also where a later step gives them one.
     let mut lives: Vec<bool> = (0..body.outs().len())
-        .map(|o| match o < carries {
-            true => varies[o] && (cts[o].is_some() || before(o).is_some()),
-            false => cts[o].is_some(),
+        .map(|o| {
+            if o < carries {
+                varies[o] && (cts[o].is_some() || before(o).is_some())
+            } else {
+                cts[o].is_some()
+            }
         })
         .collect();
     loop {
