@@ -13,6 +13,7 @@ import functools
 import io
 import itertools
 import random
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
@@ -25,7 +26,6 @@ from types import (
 from typing import Any
 
 import numpy as np
-from numpy.random import mtrand
 
 from cotan import _core
 from cotan._core import Array
@@ -79,7 +79,6 @@ _COLLECTION_SLOTS: dict[type, Callable[[Any, Any], Slot]] = {
     list: SequenceSlot,
     deque: SequenceSlot,
 }
-_STATEFUL = stateful_classes()
 _TEXT_FILES: tuple[type, ...] = (io.StringIO, io.BytesIO)
 
 # What each slot held at some moment.
@@ -129,9 +128,14 @@ class _SnapshotPolicy(Policy):
             if code.sets_attributes or any(is_iterator(inner.value) for inner in inside):
                 yield edge
             yield from inside
-        elif module in (random, np.random) or (module is np and "random" in code.names):
+        elif module in (random, sys.modules.get("numpy.random")) or (
+            module is np and "random" in code.names
+        ):
             yield Edge(random, EdgeKind.GLOBAL, "_inst", random._inst)
-            yield Edge(mtrand, EdgeKind.GLOBAL, "_rand", mtrand._rand)
+            # NumPy loads it when it is used first.
+            mtrand = sys.modules.get("numpy.random.mtrand")
+            if mtrand is not None:
+                yield Edge(mtrand, EdgeKind.GLOBAL, "_rand", mtrand._rand)
 
 
 _POLICY = _SnapshotPolicy()
@@ -326,7 +330,7 @@ def _slots_of(value: Any, traits: Traits) -> Iterator[Slot]:
         # Under `vmap` an array is a batch of them, which have no value here.
         if value._writeable and not _core.is_traced(value):
             yield ArraySlot(value)
-    elif sort in _STATEFUL:
+    elif sort in stateful_classes():
         slot = _state_slot(value, sort)
         # Closed files and the system's random numbers have no state to save.
         with contextlib.suppress(NotImplementedError):
@@ -359,7 +363,7 @@ def _slots_of_function(function: FunctionType) -> Iterator[Slot]:
 def _added_attributes(value: object, traits: Traits) -> Iterator[Slot]:
     """Give the attributes of arrays and of user classes that derive from a stateful class."""
     # The mask of a masked array may come to be.
-    if traits.sort is np.ndarray or (traits.sort in _STATEFUL and not traits.is_library):
+    if traits.sort is np.ndarray or (traits.sort in stateful_classes() and not traits.is_library):
         members = members_of(value)
         if members is not None:
             yield DictSlot(members)

@@ -1,0 +1,99 @@
+"""How gradients of loops grow with their steps: time, memory and the size of the program.
+
+    python benches/python/loop_growth.py [--quick] [--markdown FILE]
+
+Steps of the classical Runge-Kutta method on the Lorenz system (three numbers, three parameters) by
+`ct.scan`, from a hundred to a million. Each count runs in a process of its own.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from _harness import environment, machine, summary, table, unit_of, write_section
+
+COUNTS = (100, 1_000, 10_000, 100_000, 1_000_000)
+
+
+def measure(steps: int) -> None:
+    """Print seconds, bytes and equations of a gradient over so many steps."""
+    import numpy as np
+
+    import cotan as ct
+    from rows.field.dynamics import lorenz_slope
+    from rows.steps import rk4
+
+    def loss(state: Any, parameters: Any) -> Any:
+        slope = lorenz_slope(np, parameters)
+        last, _ = ct.scan(lambda s, _: (rk4(slope, s, 0.01), None), state, None, length=steps)
+        return np.sum(last)
+
+    arguments = np.array([1.0, 1.0, 1.0]), np.array([10.0, 28.0, 8 / 3])
+
+    def seconds(call: Any) -> float:
+        start = time.perf_counter()
+        call(*arguments)
+        return time.perf_counter() - start
+
+    ct.gradient(lambda s, p: np.sum(s * p), *arguments)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found: dict[str, float] = {"first": seconds(lambda *xs: ct.gradient(loss, *xs))}
+    found["bytes"] = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    prepared = ct.prepare(loss, *arguments)
+    prepared(*arguments)
+    samples = [seconds(prepared) for _ in range(300 if steps <= 1000 else 15)]
+    found["prepared"] = summary(samples[len(samples) // 2 :]).median
+    found["equations"] = str(prepared.programs[0]).count(" = ")
+    print(json.dumps(found))
+
+
+def run(steps: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--steps", str(steps)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=environment(), timeout=600
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def short(seconds: float) -> str:
+    scale, unit = unit_of(seconds)
+    return f"{seconds * scale:.3g} {unit}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="up to 10,000 steps")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the section there")
+    parser.add_argument("--steps", type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.steps:
+        measure(args.steps)
+        return
+    rows = []
+    for steps in COUNTS[:3] if args.quick else COUNTS:
+        found = run(steps)
+        times = (found["first"], found["prepared"])
+        each = [f"{short(t)} ({t / steps * 1e9:.0f} ns each)" for t in times]
+        memory = f"{found['bytes'] / 1e6:.1f} MB"
+        rows.append([f"{steps:,}", *each, memory, f"{found['equations']:.0f}"])
+        print(*rows[-1], flush=True)
+    titles = ["steps", "first gradient", "prepared", "memory", "equations"]
+    text = (
+        "Steps of the classical Runge-Kutta method on the Lorenz system by `ct.scan`, "
+        "`benches/python/loop_growth.py`: the first gradient of a process with respect to state "
+        "and parameters, a prepared one (the median), what memory the first one adds to the "
+        f"process, and the equations of its program. {machine()}.\n\n{table(titles, rows)}"
+    )
+    print(text)
+    if args.markdown:
+        write_section(args.markdown, "loops", f"### Loops\n\n{text}")
+
+
+if __name__ == "__main__":
+    main()
