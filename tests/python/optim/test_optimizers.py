@@ -445,3 +445,14 @@ def test_an_optimiser_of_the_same_form():
         )
     with pytest.raises(ValueError, match="init was called with, which were w; they are v"):
         opt.step({"v": 1.0}, opt.init({"w": 1.0}), {"v": 1.0})
+
+
+@pytest.mark.parametrize("wrong", ["0.1", None, [0.1]], ids=repr)
+def test_rates_and_limits_are_numbers(wrong):
+    with pytest.raises(TypeError, match="the learning rate must be a number, or a function of"):
+        optim.adam(wrong)
+    with pytest.raises(TypeError, match="scale: the factor must be a number, not"):
+        optim.scale(wrong)
+    for clip in (optim.clip, optim.clip_by_global_norm):
+        with pytest.raises(TypeError, match=f"{clip.__name__}: the limit must be a number, not"):
+            clip(wrong)

@@ -1,6 +1,7 @@
 """Old names work, warn at the caller's line, and are gone when they are due."""
 
 import re
+import subprocess
 import sys
 import types
 import warnings
@@ -87,3 +88,9 @@ def test_the_policy_names_the_helper():
     page = (TOP / "docs/contributing/deprecation.md").read_text()
     assert "`python/cotan/_src/runtime/deprecation.py`" in page
     assert "`OldNames`" in page
+
+
+def test_the_interpreter_names_what_is_meant():
+    code = "import cotan as ct; ct.gradiant"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert "Did you mean: 'gradient'?" in done.stderr

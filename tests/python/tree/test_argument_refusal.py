@@ -295,3 +295,21 @@ def test_dtypes_without_derivatives_are_refused_inside_structures(part):
 @pytest.mark.parametrize("part", [np.array(["a"]), np.array(["2026-01-01"], "M8[D]")])
 def test_texts_and_dates_are_data(part):
     assert ct.gradient(lambda d: d["w"] * 2, {"w": 1.0, "other": part})[0]["w"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("argument", "written"),
+    [
+        ("1.5", r"pass float\(p\)"),
+        (["1.5", "2"], r"pass \[float\(s\) for s in p\]"),
+        (range(3), r"pass np\.array\(p, float\)"),
+        ((x for x in (1.0, 2.0)), r"pass list\(p\)"),
+        ({"a": 1.0}.values(), r"pass list\(p\)"),
+        ("abc", "nothing in it can have a derivative"),
+        (["1.5", "abc"], "nothing in it can have a derivative"),
+    ],
+    ids=["text", "texts", "range", "generator", "values", "words", "a word among texts"],
+)
+def test_what_is_to_be_written_for_texts_and_iterables(argument, written):
+    with pytest.raises(ct.NotDifferentiableError, match=written):
+        ct.gradient(lambda p: p, argument)

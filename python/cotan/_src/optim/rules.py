@@ -113,6 +113,7 @@ def scale(factor: float) -> GradientTransformation:
     >>> ct.optim.scale(-0.1).step({"w": 1.0}, (), {"w": 2.0})[0]
     {'w': 1.9}
     """
+    _expect_number("scale: the factor", factor)
     return _stateless(lambda grads, _: {k: scaled(factor, g) for k, g in grads.items()})
 
 
@@ -133,6 +134,7 @@ def scale_by_learning_rate(learning_rate: Rate) -> GradientTransformation:
     {'w': 1.25}
     """
     if not callable(learning_rate):
+        _expect_number("the learning rate", learning_rate, "a number, or a function of the step")
         return scale(-learning_rate)
 
     def update(grads: Leaves, state: CountState, _: Leaves) -> tuple[Leaves, CountState]:
@@ -332,6 +334,13 @@ def global_norm(tree: object) -> Any:
     return np.sqrt(sum(squares, 0.0))
 
 
+def _expect_number(what: str, number: object, wanted: str = "a number") -> None:
+    """Raise `TypeError` for what has no arithmetic: text, None, lists."""
+    if not hasattr(number, "__neg__"):
+        raise TypeError(f"{what} must be {wanted}, not {number!r}")
+
+
 def _expect_positive(operation: str, number: float) -> None:
+    _expect_number(f"{operation}: the limit", number)
     if not number > 0:
         raise ValueError(f"{operation}: the limit must be positive, not {number}")

@@ -4,6 +4,7 @@
 """
 
 import re
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -67,7 +68,9 @@ class OldNames:
             return resolve_name(f"{self.module}:{known.now}")
         hint = self.instead.get(name)
         text = f"module {self.module!r} has no attribute {name!r}"
-        raise AttributeError(f"{text}; {hint}" if hint else text, name=name)
+        # With both, the interpreter adds which name is meant.
+        module = sys.modules.get(self.module)
+        raise AttributeError(f"{text}; {hint}" if hint else text, name=name, obj=module)
 
     def overdue(self, version: str) -> list[str]:
         """Name what should be gone in a version: the tests ask with the present one.

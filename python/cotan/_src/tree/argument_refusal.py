@@ -1,6 +1,7 @@
 """Words the error for an argument that is asked for and can have no gradient."""
 
 from collections import deque
+from collections.abc import Iterator, ValuesView
 from decimal import Decimal
 from fractions import Fraction
 
@@ -138,9 +139,11 @@ def _converted(value: object, path: str) -> str | None:
         return other
     if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return f"np.asarray({path})"
-    if isinstance(value, (set, frozenset, deque)):
+    if isinstance(value, (set, frozenset, deque, Iterator, ValuesView)):
         return f"list({path})"
-    return None
+    if isinstance(value, range):
+        return f"np.array({path}, float)"
+    return _from_text(value, path)
 
 
 def as_ndarray(value: object, path: str) -> str | None:
@@ -154,3 +157,16 @@ def as_ndarray(value: object, path: str) -> str | None:
         own = hasattr(value, "copy_to_host")
         return f"{path}.copy_to_host()" if own else f"cupy.asnumpy({path})"
     return None
+
+
+def _from_text(value: object, path: str) -> str | None:
+    """Give an expression for numbers that are spelled: `"1.5"`, or a list of such."""
+    texts = value if isinstance(value, (list, tuple)) else [value]
+    if not texts or not all(isinstance(text, (str, bytes)) for text in texts):
+        return None
+    try:
+        for text in texts:
+            float(text)
+    except ValueError:
+        return None
+    return f"float({path})" if texts is not value else f"[float(s) for s in {path}]"

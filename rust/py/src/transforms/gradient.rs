@@ -51,8 +51,13 @@ pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Scala
         ))
     };
     let Ok(Some(operand)) = Operand::of(y) else {
+        let hint = if y.is_none() {
+            "; it ends without a return"
+        } else {
+            ""
+        };
         return Err(PyTypeError::new_err(format!(
-            "{name}: the function must return a real scalar, not {}",
+            "{name}: the function must return a real scalar, not {}{hint}",
             y.get_type()
         )));
     };
