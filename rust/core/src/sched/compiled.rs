@@ -30,8 +30,9 @@ const ALL_LINES: usize = 1 << 16;
 const LINE: f64 = 0.6;
 /// Estimated nanoseconds of compiling an equation,
 const COMPILING: u64 = 2000;
-/// and of a run besides what its steps cost.
+/// of a run besides what its steps cost, and of a step besides what it computes.
 const CALL: u64 = 300;
+const STEP: u64 = 100;
 
 impl Compiled {
     /// Compiles a program; `None` for one that gains nothing, unless that is not asked.
@@ -111,7 +112,8 @@ impl Compilation {
         if self.done.get().is_some() {
             return Ok(self.known());
         }
-        let now = (plan.cost as u64 + CALL).saturating_mul(times as u64);
+        let each = || plan.cost as u64 + CALL + STEP * plan.num_passes() as u64;
+        let now = self.each.get_or_init(each).saturating_mul(times as u64);
         let spent = self.spent.fetch_add(now, Ordering::Relaxed);
         let spent = spent.saturating_add(now);
         let is_time = match when() {

@@ -187,15 +187,16 @@ pub(super) struct Compiled {
 /// The machine code of a program that is run again and again, once that pays.
 ///
 /// The first runs are those of the kernels. When they have taken about as long as compiling does, it is done, on the
-/// thread that runs: all calls together never take more than twice the time that they would have.
+/// thread that runs.
 #[derive(Debug, Default)]
 pub(super) struct Compilation {
     pub done: OnceLock<Option<Compiled>>,
     pub begun: AtomicBool,
     /// Set when its frames turned out not to fit.
     pub given_up: AtomicBool,
-    /// Estimated nanoseconds of the runs so far.
+    /// Estimated nanoseconds of the runs so far, and of one.
     pub spent: AtomicU64,
+    pub each: OnceLock<u64>,
 }
 
 /// How an output comes from the strips.
