@@ -3,7 +3,7 @@
     python benches/python/loop_growth.py [--quick] [--markdown FILE]
 
 Steps of the classical Runge-Kutta method on the Lorenz system (three numbers, three parameters) by
-`ct.scan`, from a hundred to a million. Each count runs in a process of its own.
+`ct.scan(..., rolled=True)`, from a hundred to a million. Each count runs in a process of its own.
 """
 
 import argparse
@@ -30,7 +30,11 @@ def measure(steps: int) -> None:
 
     def loss(state: Any, parameters: Any) -> Any:
         slope = lorenz_slope(np, parameters)
-        last, _ = ct.scan(lambda s, _: (rk4(slope, s, 0.01), None), state, None, length=steps)
+
+        def step(s: Any, _: None) -> tuple[Any, None]:
+            return rk4(slope, s, 0.01), None
+
+        last, _ = ct.scan(step, state, None, length=steps, rolled=True)
         return np.sum(last)
 
     arguments = np.array([1.0, 1.0, 1.0]), np.array([10.0, 28.0, 8 / 3])
@@ -85,10 +89,11 @@ def main() -> None:
         print(*rows[-1], flush=True)
     titles = ["steps", "first gradient", "prepared", "memory", "equations"]
     text = (
-        "Steps of the classical Runge-Kutta method on the Lorenz system by `ct.scan`, "
-        "`benches/python/loop_growth.py`: the first gradient of a process with respect to state "
-        "and parameters, a prepared one (the median), what memory the first one adds to the "
-        f"process, and the equations of its program. {machine()}.\n\n{table(titles, rows)}"
+        "Steps of the classical Runge-Kutta method on the Lorenz system by "
+        "`ct.scan(..., rolled=True)`, `benches/python/loop_growth.py`: the first gradient of a "
+        "process with respect to state and parameters, a prepared one (the median), what memory "
+        "the first one adds to the process, and the equations of its program. "
+        f"{machine()}.\n\n{table(titles, rows)}"
     )
     print(text)
     if args.markdown:

@@ -309,3 +309,43 @@ fn a_run_can_be_interrupted() {
         same_bits(a, b, &program);
     }
 }
+
+#[test]
+fn what_is_added_may_be_what_is_there() {
+    let text = "program(%0: f64[]) {\n  %1: f64[4] = broadcast[shape=(4,)](%0)\n  \
+                %2: f64[3] = broadcast[shape=(3,)](%0)\n  \
+                %3: f64[4] = update_add[start=(1,), len=(3,), step=(1,)](%1, %2)\n  return %3\n}\n";
+    let program = Program::parse(text).unwrap();
+    assert!(check(&program, &[Value::scalar(1.5).unwrap()]));
+}
+
+#[test]
+fn dot_products_that_underflow() {
+    let text =
+        "program(%0: f64[1,2], %1: f64[2,1]) {\n  %2: f64[1,1] = matmul(%0, %1)\n  return %2\n}\n";
+    let program = Program::parse(text).unwrap();
+    let row = Value::from_slice(&[1, 2], &[1e-200, 1e-200]).unwrap();
+    let column = Value::from_slice(&[2, 1], &[-1e-200, -1e-200]).unwrap();
+    assert!(check(&program, &[row, column]));
+}
+
+#[test]
+fn layouts_of_matrices_do_not_show_in_loops() {
+    let mut text = String::from("program(%0: f64[5,5], %1: f64[5,1]) {\n");
+    writeln!(text, "  %2: f64[5,5] = transpose[axes=(1, 0)](%0)").unwrap();
+    let mut h = 1;
+    for k in 0..200 {
+        let next = 3 + 2 * k;
+        writeln!(text, "  %{next}: f64[5,1] = matmul(%2, %{h})").unwrap();
+        h = next + 1;
+        writeln!(text, "  %{h}: f64[5,1] = tanh(%{next})").unwrap();
+    }
+    writeln!(text, "  return %{h}\n}}").unwrap();
+    let program = Program::parse(&text).unwrap();
+    let mut rng = Rng::new(10);
+    let matrix = rng.array(DType::F64, &[5, 5], -1.0, 1.0).unwrap();
+    let vector = rng.array(DType::F64, &[5, 1], -1.0, 1.0).unwrap();
+    for (program, inputs) in with_derivatives(&program, &[matrix, vector], &mut rng) {
+        assert!(check(&program, &inputs));
+    }
+}

@@ -167,3 +167,87 @@ def test_switched_off_it_is_the_kernels_and_the_same_bits():
         return done.stdout
 
     assert run("0") == run("always") == run("1")
+
+
+def rising(x, c):
+    """Two parts of one array with the same weight: their cotangents are added."""
+    for _ in range(4):
+        c = np.sin(c) * 1.5
+    return c * np.sum(x) + c * np.sum(x[1:])
+
+
+def network(w, v):
+    """A matrix and its transpose, which is made once for all steps."""
+    for _ in range(60):
+        v = np.tanh(w @ v) + np.tanh(w.T @ v)[::-1] * 0.1
+    return np.sum(v)
+
+
+def masked(x):
+    """A mask of bytes that are not only 0 and 1."""
+    mask = np.array([0, 1, 2, 255], np.uint8).view(bool)
+    for _ in range(6):
+        x = np.sin(x) + mask * x
+    return np.sum(x)
+
+
+@pytest.mark.parametrize(
+    ("f", "arguments"),
+    [
+        (rising, (np.arange(4.0) + 1, np.array(3.0))),
+        (network, (np.linspace(-0.4, 0.5, 25).reshape(5, 5), np.linspace(0.0, 1.0, 5))),
+        (masked, (np.linspace(0.0, 1.0, 4),)),
+    ],
+    ids=["rising", "network", "masked"],
+)
+def test_calls_go_on_with_the_same_bits(f, arguments):
+    g = ct.prepare(f, *arguments)
+    first = g(*arguments)
+    for _ in range(2 * CALLS):
+        for a, b in zip(g(*arguments), first, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_others_run_while_it_is_compiled():
+    arguments = np.linspace(0.0, 1.0, 8), 0.5
+
+    def long(x, y):
+        for k in range(300):
+            x = x * y + np.sin(k * y)
+        return np.sum(x)
+
+    g = ct.prepare(long, *arguments)
+    stop, ticks = threading.Event(), []
+
+    def tick():
+        while not stop.wait(0.001):
+            ticks.append(None)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        for _ in range(3000):
+            g(*arguments)
+    finally:
+        stop.set()
+        thread.join()
+    assert ticks
+
+
+def test_on_a_thread_of_little_stack():
+    code = """
+import threading, numpy as np, cotan as ct
+threading.stack_size(128 << 10)
+def f(x):
+    for _ in range(50):
+        x = np.sin(x) + x[::-1] * 0.1
+    return np.sum(x)
+x = np.linspace(0.0, 1.0, 9)
+g = ct.prepare(f, x)
+thread = threading.Thread(target=lambda: [g(x) for _ in range(500)])
+thread.start()
+thread.join()
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "done\n", done.stderr

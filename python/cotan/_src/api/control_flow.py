@@ -1,9 +1,8 @@
 """Structured control flow: `cond`, `while_loop`, `fori_loop` and `scan`, with the meaning of JAX's.
 
 Plain Python branches and loops do the same. These are for code that comes from JAX, for what a loop
-stacks or checkpoints, and for branches inside `vmap`. A loop of many steps is recorded as one
-equation (`api.loop_equation`) if its step does not look at values; any other runs in Python and is
-recorded step by step.
+stacks or checkpoints, and for branches inside `vmap`. A loop runs in Python and is recorded step by
+step, unless its caller says that it may be `rolled`: one equation (`api.loop_equation`).
 """
 
 import math
@@ -131,7 +130,12 @@ def _holds(pred: Any) -> bool:
 
 
 def fori_loop(
-    lower: int, upper: int, body_fun: Callable[[int, _Carry], _Carry], init_val: _Carry
+    lower: int,
+    upper: int,
+    body_fun: Callable[[int, _Carry], _Carry],
+    init_val: _Carry,
+    *,
+    rolled: bool = False,
 ) -> _Carry:
     """Repeat a function for the integers from `lower` to less than `upper`.
 
@@ -144,6 +148,9 @@ def fori_loop(
         dtypes.
     init_val
         The first carry: any structure.
+    rolled
+        Whether the loop may be one equation of a program, with a body, as for `scan`. The integer
+        is an int64 array then.
 
     Returns
     -------
@@ -162,12 +169,13 @@ def fori_loop(
     steps = range(operator.index(lower), operator.index(upper))
     carry: Any = init_val
     expected: Outline | None = None
-    looped = recorded_loop(
-        lambda carry, i: (body_fun(i, carry), None), carry, np.arange(lower, upper), len(steps),
-        function=body_fun, counts=True,
-    )  # fmt: skip
-    if looped is not None:
-        carry, steps = looped[0], range(0)
+    if rolled:
+        looped = recorded_loop(
+            lambda carry, i: (body_fun(i, carry), None), carry, np.arange(lower, upper), len(steps),
+            function=body_fun, counts=True,
+        )  # fmt: skip
+        if looped is not None:
+            carry, steps = looped[0], range(0)
     for i in steps:
         carry, expected = _stepped("fori_loop", carry, body_fun(i, carry), expected)
     last: _Carry = carry
@@ -182,6 +190,7 @@ def scan(
     reverse: bool = False,
     *,
     checkpoint: bool | int | str | None = None,
+    rolled: bool = False,
 ) -> tuple[_Carry, Any]:
     """Carry a state along an axis, and stack what each step gives.
 
@@ -202,6 +211,12 @@ def scan(
         What the reverse pass keeps. An int `n`: the carry of every n-th step; the steps between are
         computed again. True: of about the square root of all. A text such as `"200MB"`: the budget
         of `ct.checkpoint` around the whole loop.
+    rolled
+        Whether the loop may be one equation of a program, with a body: the size of the program does
+        not depend on the number of steps then. `f` has to be pure: it is called a few times, on
+        arrays whose values nobody knows, and not once for each step. What all steps share is
+        computed before the loop. A step that looks at values, or carries on anything but arrays,
+        floats, and constants in tuples, lists and dicts, is taken one by one as without `rolled`.
 
     Returns
     -------
@@ -235,7 +250,7 @@ def scan(
         # One step, whose result is dropped, says what the results look like.
         _, (y,) = steps.run(init, [map_leaves(_blank, xs)])
         return init, map_leaves(lambda leaf: np.zeros((0, *np.shape(leaf)), _dtype(leaf)), y)
-    if not isinstance(checkpoint, str):
+    if rolled and not isinstance(checkpoint, str):
         looped = recorded_loop(
             _pair_of(f), init, xs, count, function=f, reverse=reverse,
             segments=[size] if checkpoint else [],

@@ -5,7 +5,7 @@ value, calls back, changes what it carries or keeps state cannot be traced once 
 caller then takes the steps one by one, and finds everything as it was before.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,7 +143,7 @@ class _Traced:
         self._step = step
         self._init, self._xs = init, xs
         self._before = outline(init, "carry")
-        self._constants = _constants(init)
+        self._constants = list(_constants(init))
         self.carry: Any = None
         self.y: Any = None
 
@@ -151,7 +151,8 @@ class _Traced:
         new, y = self._step(_built(self._init, carried), _built(self._xs, slices))
         after = outline(new, "carry")
         expect_same("scan", "the carry", settled(self._before, after), after, constants=True)
-        if _constants(new) != self._constants:
+        # Leaves are paired by their order, in which the keys of dicts count.
+        if list(after) != list(self._before) or list(_constants(new)) != self._constants:
             raise _NotSteadyError
         self.carry, self.y = new, y
         return leaves_of(new), leaves_of(y)
@@ -165,14 +166,21 @@ def _built(like: Any, leaves: list[Any]) -> Any:
     return map_leaves(lambda _: next(rest), like)
 
 
-def _constants(tree: object) -> list[object]:
-    """Give the Python integers, bools and strings in containers: they are no leaves."""
+def _constants(tree: object) -> Iterator[object]:
+    """Give the Python integers, bools and strings of a carry, which are no leaves.
+
+    Of anything else than these, leaves and containers nobody can say whether a step has changed it.
+    """
     if isinstance(tree, (bool, int, str, bytes)):
-        return [tree]
-    if isinstance(tree, (np.ndarray, _core.Array, float, complex, np.generic)):
-        return []
-    if isinstance(tree, dict):
-        return [c for value in tree.values() for c in _constants(value)]
-    if isinstance(tree, (tuple, list)):
-        return [c for value in tree for c in _constants(value)]
-    return []
+        yield tree
+    elif type(tree) is dict:
+        for value in tree.values():
+            yield from _constants(value)
+    elif isinstance(tree, (tuple, list)):
+        for value in tree:
+            yield from _constants(value)
+    elif isinstance(tree, (np.ndarray, _core.Array)):
+        if tree.dtype.kind not in "fciub":
+            raise _NotSteadyError
+    elif tree is not None and not isinstance(tree, (float, complex)):
+        raise _NotSteadyError

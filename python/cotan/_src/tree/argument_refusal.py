@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator, ValuesView
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -161,7 +162,7 @@ def as_ndarray(value: object, path: str) -> str | None:
 
 def _from_text(value: object, path: str) -> str | None:
     """Give an expression for numbers that are spelled: `"1.5"`, or a list of such."""
-    texts = value if isinstance(value, (list, tuple)) else [value]
+    texts: Any = value if isinstance(value, (list, tuple)) else [value]
     if not texts or not all(isinstance(text, (str, bytes)) for text in texts):
         return None
     try:

@@ -12,8 +12,8 @@ use super::plan::{Compilation, Compiled, Plan, Work};
 use super::profile::{Origin, Phase, timed};
 use super::scalars::{is_scalar, scalar_code};
 use super::stages::for_devices;
-use crate::error::Result;
-use crate::kernels::{Code, ScalarCode};
+use crate::error::{Error, Result};
+use crate::kernels::{Code, ScalarCode, long_cost};
 use crate::ops;
 use crate::program::Program;
 use crate::util::FastMap;
@@ -24,59 +24,98 @@ const FEW: usize = 8;
 const LARGE: usize = 4096;
 /// A function computes at least so many elements, where the program goes on for so long.
 const LINES: usize = 1200;
-/// All functions have at most so many lines together: compiling takes about two microseconds for each.
+/// All functions have at most so many lines together.
 const ALL_LINES: usize = 1 << 16;
-/// An estimate of nanoseconds that a line takes.
-const LINE: f64 = 0.6;
-/// Estimated nanoseconds of compiling an equation,
-const COMPILING: u64 = 2000;
+/// Estimated nanoseconds of cutting an equation, and of compiling a line,
+const CUTTING: u64 = 1000;
+const COMPILING: u64 = 10_000;
 /// of a run besides what its steps cost, and of a step besides what it computes.
 const CALL: u64 = 300;
 const STEP: u64 = 100;
+/// Code is made that takes less than this part of what kernels take.
+const GAIN: f64 = 0.8;
+
+/// What comes of a program.
+enum Attempt {
+    Code(Compiled),
+    /// It gains nothing, or cannot be compiled.
+    Nothing,
+    /// It will have been run often enough when it has taken so many nanoseconds.
+    Later(u64),
+}
 
 impl Compiled {
-    /// Compiles a program; `None` for one that gains nothing, unless that is not asked.
-    fn new(program: &Program, whatever: bool) -> Result<Option<Compiled>> {
+    /// Compiles a program that has taken so many nanoseconds; any that can be, where that is not said.
+    fn new(program: &Program, passes: usize, spent: Option<u64>) -> Result<Attempt> {
         if program.has_calls() || program.has_host_calls() {
-            return Ok(None);
+            return Ok(Attempt::Nothing);
         }
         let program = for_devices(program)?;
         let scalar: Vec<bool> = (0..program.eqns().len())
             .map(|k| is_scalar(&program, k))
             .collect();
-        if !whatever && !is_worth_it(&program, &scalar) {
-            return Ok(None);
+        if spent.is_some() && !is_worth_it(&program, &scalar) {
+            return Ok(Attempt::Nothing);
         }
         let pieces = refined(&program, pieces_of_code(&program)?, &scalar);
         let plan = Plan::of_pieces(&program, &pieces)?;
-        let Some((codes, number)) = write(&plan) else {
-            return Ok(None);
+        let Some((codes, numbers)) = write(&plan) else {
+            return Ok(Attempt::Nothing);
         };
+        let costs: Vec<f64> = codes.iter().map(ScalarCode::cost).collect();
+        let cost = (plan.steps.iter().zip(&numbers)).map(|(step, number)| match number {
+            Some(number) => costs[*number],
+            None => step.cost + STEP as f64,
+        });
+        let cost: f64 = cost.sum();
+        if let Some(spent) = spent {
+            let kernels = cost_of_kernels(&program) + (STEP * passes as u64) as f64;
+            if cost > GAIN * kernels {
+                return Ok(Attempt::Nothing);
+            }
+            let price = COMPILING * codes.iter().map(ScalarCode::len).sum::<usize>() as u64;
+            if spent < price {
+                return Ok(Attempt::Later(price));
+            }
+        }
         let Some(functions) = Code::compile(&codes) else {
-            return Ok(None);
+            return Ok(Attempt::Nothing);
         };
-        let mut cost = 0.0;
         let mut origins: FastMap<usize, Arc<[Origin]>> = FastMap::default();
-        let code = (plan.steps.iter().zip(number)).map(|(step, number)| {
+        let code = (plan.steps.iter().zip(numbers)).map(|(step, number)| {
             let (Some(number), Work::Part(part)) = (number, &step.work) else {
-                cost += step.cost;
                 return None;
             };
-            cost += codes[number].len() as f64 * LINE;
             let all = || {
-                part.steps
-                    .iter()
-                    .flat_map(|s| &s.origins)
-                    .copied()
-                    .collect()
+                let all = part.steps.iter().flat_map(|s| &s.origins);
+                all.copied().collect()
             };
             let origins = origins.entry(number).or_insert_with(all);
             Some((Arc::clone(&functions[number]), Arc::clone(origins)))
         });
         let code = code.collect();
         let plan = Arc::new(plan.with_source(&program));
-        Ok(Some(Compiled { plan, code, cost }))
+        Ok(Attempt::Code(Compiled { plan, code, cost }))
     }
+}
+
+/// Estimated nanoseconds that groups take for the equations of a program, without what each pass costs.
+fn cost_of_kernels(program: &Program) -> f64 {
+    let equation = |k: usize| {
+        let prim = program.eqns()[k].prim;
+        let size = program.aval(program.result(k)).size();
+        if prim.is_view() || prim == ops::LITERAL {
+            return 0.0;
+        }
+        let long = prim.lane().map_or(0.0, |op| long_cost(op, size));
+        let short = if size == 1 {
+            3.0
+        } else {
+            10.0 + 0.08 * size as f64
+        };
+        short + long
+    };
+    (0..program.eqns().len()).map(equation).sum()
 }
 
 /// When machine code is made.
@@ -84,7 +123,7 @@ impl Compiled {
 enum When {
     /// The environment variable `COTAN_MACHINE_CODE` is 0.
     Never,
-    /// When the runs before have taken as long as compiling does.
+    /// When the runs before have taken as long as compiling does, and where it gains something.
     Paid,
     /// Before the first run, even where it gains nothing, for tests: `COTAN_MACHINE_CODE=always`.
     Always,
@@ -106,49 +145,73 @@ impl Compilation {
         compiled.filter(|_| !self.given_up.load(Ordering::Relaxed))
     }
 
-    /// The code, if it is there or it is time to make it: see [`when`].
-    /// The plan is about to be run so many times.
+    /// Notes that a plan is about to be run so many times; the time of all runs with these.
+    pub fn note(&self, plan: &Plan, times: usize) -> u64 {
+        let each = || plan.cost as u64 + CALL + STEP * plan.num_passes() as u64;
+        let now = self.each.get_or_init(each).saturating_mul(times as u64);
+        let before = self.spent.fetch_add(now, Ordering::Relaxed);
+        before.saturating_add(now)
+    }
+
+    /// Whether it is time to make the code.
+    pub fn is_due(&self, plan: &Plan) -> bool {
+        if self.done.get().is_some() || self.begun.load(Ordering::Relaxed) {
+            return false;
+        }
+        match when() {
+            When::Never => false,
+            When::Paid => {
+                let price = self.price.get().copied();
+                let price = price.unwrap_or(CUTTING * plan.weight as u64);
+                self.spent.load(Ordering::Relaxed) > price
+            }
+            When::Always => true,
+        }
+    }
+
+    /// The code, if it is there or it is time to make it: a plan is about to be run so many times.
     pub fn get(&self, plan: &Plan, times: usize) -> Result<Option<&Compiled>> {
         if self.done.get().is_some() {
             return Ok(self.known());
         }
-        let each = || plan.cost as u64 + CALL + STEP * plan.num_passes() as u64;
-        let now = self.each.get_or_init(each).saturating_mul(times as u64);
-        let spent = self.spent.fetch_add(now, Ordering::Relaxed);
-        let spent = spent.saturating_add(now);
-        let is_time = match when() {
-            When::Never => false,
-            When::Paid => spent > COMPILING * plan.weight as u64,
-            When::Always => true,
-        };
-        let Some(program) = plan.source.as_ref().filter(|_| is_time) else {
-            return Ok(None);
-        };
-        if self.begun.swap(true, Ordering::Relaxed) {
+        let spent = self.note(plan, times);
+        if !self.is_due(plan) || self.begun.swap(true, Ordering::Relaxed) {
             return Ok(None);
         }
-        self.compile(program, when() == When::Always)
+        let spent = Some(spent).filter(|_| when() != When::Always);
+        self.compile(plan, spent)
     }
 
     /// Makes the code.
-    fn compile(&self, program: &Program, whatever: bool) -> Result<Option<&Compiled>> {
+    fn compile(&self, plan: &Plan, spent: Option<u64>) -> Result<Option<&Compiled>> {
+        let Some(program) = &plan.source else {
+            return Ok(None);
+        };
         let _timed = timed(Phase::Plan);
-        let compiled = Compiled::new(program, whatever);
-        // Where it was an error, nobody tries again.
-        let kept = compiled.as_ref().ok().cloned().flatten();
-        let kept = self.done.get_or_init(|| kept);
-        compiled?;
-        Ok(kept.as_ref())
+        let compiled = match Compiled::new(program, plan.num_passes(), spent) {
+            Ok(Attempt::Code(compiled)) => Some(compiled),
+            Ok(Attempt::Later(price)) => {
+                // A second one would be later still: nothing is lost where it is there already.
+                let _ = self.price.set(price);
+                self.begun.store(false, Ordering::Relaxed);
+                return Ok(None);
+            }
+            Err(Error::Interrupted) => {
+                self.done.get_or_init(|| None);
+                return Err(Error::Interrupted);
+            }
+            // The kernels do without.
+            Ok(Attempt::Nothing) | Err(_) => None,
+        };
+        Ok(self.done.get_or_init(|| compiled).as_ref())
     }
 
     /// Makes the code now, whether it is worth it or not; whether there is some.
     pub fn now(&self, plan: &Plan) -> Result<bool> {
-        match &plan.source {
-            Some(program) if !self.begun.swap(true, Ordering::Relaxed) => {
-                Ok(self.compile(program, true)?.is_some())
-            }
-            _ => Ok(self.known().is_some()),
+        if self.begun.swap(true, Ordering::Relaxed) {
+            return Ok(self.known().is_some());
         }
+        Ok(self.compile(plan, None)?.is_some())
     }
 
     /// Forgets the code.

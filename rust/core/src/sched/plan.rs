@@ -194,9 +194,10 @@ pub(super) struct Compilation {
     pub begun: AtomicBool,
     /// Set when its frames turned out not to fit.
     pub given_up: AtomicBool,
-    /// Estimated nanoseconds of the runs so far, and of one.
+    /// Estimated nanoseconds of the runs so far, of one, and of compiling where that is known.
     pub spent: AtomicU64,
     pub each: OnceLock<u64>,
+    pub price: OnceLock<u64>,
 }
 
 /// How an output comes from the strips.

@@ -66,6 +66,10 @@ impl Replay {
 
     /// Roughly how many nanoseconds a run takes on one thread.
     pub fn cost(&self) -> f64 {
+        // The next run compiles first.
+        if self.compiled.is_due(&self.plan) {
+            return f64::INFINITY;
+        }
         if let Some(compiled) = self.compiled.known() {
             return compiled.cost;
         }
@@ -127,15 +131,20 @@ impl Replay {
         if more.iter().any(Value::is_remote) {
             return Ok(None);
         }
-        if let Some(compiled) = self.compiled.get(&self.plan, 1)?
-            && compiled.cost < WORTH_THREADS
-            && let Some(frame) = self.take_frame(compiled, more)?
-        {
-            return Ok(Some(frame));
+        if let Some(compiled) = self.compiled.known() {
+            if compiled.cost < WORTH_THREADS
+                && let Some(frame) = self.take_frame(compiled, more)?
+            {
+                return Ok(Some(frame));
+            }
+        } else if self.compiled.is_due(&self.plan) {
+            // Which takes long: `run` does it.
+            return Ok(None);
         }
         if !self.is_small.load(Ordering::Relaxed) {
             return Ok(None);
         }
+        self.compiled.note(&self.plan, 1);
         let kept = self.lock().pop();
         if let Some(frame) = kept
             && frame.is_for(&self.plan, more)

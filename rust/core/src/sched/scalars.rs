@@ -16,9 +16,7 @@ use crate::program::{Eqn, Program};
 /// Arrays of more elements than that are computed with by kernels, which take several at once.
 const ELEMENTS: usize = 64;
 /// Arrays that are only copied may have so many.
-const COPIED: usize = 1 << 14;
-/// Products of so many multiplications are written out.
-const PRODUCTS: usize = 512;
+const COPIED: usize = 1 << 10;
 /// Rows of fewer elements are added one after the other, and of fewer than `LONG_ROW` in `LANES` sums.
 const SHORT_ROW: usize = 16;
 const LANES: usize = 16;
@@ -54,7 +52,7 @@ pub(super) fn is_scalar(program: &Program, k: usize) -> bool {
             let a = program.aval(program.args(eqn)[0]);
             out.shape.len() == 2
                 && matches!(out.dtype, DType::F64 | DType::F32)
-                && (1..=PRODUCTS).contains(&(out.size() * a.shape[1]))
+                && (1..=kernels::SMALL_PRODUCT).contains(&(out.size() * a.shape[1]))
         }
         Some(Kernel::Call(_)) => copies(eqn.prim),
         _ => false,
@@ -213,15 +211,22 @@ impl Writer<'_> {
             return None;
         };
         let numbers = out.with_dtype(DType::I64);
-        let array = call(params, &mut args, &numbers, &self.ctx).ok()?;
-        let mut lines = self.lines(&array)?;
         if let Some(before) = added {
-            for (line, old) in lines.iter_mut().zip(self.lines(&before)?) {
-                if *line != old {
-                    *line = self.code.combine(kernels::LaneOp::Add, old, *line)?;
-                }
+            // Which element is added where: zero for none.
+            let updates = self.lines(&args[1])?;
+            let count: Vec<i64> = (1..=updates.len() as i64).collect();
+            args[0] = Value::from_slice(&out.shape, &vec![0i64; out.size()]).ok()?;
+            args[1] = Value::from_slice(args[1].shape(), &count).ok()?;
+            let places = self.lines(&call(params, &mut args, &numbers, &self.ctx).ok()?)?;
+            let mut lines = self.lines(&before)?;
+            for (line, place) in lines.iter_mut().zip(places).filter(|(_, place)| *place > 0) {
+                let update = updates[place as usize - 1];
+                *line = self.code.combine(kernels::LaneOp::Add, *line, update)?;
             }
-        } else if lines.contains(&0) {
+            return self.define(out, &lines);
+        }
+        let mut lines = self.lines(&call(params, &mut args, &numbers, &self.ctx).ok()?)?;
+        if lines.contains(&0) {
             let zero = self.code.number(out.dtype, 0);
             for line in lines.iter_mut().filter(|line| **line == 0) {
                 *line = zero;
@@ -328,26 +333,15 @@ impl Writer<'_> {
         self.code.number(dtype, bits)
     }
 
-    /// A product of matrices, each sum in the order of the kernels (`kernels/gemm`).
+    /// A product of matrices, each sum in the order of the kernels (`kernels/gemm`): small ones have one, however the
+    /// matrices lie.
     fn product(&mut self, a: &Value, b: &Value) -> Option<Vec<Line>> {
-        let repeats = |v: &Value| {
-            let mut axes = v.shape().iter().zip(v.strides());
-            axes.any(|(&n, &step)| n > 1 && step == 0)
-        };
-        if repeats(a) || repeats(b) {
-            return None;
-        }
         let (m, k, n) = (a.shape()[0], a.shape()[1], b.shape()[1]);
-        // Dot products with dense rows are made in several sums side by side, all others in one.
         let columns = b.transposed(&[1, 0]);
-        let dense = if n == 1 {
-            a.strides()[1] == 1
-        } else {
-            m == 1 && columns.strides()[1] == 1
-        };
         let (a, b) = (self.lines(a)?, self.lines(&columns)?);
         let dtype = self.code.dtype(*a.first()?);
-        let lanes = if dense {
+        // Products with vectors are made in several sums side by side.
+        let lanes = if m == 1 || n == 1 {
             kernels::lanes_of_dots(dtype)
         } else {
             1
@@ -368,15 +362,17 @@ impl Writer<'_> {
         for (l, (&x, &y)) in x.iter().zip(y).enumerate() {
             sums[l % lanes] = self.code.multiply_add(x, y, sums[l % lanes])?;
         }
+        // Whether a sum is no negative zero any more: what is added to it later changes nothing then, if it is zero.
+        let mut positive = vec![false; lanes];
         let mut half = lanes / 2;
         while half > 0 {
             for i in 0..half {
-                // Zeros that nothing was added to add nothing.
-                if sums[i + half] != zero {
-                    sums[i] = self
-                        .code
-                        .combine(kernels::LaneOp::Add, sums[i], sums[i + half])?;
+                let other = sums[i + half];
+                if sums[i] == zero || (other == zero && positive[i]) {
+                    continue;
                 }
+                sums[i] = self.code.combine(kernels::LaneOp::Add, sums[i], other)?;
+                positive[i] = other == zero || (positive[i] && positive[i + half]);
             }
             half /= 2;
         }

@@ -13,6 +13,8 @@ const TASK: usize = 1 << 17;
 const LONG_ROW: usize = 1 << 13;
 /// Elements of a part that does not fit into the second-level cache.
 const LARGE: usize = 1 << 16;
+/// Products of so many multiplications have one order of additions for all layouts.
+pub const SMALL_PRODUCT: usize = 512;
 /// Results that stay in the first-level cache while rows are added to them.
 const STRIP: usize = 2048;
 
@@ -136,7 +138,21 @@ unsafe fn body<T: Real, const FMA: bool, const LANES: usize>(
 ) {
     // SAFETY (all blocks): rows stay below `m`, columns below `k`.
     unsafe {
-        if a.cs == 1 {
+        if a.cs != 1 && m * k <= SMALL_PRODUCT {
+            // Small ones add in one order, however the matrix lies: machine code knows no layout.
+            let mut dense = [T::ZERO; SMALL_PRODUCT];
+            for i in 0..m {
+                for l in 0..k {
+                    dense[i * k + l] = a.from(i, l).at.at(0).read();
+                }
+            }
+            let a = Mat {
+                at: Shared::new(dense.as_mut_ptr()),
+                rs: k as isize,
+                cs: 1,
+            };
+            dense_rows::<T, FMA, 2, LANES>(m, k, a, x, y);
+        } else if a.cs == 1 {
             if k * size_of::<T>() >= LONG_ROW {
                 dense_rows::<T, FMA, 4, LANES>(m, k, a, x, y);
             } else if m * k >= LARGE {

@@ -23,7 +23,7 @@ mod packing_memory;
 
 use num_complex::Complex;
 
-pub use self::matvec::lanes_of_dots;
+pub use self::matvec::{SMALL_PRODUCT, lanes_of_dots};
 
 use self::matrix::{Dims, Mat};
 use super::arithmetic::{BLOCK, Number};
@@ -117,7 +117,9 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
     if aval.size() == 0 {
         return Value::empty(aval);
     }
-    if let Some(out) = broadcast_operand::repeated(a, b, &aval, matmul, ctx)? {
+    if dims.work() > SMALL_PRODUCT
+        && let Some(out) = broadcast_operand::repeated(a, b, &aval, matmul, ctx)?
+    {
         return Ok(out);
     }
     let (near_a, near_b) = (aligned(a, ctx)?, aligned(b, ctx)?);

@@ -18,6 +18,9 @@ use super::{Op, ScalarCode};
 use crate::aval::DType;
 use crate::kernels::lane::{Lane, LaneOp, cast_lane, lane};
 
+/// Bytes of stack that the compiler has.
+const STACK: usize = 4 << 20;
+
 /// A compiled function.
 pub struct Code {
     function: unsafe extern "C" fn(*const *mut u8),
@@ -78,7 +81,24 @@ impl Code {
     /// Compiles functions together; `None` where that is not possible: on a processor that the compiler does not know,
     /// or where no memory may be executable.
     pub fn compile(codes: &[ScalarCode]) -> Option<Vec<Arc<Code>>> {
-        let flags = [("opt_level", "speed"), ("enable_verifier", "false")];
+        // The compiler needs more stack than the calling thread may have, and panics where it knows no way.
+        std::thread::scope(|scope| {
+            let builder = std::thread::Builder::new().stack_size(STACK);
+            let thread = builder
+                .spawn_scoped(scope, || Code::compile_here(codes))
+                .ok()?;
+            thread.join().ok().flatten()
+        })
+    }
+
+    fn compile_here(codes: &[ScalarCode]) -> Option<Vec<Arc<Code>>> {
+        // A frame that is too large has to meet the guard page behind the stack, and not what lies beyond.
+        let flags = [
+            ("opt_level", "speed"),
+            ("enable_verifier", "false"),
+            ("enable_probestack", "true"),
+            ("probestack_strategy", "inline"),
+        ];
         let mut module =
             JITModule::new(JITBuilder::with_flags(&flags, default_libcall_names()).ok()?);
         let mut ids = Vec::with_capacity(codes.len());

@@ -60,6 +60,15 @@ pub fn has_scalars(dtype: DType) -> bool {
     !dtype.is_complex()
 }
 
+/// Estimated nanoseconds that a long operation on so many elements takes besides.
+pub fn long_cost(op: LaneOp, count: usize) -> f64 {
+    match count {
+        _ if !op.is_long() => 0.0,
+        1 => 12.0,
+        _ => 20.0 + 2.0 * count as f64,
+    }
+}
+
 impl ScalarCode {
     /// Code that does nothing.
     pub fn new() -> ScalarCode {
@@ -183,6 +192,23 @@ impl ScalarCode {
         self.stores
             .extend(stores.map(|(i, &x)| (output, i as u32, x)));
         Some(())
+    }
+
+    /// Estimated nanoseconds of a run.
+    pub fn cost(&self) -> f64 {
+        /// Of a line, and of what is written.
+        const LINE: f64 = 0.9;
+        let needed = self.needed();
+        let lines = self.lines.iter().zip(needed).filter(|(_, needed)| *needed);
+        let line = |op: &Op| match op {
+            Op::Number(_) | Op::Result { .. } => 0.0,
+            Op::Lane { op, .. } => LINE + long_cost(*op, 1),
+            Op::Lanes { op, count, .. } => {
+                LINE * f64::from(*count) + long_cost(*op, *count as usize)
+            }
+            _ => LINE,
+        };
+        lines.map(|((op, _), _)| line(op)).sum::<f64>() + LINE * self.stores.len() as f64
     }
 
     /// For each line whether an output depends on it.

@@ -180,6 +180,12 @@ pub(super) fn cast(b: &mut FunctionBuilder<'_>, x: Value, from: DType, to: DType
     if is_half(from) || is_half(to) {
         return None;
     }
+    // Any byte but zero is true.
+    let x = if from == DType::Bool {
+        b.ins().icmp_imm(IntCC::NotEqual, x, 0)
+    } else {
+        x
+    };
     let float = |d: DType| matches!(d, DType::F32 | DType::F64);
     let (a, z) = (register(from), register(to));
     let unsigned = from.is_unsigned() || from == DType::Bool;
