@@ -46,7 +46,7 @@ enum Attempt {
 
 impl Compiled {
     /// Compiles a program that has taken so many nanoseconds; any that can be, where that is not said.
-    fn new(program: &Program, passes: usize, spent: Option<u64>) -> Result<Attempt> {
+    fn attempt(program: &Program, passes: usize, spent: Option<u64>) -> Result<Attempt> {
         if program.has_calls() || program.has_host_calls() {
             return Ok(Attempt::Nothing);
         }
@@ -188,7 +188,7 @@ impl Compilation {
             return Ok(None);
         };
         let _timed = timed(Phase::Plan);
-        let compiled = match Compiled::new(program, plan.num_passes(), spent) {
+        let compiled = match Compiled::attempt(program, plan.num_passes(), spent) {
             Ok(Attempt::Code(compiled)) => Some(compiled),
             Ok(Attempt::Later(price)) => {
                 // A second one would be later still: nothing is lost where it is there already.
