@@ -69,9 +69,9 @@ def recorded_loop(
     found = None
     try:
         found = _nested(_Loop(step, reverse, counts), init, xs, length, tuple(segments))
-    except Exception:  # noqa: BLE001
+    except Exception:  # noqa: BLE001, S110
         # Whatever it is, steps that are taken one by one raise it again, with values.
-        found = None
+        pass
     finally:
         if not _restored(snapshot, pending):
             found = None
@@ -143,7 +143,7 @@ class _Traced:
         self._step = step
         self._init, self._xs = init, xs
         self._before = outline(init, "carry")
-        self._constants = list(_constants(init))
+        self._constants = list(_carried_constants(init))
         self.carry: Any = None
         self.y: Any = None
 
@@ -152,7 +152,7 @@ class _Traced:
         after = outline(new, "carry")
         expect_same("scan", "the carry", settled(self._before, after), after, constants=True)
         # Leaves are paired by their order, in which the keys of dicts count.
-        if list(after) != list(self._before) or list(_constants(new)) != self._constants:
+        if list(after) != list(self._before) or list(_carried_constants(new)) != self._constants:
             raise _NotSteadyError
         self.carry, self.y = new, y
         return leaves_of(new), leaves_of(y)
@@ -166,7 +166,7 @@ def _built(like: Any, leaves: list[Any]) -> Any:
     return map_leaves(lambda _: next(rest), like)
 
 
-def _constants(tree: object) -> Iterator[object]:
+def _carried_constants(tree: object) -> Iterator[object]:
     """Give the Python integers, bools and strings of a carry, which are no leaves.
 
     Of anything else than these, leaves and containers nobody can say whether a step has changed it.
@@ -175,10 +175,10 @@ def _constants(tree: object) -> Iterator[object]:
         yield tree
     elif type(tree) is dict:
         for value in tree.values():
-            yield from _constants(value)
+            yield from _carried_constants(value)
     elif isinstance(tree, (tuple, list)):
         for value in tree:
-            yield from _constants(value)
+            yield from _carried_constants(value)
     elif isinstance(tree, (np.ndarray, _core.Array)):
         if tree.dtype.kind not in "fciub":
             raise _NotSteadyError

@@ -15,6 +15,7 @@ use super::stages::for_devices;
 use crate::error::{Error, Result};
 use crate::kernels::{Code, ScalarCode, long_cost};
 use crate::ops;
+use crate::prim::Kernel;
 use crate::program::Program;
 use crate::util::FastMap;
 
@@ -191,8 +192,7 @@ impl Compilation {
         let compiled = match Compiled::attempt(program, plan.num_passes(), spent) {
             Ok(Attempt::Code(compiled)) => Some(compiled),
             Ok(Attempt::Later(price)) => {
-                // A second one would be later still: nothing is lost where it is there already.
-                let _ = self.price.set(price);
+                self.price.get_or_init(|| price);
                 self.begun.store(false, Ordering::Relaxed);
                 return Ok(None);
             }
@@ -231,8 +231,8 @@ fn is_worth_it(program: &Program, scalar: &[bool]) -> bool {
         }
         // Elementwise operations are better off in one pass with their neighbours.
         let large = |&v: &u32| program.aval(v).size() > LARGE;
-        let fused = eqn.prim.is_elementwise()
-            || matches!(eqn.prim.kernel_ref(), Some(crate::prim::Kernel::Reduce(_)));
+        let fused =
+            eqn.prim.is_elementwise() || matches!(eqn.prim.kernel_ref(), Some(Kernel::Reduce(_)));
         if fused || large(&program.result(k)) || program.args(eqn).iter().any(large) {
             return false;
         }

@@ -17,10 +17,9 @@ use crate::program::{Eqn, Program};
 const ELEMENTS: usize = 64;
 /// Arrays that are only copied may have so many.
 const COPIED: usize = 1 << 10;
-/// Rows of fewer elements are added one after the other, and of fewer than `LONG_ROW` in `LANES` sums.
+/// Rows of fewer elements are added one after the other, longer ones in `LANES` sums.
 const SHORT_ROW: usize = 16;
 const LANES: usize = 16;
-const LONG_ROW: usize = 256;
 
 /// Whether an equation can be taken apart, as far as its kind and sizes say.
 pub(super) fn is_scalar(program: &Program, k: usize) -> bool {
@@ -257,9 +256,6 @@ impl Writer<'_> {
     /// All elements of a row.
     fn row(&mut self, op: ReduceOp, row: &[Line]) -> Option<Line> {
         let dtype = self.code.dtype(*row.first()?);
-        if row.len() >= LONG_ROW {
-            return None;
-        }
         // Sums and products of rows are made in the wider type.
         let wide = dtype == DType::F32 && matches!(op, ReduceOp::Sum | ReduceOp::Prod);
         let acc = if wide { DType::F64 } else { dtype };

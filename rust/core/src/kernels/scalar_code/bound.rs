@@ -37,6 +37,7 @@ impl BoundCode {
                 "machine code: other values than it was made for".into(),
             ));
         }
+        // Neighbours mostly lie in one piece of memory; one that is held twice does no harm.
         let mut memory: Vec<Arc<Storage>> = Vec::new();
         for value in values() {
             if memory
