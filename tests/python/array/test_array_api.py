@@ -28,6 +28,20 @@ def test_all_names_are_there():
     assert len(set(xp.__all__)) == len(xp.__all__)
 
 
+def test_names_beyond_the_standard_are_those_of_numpy():
+    x = ct.array(X)
+    result = xp.einsum("i,i->", x, x)
+    assert isinstance(result, ct.Array) and result == np.einsum("i,i->", X, X)
+    assert xp.einsum is xp.einsum
+    assert xp.dtype is np.dtype and xp.bool_ is np.bool_
+    assert not {"einsum", "dtype"} & set(xp.__all__)
+    (slope,) = ct.gradient(lambda v: v.__array_namespace__().einsum("i,i->", v, v), X)
+    np.testing.assert_allclose(slope, 2 * X)
+    for name in ("random", "no_such_name", "_core_of_numpy"):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
+            getattr(xp, name)
+
+
 def test_what_it_makes_takes_traced_values():
     def f(x):
         y = x.__array_namespace__().zeros(5)

@@ -61,6 +61,11 @@ def test_values_of_xarray_are_constants():
     np.testing.assert_array_equal(slope, [1.0, 2.0, 3.0])
 
 
+def _dot_without_opt_einsum(xr, *arrays):
+    with xr.set_options(use_opt_einsum=False):
+        return xr.dot(*arrays).item()
+
+
 LABELLED = {
     "operator": lambda xr, d, x: (d * x - d).sum().item(),
     "reflected": lambda xr, d, x: (x * d).sum().data,
@@ -70,6 +75,7 @@ LABELLED = {
     "missing": lambda xr, d, x: (d.where(d > 1.5) * x).mean().item(),
     "selected": lambda xr, d, x: (d * x).sel(t=[10, 30]).sum().item(),
     "product": lambda xr, d, x: xr.dot(d, d * x).item(),
+    "product by the namespace": lambda xr, d, x: _dot_without_opt_einsum(xr, d, d * x),
     "groups": lambda xr, d, x: (d * x).groupby(d.group).mean()[1].item(),
     "table": lambda xr, d, x: xr.Dataset({"a": d * x, "b": d}).sum()["a"].item(),
 }

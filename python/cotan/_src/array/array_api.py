@@ -3,6 +3,8 @@
 `x.__array_namespace__()` returns it. Its functions are NumPy's, which follow the standard, with two
 differences: they always return `Array`s, so that traced values can be written into their results;
 and the few functions that NumPy spells differently have the names and signatures of the standard.
+Names beyond the standard are NumPy's, as in NumPy's own namespace: libraries that were written for
+that one (xarray) ask for `xp.einsum` or `xp.gradient`.
 
 >>> import cotan as ct
 >>> x = ct.array([3.0, 1.0, 2.0])
@@ -347,6 +349,17 @@ def namespace(self: Array, *, api_version: str | None = None) -> Any:
             f"not {api_version!r}"
         )
     return sys.modules[__name__]
+
+
+def __getattr__(name: str) -> Any:
+    # Not for NumPy's submodules: their functions would give arrays of NumPy's.
+    found = None if name.startswith("_") else in_numpy(name)
+    if found is None or isinstance(found, ModuleType):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if not callable(found) or isinstance(found, type):
+        return found
+    globals()[name] = function = _giving_arrays(found)
+    return function
 
 
 __all__ = [  # noqa: PLE0604 - the names of three tables
