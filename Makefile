@@ -12,6 +12,8 @@
 #   make lint-module  the rest
 #   make wheel   one abi3 wheel in dist/
 #   make wheel-portable  the same for glibc 2.28, linked by zig (Linux)
+#   make check-wheel  what dist/ asks of the C library, and how it works under an older one (Linux, root)
+#   make crates  the crates as they would be published
 #   make sdist   a source distribution in dist/, and a wheel built from it
 #   make audit   known vulnerabilities and licences of what cotan builds and runs with
 #   make fuzz    damaged files and texts for everything that is parsed; FUZZ_SECONDS=60
@@ -27,9 +29,9 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-gpu test-interop test-browser lint generate wheel wheel-portable sdist audit \
-    fuzz sanitize doctor test-oldest sbom workflows bench docs fmt clean lint-sources \
-    lint-module test-site site
+.PHONY: help demo test test-rust test-python test-gpu test-interop test-browser test-site test-oldest \
+    lint lint-sources lint-module workflows generate fmt wheel wheel-portable check-wheel crates sdist sbom \
+    audit fuzz sanitize doctor bench docs site clean
 
 SHELL := /bin/bash
 VENV := .venv
@@ -48,6 +50,7 @@ TEST_OPTIONS :=
 # What test-gpu runs once more on a device.
 DEVICE ?= gpu
 ON_DEVICE := $(addprefix tests/python/,primitives/test_table.py primitives/test_scans.py optim nn)
+ACTIONLINT := v1.7.12
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0
 
@@ -149,6 +152,16 @@ wheel-portable: $(VENV)/.build $(VENV)/.extra-release
 	    --compatibility manylinux_$(subst .,_,$(GLIBC)) --out dist
 	$(PYTHON) tools/glibc.py --at-most $(GLIBC) dist/*.whl
 
+# Debian 11 is kept in build/old; without root the versions of the symbols are all that is looked at.
+check-wheel: $(VENV)/.extra-release
+	$(PYTHON) tools/glibc.py --at-most $(GLIBC) dist/*.whl
+	$(BIN)/auditwheel show dist/*.whl
+	@if [ "$$(id -u)" = 0 ]; then tools/old_glibc.sh build/old dist/*.whl; \
+	    else echo "not root: not tried under an older C library"; fi
+
+crates:
+	cargo publish --workspace --all-features --dry-run --no-verify --allow-dirty
+
 # The wheel is built from the unpacked files alone, with the same target folder.
 sdist: $(VENV)/.build
 	rm -rf dist
@@ -202,7 +215,12 @@ workflows: $(VENV)/.extra-release
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
-	@if command -v actionlint > /dev/null; then actionlint; else echo "actionlint is not installed"; fi
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms \
+	    $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	@if command -v actionlint > /dev/null; then actionlint; \
+	    elif command -v go > /dev/null; then go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT); \
+	    else echo "neither actionlint nor Go is installed: expressions and scripts were not checked"; fi
 
 bench: $(VENV)/.module
 	cargo bench
