@@ -79,11 +79,20 @@ def browser(address, tmp_path_factory):
 
 
 def wait(browser, script, seconds=10):
-    """Waits until an expression is true."""
+    """Waits until an expression is true, on a page that may lead to another one meanwhile."""
     end = time.monotonic() + seconds
-    while not browser.run(script):
+    while not _holds(browser, script):
         assert time.monotonic() < end, script
         time.sleep(0.05)
+
+
+def _holds(browser, script):
+    try:
+        return browser.run(script)
+    except RuntimeError as error:
+        if "navigated" not in str(error):
+            raise
+        return False
 
 
 @pytest.mark.parametrize("width", WIDTHS)
