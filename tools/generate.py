@@ -224,7 +224,7 @@ def reference(table: list[Entry]) -> str:
     )
     text += "".join(f"- *{name}*: {what}.\n" for name, what in CLASSES.items())
     text += (
-        "\n`to_onnx` writes the ONNX forms; the WGSL forms are for a later GPU backend.\n"
+        "\n`to_onnx` writes the ONNX forms; GPUs run the WGSL forms.\n"
         "\n| primitive | class | derivative | what it is |\n| --- | --- | --- | --- |\n"
     )
     for entry in table:
