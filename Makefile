@@ -17,6 +17,8 @@
 #   make sdist   a source distribution in dist/, and a wheel built from it
 #   make audit   known vulnerabilities and licences of what cotan builds and runs with
 #   make fuzz    damaged files and texts for everything that is parsed; FUZZ_SECONDS=60
+#   make fuzz-coverage  the same by libFuzzer, which looks for new paths (nightly Rust)
+#   make miri    tests of the core under Miri (nightly Rust)
 #   make sanitize  the core's tests under AddressSanitizer (Linux)
 #   make sbom    bills of materials in dist/
 #   make doctor  python -m cotan doctor
@@ -31,7 +33,7 @@
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-rust test-python test-gpu test-interop test-browser test-site test-oldest \
     lint lint-sources lint-module workflows generate fmt wheel wheel-portable check-wheel crates sdist sbom \
-    audit fuzz sanitize doctor bench docs site clean
+    audit fuzz fuzz-coverage miri sanitize doctor bench docs site clean
 
 SHELL := /bin/bash
 VENV := .venv
@@ -183,6 +185,13 @@ audit: $(VENV)/.extra-release
 
 fuzz: $(VENV)/.module
 	$(PYTHON) tools/fuzz.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
+
+# Inputs that lead somewhere new are kept in fuzz/corpus, those that break something in fuzz/artifacts.
+fuzz-coverage:
+	@command -v cargo-fuzz > /dev/null || cargo install --locked cargo-fuzz
+	mkdir -p fuzz/corpus/load fuzz/corpus/text
+	cargo +nightly fuzz run load fuzz/corpus/load tests/data/saved -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=4096
+	cargo +nightly fuzz run text fuzz/corpus/text tests/snapshots -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=4096
 
 # A stable compiler takes the option by RUSTC_BOOTSTRAP.
 sanitize:
