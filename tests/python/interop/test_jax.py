@@ -179,6 +179,13 @@ def test_refused_arguments():
         ct.jax.lift(3)
 
 
+def test_sets_are_told_from_one_another():
+    g = ct.jax.wrap(lambda x, powers: sum(x**p for p in powers))
+    x = jnp.full(2, 2.0)
+    for powers in (frozenset((1, 2)), frozenset((3,))):
+        assert_same(g(x, powers), sum(x**p for p in powers))
+
+
 def test_inside_of_loops_of_jax():
     g = ct.jax.wrap(np.sin)
 

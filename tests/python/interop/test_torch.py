@@ -133,6 +133,13 @@ def test_another_constant_is_another_function():
             torch.testing.assert_close(g(x, power, c), torch.sum(x**power * torch.tensor(c)))
 
 
+def test_sets_are_told_from_one_another():
+    g = ct.torch.wrap(lambda x, powers: sum(x**p for p in powers))
+    x = torch.full((2,), 2.0)
+    for powers in ({1, 2}, {3}, frozenset((1, 2)), frozenset((3,))):
+        torch.testing.assert_close(g(x, powers), sum(x**p for p in powers))
+
+
 def test_arguments_that_need_no_gradient_are_constants():
     special = pytest.importorskip("scipy.special")
     # There is no derivative with respect to the order.
@@ -284,6 +291,43 @@ def test_gradients_of_little_work():
     torch.testing.assert_close(second, torch.exp(x.detach()) * torch.tensor(factor))
 
 
+def test_cotangents_of_little_work():
+    """Cotangents computed from the arguments are those of the call, whatever comes next."""
+    factor = np.array([1.0, 2.0, 3.0])
+    settings = {"power": 2.0}
+
+    def powers(x, y, unused):
+        kept = factor[: len(x)]
+        return x ** settings["power"] * kept * y if x[0] > 0 else x * y
+
+    g = ct.torch.wrap(powers)
+    by_torch = torch.tensor(factor)
+    for n, sign, power in [(3, 1, 2.0), (3, 1, 2.0), (2, 1, 2.0), (3, -1, 2.0), (3, 1, 3.0)] * 2:
+        x = (sign * double(n).detach().abs()).requires_grad_()
+        y, constant = double(n, seed=1), double(n, requires_grad=False)
+        settings["power"] = power
+        found = g(x, y, constant)
+        expected = x**power * by_torch[:n] * y if sign > 0 else x * y
+        torch.testing.assert_close(found, expected)
+        # What the function closes over counts when it is called.
+        by_torch = by_torch * 2.0
+        factor *= 2.0
+        settings["power"] = 7.0
+        ct_of_it = double(n, seed=2, requires_grad=False)
+        for _ in range(2):
+            torch.testing.assert_close(
+                torch.autograd.grad(found, (x, y), ct_of_it, retain_graph=True),
+                torch.autograd.grad(expected, (x, y), ct_of_it, retain_graph=True),
+            )
+        found.sum().backward()
+        assert (x.grad is not None, constant.grad) == (True, None)
+        found = g(x, y, constant)
+        with torch.no_grad():
+            x.mul_(2.0)
+        with pytest.raises(RuntimeError, match="inplace"):
+            torch.autograd.grad(found, x, ct_of_it)
+
+
 def test_a_result_of_another_kind_than_the_last_one():
     def either(x):
         if x.shape == (2,):
@@ -327,9 +371,11 @@ def test_a_pullback_of_unknown_work_waits_for_the_backward():
         (lambda x: np.sum(x * x), [(3,), (5,)], True),
         (lambda x: np.sum(x * x), [(3,), (5000,)], False),
         (lambda x: functools.reduce(lambda y, _: np.sin(y), range(100), np.sum(x)), [(3,)], False),
-        (lambda x: x * x, [(3,)], False),
+        (lambda x: x * x, [(3,), (5,)], True),
+        (lambda x: x * x, [(3,), (5000,)], False),
+        (lambda x: x.astype(np.float16) * x, [(3,)], False),
     ],
-    ids=["small", "large later", "long", "several numbers"],
+    ids=["number", "large later", "long", "array", "large array later", "narrow"],
 )
 def test_what_is_little_work(function, shapes, is_little):
     from cotan._src.interop.flat import Flat
@@ -338,10 +384,13 @@ def test_what_is_little_work(function, shapes, is_little):
     for shape in shapes:
         x = np.random.default_rng(0).normal(size=shape)
         for _ in range(3):
-            _, slopes, _ = flat.alone([x], (True,))
-        if slopes is not None:
-            np.testing.assert_allclose(slopes[0], 2 * x)
-    assert (slopes is not None) == is_little
+            slope = flat.slopes.get((True,))
+            found = slope and slope([x])
+            value, slopes, pull = found or flat.alone([x], (True,))
+        if found:
+            found = slopes[0] if pull is None else pull(np.ones_like(value))
+            np.testing.assert_allclose(found, 2 * x)
+    assert (found is not None) == is_little
 
 
 def test_scaled_gradients_of_half_precision():

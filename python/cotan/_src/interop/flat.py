@@ -24,7 +24,7 @@ from cotan._src.interop.parts import (
     put_in,
     take_apart,
 )
-from cotan._src.interop.slope import Slope, slope_of
+from cotan._src.interop.slope import Again, Found, Slope, slope_of
 from cotan._src.typing import Function, NDArray
 
 Mask = tuple[bool, ...]
@@ -79,7 +79,8 @@ class Flat:
         #: Whether the last result was one real or complex array.
         self.is_alone = False
         self._derived = Cache()
-        self._slopes: dict[Mask, Slope | None] = {}
+        #: What gives value and derivative of the arrays in a mask, where that is little work.
+        self.slopes: dict[Mask, Slope | Again | None] = {}
 
     # ----------------------------------------------------------------------------------------------
     # What it computes
@@ -88,26 +89,22 @@ class Flat:
         """Give the result for these arrays, taken apart."""
         return self._noted(_taken(self._run("value", None, arrays)))
 
-    def alone(
-        self, arrays: Sequence[NDArray], mask: Mask
-    ) -> tuple[Any, Sequence[NDArray | None] | None, Any]:
+    def alone(self, arrays: Sequence[NDArray], mask: Mask) -> Found:
         """Give the result, which was one array in the last call, and its derivative.
 
         The derivative is the gradient of the arrays in the mask, for a number that takes little
-        work, or a pullback of cotan. Raises `NotAlone` when the result is something else this time.
+        work, or a pullback. The caller has asked what `slopes` has for this mask, if anything.
+        Raises `NotAlone` when the result is something else this time.
         """
-        slope = self._slopes.get(mask)
-        if slope is not None:
-            found = slope(arrays)
-            if found is not None:
-                return *found, None
-            self._slopes[mask] = None
+        if self.slopes.get(mask) is not None:
+            # It was asked, and had no answer.
+            self.slopes[mask] = None
         value, pull = self._run("pullback", mask, arrays)
         if not _is_alone(value):
             self.is_alone = False
             raise NotAlone
-        if mask not in self._slopes and (prepared := self._derived.get(mask)) is not None:
-            self._slopes[mask] = slope_of(prepared, _positions(mask), value, arrays)
+        if mask not in self.slopes and (prepared := self._derived.get(mask)) is not None:
+            self.slopes[mask] = slope_of(prepared, _positions(mask), value, arrays)
         return value, None, pull
 
     def value_and_pullback(self, arrays: Sequence[NDArray], mask: Mask) -> tuple[Parts, Back]:

@@ -241,11 +241,20 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]
 class _Alone(torch.autograd.Function):  # type: ignore[misc]
     """A call of tensors whose result is one tensor: `_Recorded`, without what that can besides."""
 
+    # Functions of a line are written out here: each call costs as much as a small operation.
+
     @staticmethod
     def forward(ctx: Any, flat: Flat, mask: Mask, *tensors: Any) -> Any:
         ctx.save_for_backward(*tensors)
-        arrays = [to_numpy(x, flat.name, i) for i, x in enumerate(tensors)]
-        value, slopes, pull = flat.alone(arrays, mask)
+        try:
+            arrays = [
+                (x.detach() if is_active else x).numpy()
+                for x, is_active in zip(tensors, mask, strict=True)
+            ]
+        except (TypeError, RuntimeError):
+            arrays = [to_numpy(x, flat.name, i) for i, x in enumerate(tensors)]
+        slope = flat.slopes.get(mask)
+        value, slopes, pull = (slope and slope(arrays)) or flat.alone(arrays, mask)
         ctx.kept = flat, mask, slopes, pull
         return to_tensor(value)
 
@@ -261,6 +270,11 @@ class _Alone(torch.autograd.Function):  # type: ignore[misc]
             tangents = [None if s is None else torch.from_numpy(s) * ct for s in slopes]
         else:
             found = pull(to_numpy(ct, flat.name, None))
+            if type(pull) is functools.partial:
+                if len(mask) == 1:
+                    return None, None, to_tensor(found)
+                cts = found if type(found) is tuple else (found,)
+                return None, *_spread(mask, [to_tensor(x) for x in cts])
             if len(found) > 1:
                 _core.force_all([x for x in found if x is not None])
             tangents = [None if x is None else to_tensor(_core.value(x)) for x in found]
