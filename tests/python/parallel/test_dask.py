@@ -19,7 +19,7 @@ dask_array = pytest.importorskip("dask.array", reason="dask is not installed")
 # Libraries of the cluster leave sockets to the collector.
 pytestmark = [
     pytest.mark.filterwarnings("default"),
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
 ]
 
 

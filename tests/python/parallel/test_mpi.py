@@ -31,7 +31,7 @@ def run(name, ranks):
         check=False,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=240,
         env={**os.environ, "COTAN_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr[-4000:]
@@ -79,6 +79,6 @@ def test_a_pool_of_ranks(tmp_path):
         "    main()\n"
     )
     command = [MPIEXEC, "-n", "3", sys.executable, "-m", "mpi4py.futures", str(script)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=90)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout == "the same\n"

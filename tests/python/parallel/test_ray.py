@@ -11,7 +11,7 @@ import cotan as ct
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 
-pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(300)]
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(60, 4)), rng.normal(size=60)
