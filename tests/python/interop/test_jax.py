@@ -179,6 +179,18 @@ def test_refused_arguments():
         ct.jax.lift(3)
 
 
+def test_the_function_reads_memory_of_jax():
+    seen = []
+
+    def of_numpy(x):
+        seen.append(x.ctypes.data)
+        return 2.0 * x
+
+    x = jnp.ones(1000)
+    ct.jax.wrap(of_numpy, prepare=False, result_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+    assert seen[-1] == x.unsafe_buffer_pointer()
+
+
 def test_sets_are_told_from_one_another():
     g = ct.jax.wrap(lambda x, powers: sum(x**p for p in powers))
     x = jnp.full(2, 2.0)

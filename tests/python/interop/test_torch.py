@@ -204,6 +204,29 @@ def test_memory_is_shared_with_arguments_but_not_with_results():
         torch.testing.assert_close(y, x.detach() + 1.0)
 
 
+def test_addresses_of_what_is_handed_over():
+    from cotan._src.interop.torch_tensors import to_tensor
+
+    seen = []
+
+    def of_numpy(x):
+        seen.append(x.ctypes.data)
+        return 2.0 * x
+
+    x = double(1000, requires_grad=False)
+    ct.torch.wrap(of_numpy, prepare=False)(x)
+    made = np.ones(1000)
+    assert seen == [x.data_ptr()]
+    assert to_tensor(made).data_ptr() == made.ctypes.data
+
+    def of_torch(x):
+        seen.append(x.data_ptr())
+        return 2.0 * x
+
+    np.testing.assert_array_equal(ct.torch.lift(of_torch)(made), 2.0 * made)
+    assert seen[1:] == [made.ctypes.data]
+
+
 def test_read_only_memory():
     a = np.arange(3.0)
     a.flags.writeable = False

@@ -46,10 +46,15 @@ class Wrapped:
             return _opaque(self)(*args, **kwargs)
         if kwargs or not _TENSORS.issuperset(map(type, args)):
             return self._taken(args, kwargs).run()
-        flat = self._of_tensors(len(args))
-        if flat.is_alone and not torch._C._are_functorch_transforms_active():
-            mask = _active(args)
-            if True in mask and forward_ad._current_level < 0:
+        flat = self._flats.get(len(args)) or self._of_tensors(len(args))
+        if (
+            flat.is_alone
+            and torch.is_grad_enabled()
+            and forward_ad._current_level < 0
+            and not torch._C._are_functorch_transforms_active()
+        ):
+            mask = tuple([x.requires_grad for x in args])
+            if True in mask:
                 try:
                     return _Alone.apply(flat, mask, *args)
                 except NotAlone:
@@ -57,11 +62,9 @@ class Wrapped:
         return _Call(flat, (), args).run()
 
     def _of_tensors(self, count: int) -> Flat:
-        flat: Flat | None = self._flats.get(count)
-        if flat is None:
-            flat = self._flats.made(
-                count, lambda: Flat(self._function, self._name, self._is_prepared)
-            )
+        flat: Flat = self._flats.made(
+            count, lambda: Flat(self._function, self._name, self._is_prepared)
+        )
         return flat
 
     def _taken(self, args: Args, kwargs: Kwargs) -> "_Call":
@@ -247,10 +250,10 @@ class _Alone(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: Any, flat: Flat, mask: Mask, *tensors: Any) -> Any:
         ctx.save_for_backward(*tensors)
         try:
-            arrays = [
-                (x.detach() if is_active else x).numpy()
-                for x, is_active in zip(tensors, mask, strict=True)
-            ]
+            if len(tensors) == 1:
+                arrays = [tensors[0].detach().numpy()]
+            else:
+                arrays = [(x.detach() if x.requires_grad else x).numpy() for x in tensors]
         except (TypeError, RuntimeError):
             arrays = [to_numpy(x, flat.name, i) for i, x in enumerate(tensors)]
         slope = flat.slopes.get(mask)
@@ -269,7 +272,11 @@ class _Alone(torch.autograd.Function):  # type: ignore[misc]
         if slopes is not None:
             tangents = [None if s is None else torch.from_numpy(s) * ct for s in slopes]
         else:
-            found = pull(to_numpy(ct, flat.name, None))
+            try:
+                dy = ct.numpy()
+            except (TypeError, RuntimeError):
+                dy = to_numpy(ct, flat.name, None)
+            found = pull(dy)
             if type(pull) is functools.partial:
                 if len(mask) == 1:
                     return None, None, to_tensor(found)
