@@ -1,5 +1,7 @@
 """What the ranks do in `test_mpi.py`, which runs this file under `mpiexec`."""
 
+import os
+import signal
 import sys
 import traceback
 
@@ -183,6 +185,18 @@ def faults():
             raise AssertionError
     # All goes on.
     assert comm.gradient(lambda w, x: w * np.mean(x), 1.0, x) == 1.0
+
+
+def killed():
+    """One rank is killed in a step: the launcher ends the others, which wait for it."""
+
+    def f(w, x):
+        if comm.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return w * np.mean(x)
+
+    comm.gradient(f, 1.0, [np.ones(2)])
+    print("went on")
 
 
 def bits():

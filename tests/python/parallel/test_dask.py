@@ -61,6 +61,13 @@ def test_the_same_bits(client):
         assert_same(mine, ct.parallel.value_and_gradient(loss, PARAMS, BATCHES, executor=executor))
 
 
+def test_what_progress_bars_of_dask_show(client):
+    with distributed.get_task_stream(client) as stream:
+        ct.parallel.gradient(loss, PARAMS, BATCHES, executor=client)
+    keys = [task["key"] for task in stream.data]
+    assert sum(distributed.utils.key_split(key) == "cotan_gradient" for key in keys) == 7
+
+
 def test_local_functions_that_are_no_programs(client):
     def f(w, x):
         return w * np.mean(x) + 0.0 * random.random()

@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 
-def run(name, ranks):
+def run(name, ranks, fails=False):
     """Let ranks run a function of `ranks.py`; give what they print."""
     command = [MPIEXEC, "-n", str(ranks), sys.executable, str(RANKS), name]
     done = subprocess.run(
@@ -34,7 +34,7 @@ def run(name, ranks):
         timeout=240,
         env={**os.environ, "COTAN_NUM_THREADS": "1"},
     )
-    assert done.returncode == 0, done.stderr[-4000:]
+    assert (done.returncode != 0) == fails, done.stderr[-4000:]
     return done.stdout
 
 
@@ -47,6 +47,10 @@ def test_ranks(name, ranks):
 @pytest.mark.parametrize("name", ["uneven", "training", "faults"])
 def test_two_ranks(name):
     run(name, 2)
+
+
+def test_a_rank_that_is_killed():
+    assert "went on" not in run("killed", 3, fails=True)
 
 
 def test_three_ranks_with_uneven_shares():

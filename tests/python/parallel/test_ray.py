@@ -38,6 +38,15 @@ def test_the_same_bits():
             np.testing.assert_array_equal(one, other)
 
 
+def test_a_progress_bar_of_ray():
+    from ray.experimental import tqdm_ray
+
+    bar = tqdm_ray.tqdm(total=len(BATCHES))
+    ct.parallel.gradient(loss, PARAMS, BATCHES, executor=ray, progress=bar.update)
+    assert bar._x == len(BATCHES)
+    bar.close()
+
+
 def test_functions_that_are_no_programs_and_errors():
     def f(w, x):
         if len(x) == 3:

@@ -6,6 +6,7 @@ stay there.
 """
 
 import importlib
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
@@ -77,7 +78,11 @@ class Dask(Engine):
         small = tuple(parcel for parcel in parcels if parcel.nbytes <= _SMALL)
         del with_all
         found: Future = self.executor.submit(
-            _run, task._replace(brought=small), *map(self._scattered, large), pure=False
+            _run,
+            task._replace(brought=small),
+            *map(self._scattered, large),
+            # What Dask's progress bars and its dashboard call the tasks.
+            key=f"cotan_gradient-{uuid.uuid4().hex}",
         )
         return found
 

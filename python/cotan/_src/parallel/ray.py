@@ -28,7 +28,8 @@ class Ray(Engine):
             errors.RaySystemError,
             errors.OutOfMemoryError,
         )
-        self._run = executor.remote(_run)
+        # What Ray's dashboard and `ray summary tasks` call the tasks.
+        self._run = executor.remote(_run).options(name="cotan_gradient")
         self._held: OrderedDict[str, Any] = OrderedDict()
 
     @property
