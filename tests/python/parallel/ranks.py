@@ -187,6 +187,33 @@ def faults():
     assert comm.gradient(lambda w, x: w * np.mean(x), 1.0, x) == 1.0
 
 
+def overlap():
+    """The sum over what the reverse pass has already begins before it goes on."""
+    events, inner = [], comm._comm
+
+    class Watched:
+        def __getattr__(self, name):
+            return getattr(inner, name)
+
+        def Iallreduce(self, *args):
+            events.append("sum")
+            return inner.Iallreduce(*args)
+
+    def passed(cotangent):
+        events.append("reverse pass")
+        return cotangent
+
+    def two_layers(p, x):
+        return np.mean((ct.hook(passed, np.tanh(x @ p["first"])) @ p["second"]) ** 2)
+
+    comm._comm = Watched()
+    p = {"first": np.ones((4, 4)), "second": np.ones(4)}
+    slope = comm.gradient(two_layers, p, [share(X)], bucket_bytes=1)
+    # The value, the last layer, and the first one when its cotangent is there.
+    assert events == ["sum", "sum", "reverse pass", "sum"], events
+    close(slope, ct.gradient(two_layers, p, ct.const(X))[0])
+
+
 def killed():
     """One rank is killed in a step: the launcher ends the others, which wait for it."""
 

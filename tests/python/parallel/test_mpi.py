@@ -44,7 +44,7 @@ def test_ranks(name, ranks):
     run(name, ranks)
 
 
-@pytest.mark.parametrize("name", ["uneven", "training", "faults"])
+@pytest.mark.parametrize("name", ["uneven", "training", "overlap", "faults"])
 def test_two_ranks(name):
     run(name, 2)
 
