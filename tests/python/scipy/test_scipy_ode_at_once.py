@@ -7,6 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import cotan as ct
+from cotan import _core
 from cotan._src.scipy.integrate import ivp, moved_states, step_adjoint
 
 RATES = {"birth": 1.0, "hunt": 0.3, "feed": 0.15, "death": 0.5, "lynxes": 4.0}
@@ -269,3 +270,17 @@ def test_tolerances_of_each_component():
     for method in ("RK45", "LSODA", "DOP853"):
         (dp,) = ct.gradient(f, 1.3, ct.const(method))[:1]
         assert dp == pytest.approx(-3 * np.exp(-1.3), rel=1e-4)
+
+
+def test_an_error_of_the_right_side_is_raised(taken):
+    # The run itself passes on values; the call for all steps together meets what does not.
+    def last(rate):
+        def slope(t, y):
+            if _core.is_tracing():
+                raise LookupError("no table for this")
+            return -rate * y
+
+        return np.sum(solve_ivp(slope, (0.0, 1.0), [1.0, 2.0]).y[:, -1])
+
+    with pytest.raises(LookupError, match="no table for this"):
+        ct.gradient(last, 0.7)

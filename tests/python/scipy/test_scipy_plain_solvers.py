@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, optimize
 
 import cotan as ct
+from cotan import _core
 from cotan._src.state.plain_copy import PlainCallback
 
 X = np.linspace(0.0, 4.0, 30)
@@ -288,3 +289,16 @@ def test_prepared_and_in_threads():
     for thread in threads:
         thread.join()
     assert found == expected
+
+
+def test_an_error_of_an_integrand_is_raised(taken):
+    def area(rate):
+        def height(x):
+            if _core.is_tracing():
+                raise LookupError("no table for this")
+            return np.exp(-rate * x)
+
+        return integrate.quad(height, 0.0, 3.0)[0]
+
+    with pytest.raises(LookupError, match="no table for this"):
+        ct.gradient(area, 0.7)

@@ -39,3 +39,19 @@ def needs_values(error: BaseException) -> bool:
                 trace = trace.tb_next
         found = found.__cause__
     return False
+
+
+def refuses_mapping(error: BaseException) -> bool:
+    """Say whether a function cannot be mapped, because it looks at values of single examples.
+
+    Any other error of a mapped function is one of its own.
+    """
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, (ByExampleError, _core.UnknownValueError)):
+            return True
+        # A primitive for which there is no rule.
+        if isinstance(found, ValueError) and str(found).startswith("vmap: "):
+            return True
+        found = found.__cause__ or found.__context__
+    return False

@@ -14,6 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import REBOUND, locate, locate_original
+from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
@@ -65,8 +66,10 @@ def _summed_at_once(f: Function, at: Sequence[_Place], weights: NDArray) -> AnyA
     nodes = np.stack(at) if any(map(is_array, at)) else np.array(at, np.float64)
     try:
         values = _core.call_vmap(f, (nodes,), [True], ["x"])
-    except Exception:  # noqa: BLE001
-        # It works for one node at a time, as the integral has shown, but looks at values.
+    except Exception as error:
+        if not refuses_mapping(error):
+            raise
+        # It looks at values, and so works for one node at a time.
         return _summed(f, at, weights)
     flat = _core.reshape(_core.asarray(values), (len(weights), -1))
     return _core.reshape(_core.matmul(weights, flat), np.shape(values)[1:])

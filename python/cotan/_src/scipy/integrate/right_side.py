@@ -14,6 +14,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.implicit_diff import stacked
+from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.values import to_numpy
 from cotan._src.state.plain_copy import (
     NotPlainError,
@@ -216,9 +217,13 @@ def _swapped(function: Any) -> Any:
 
 
 def _batched(function: Function, times: NDArray, states: AnyArray) -> Any:
-    """Call a function of time and state for many points at once."""
+    """Call a function of time and state for many points at once.
+
+    Raises `NotPlainError` where it looks at values, and so works for one point at a time only.
+    """
     try:
         return _core.call_vmap(function, (times, states), [True, True], ["t", "y"])
     except Exception as error:
-        # It works for one point at a time, as the solver has shown, but looks at values.
-        raise NotPlainError from error
+        if refuses_mapping(error):
+            raise NotPlainError from error
+        raise
