@@ -200,12 +200,12 @@ class Equations:
         """Give the vector of results."""
         if self._jacobian.is_prepared or is_recording():
             return self._of_vector(vector, *args)
-        # A simulation is run once for values and derivatives, where the last values led to these.
+        # A simulation is run once for values and derivatives: most values lead to these, and to
+        # record a run takes less than to repeat it.
         columns = None
         if self._wants_both:
             columns = _Columns(lambda x: self._of_vector(x, *args), vector)
         self._last = np.array(vector), args, columns
-        self._wants_both = False
         return self._of_vector(vector, *args) if columns is None else columns.values
 
     def values_of_fit(self, vector: AnyArray, *args: object) -> Any:
@@ -225,16 +225,17 @@ class Equations:
 
     def jacobian(self, vector: AnyArray, *args: object) -> Any:
         """Give the matrix of derivatives, a row for each result."""
-        is_there = False
+        is_first, is_there = self._last is None, False
         if self._last is not None:
             place, more, columns = self._last
             is_there = np.array_equal(place, vector) and all(map(is_, more, args))
             if is_there and columns is not None:
-                self._last, self._wants_both = None, True
+                self._last = None
                 return columns.matrix()
         found = self._jacobian(vector, *args)
         # Tangents of the variables cost less than cotangents of the results, if they are fewer.
-        self._wants_both = is_there and found.shape[0] >= found.shape[1]
+        if (is_there or is_first) and found.shape[0] >= found.shape[1]:
+            self._wants_both = True
         return found
 
     def structure(self, values: NDArray) -> Any:

@@ -13,6 +13,10 @@ from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun
 from cotan._src.typing import NDArray
 
 
+# Up to so many numbers the response of stages to changes of their slopes is formed as matrices.
+_RESPONSE = 100_000
+
+
 class ExplicitSteps:
     """States at `Outputs` of a run, as they change with slopes K and the initial state."""
 
@@ -37,9 +41,11 @@ class ExplicitSteps:
             first = after - 1
         points, places = np.unique(np.array(calls), return_inverse=True)
         self._places = places.reshape(len(calls), size)
+        # Of each point the first stage that lies there; a step begins at the last stage before.
+        self._stage_of = np.unique(places.ravel(), return_index=True)[1]
         #: Where the right side is to be called.
         self.times = np.array([run.times[i] for i in points])
-        self.states = np.array([run.states[i] for i in points])
+        self.states = run.states_at(points)
         self._begins = np.array([step.begin for step in run.steps])
         self._lasts = np.array([step.end for step in run.steps])
         self._h = self._lasts - self._begins
@@ -102,12 +108,23 @@ class ExplicitSteps:
         self._slopes = slopes
         self._n = derivatives.shape[-1]
         self._j = derivatives[self._places]
-        of_stages = np.zeros_like(self._j)
-        unit = np.eye(self._n)
+        count, size, n = self._j.shape[:3]
         h = self._h[:, None, None]
-        for i in range(self._j.shape[1]):
-            inner = np.tensordot(of_stages[:, :i], self._a[i, :i], (1, 0)) if i else 0.0
-            of_stages[:, i] = self._j[:, i] @ (unit + h * inner)
+        # Columns are changes of the state at the beginning, and of all slopes, if these are few.
+        is_small = count * (size * n) ** 2 <= _RESPONSE
+        stages = np.zeros((count, size, n, n + size * n if is_small else n))
+        unit = np.eye(n, stages.shape[-1])
+        for i in range(size):
+            inner = np.tensordot(stages[:, :i], self._a[i, :i], (1, 0)) if i else 0.0
+            np.matmul(self._j[:, i], unit + h * inner, out=stages[:, i])
+            if is_small:
+                stages[:, i, :, n + i * n : 2 * n + i * n] += np.eye(n)
+        of_stages = stages[..., :n]
+        self._response: NDArray | None = None
+        if is_small:
+            response = stages.reshape(count, size * n, -1)[..., n:]
+            self._response = np.ascontiguousarray(response)
+        unit = np.eye(n)
         self._of_stages = of_stages
         self._whole = unit + h * np.tensordot(of_stages, self._b, (1, 0))
         return True
@@ -122,27 +139,43 @@ class ExplicitSteps:
     def adjoint(self, outputs: Outputs, cts: NDArray) -> NDArray:
         """Give cotangents of slopes and initial state, for rows of cotangents of states."""
         rows, n = len(cts), self._n
-        cts = cts.reshape(rows, -1, n)
+        cts = cts.reshape(rows, -1, n).swapaxes(0, 1)
         direct = np.zeros((len(self._h), rows, n))
-        np.add.at(direct, outputs.steps, np.einsum("rja,jab->jrb", cts, self._inside(outputs)))
+        np.add.at(direct, outputs.steps, cts @ self._inside(outputs))
         after = np.empty_like(direct)
         state = np.zeros((rows, n))
         for i in range(len(self._h) - 1, -1, -1):
             after[i] = state
             state = state @ self._whole[i] + direct[i]
-        h = self._h[:, None, None]
-        stages = self._b[:, None, None, None] * after
-        for i, column in enumerate(outputs.weights.T):
-            if np.any(column):
-                np.add.at(stages[i], outputs.steps, (cts * column[:, None]).swapaxes(0, 1))
-        stages *= h
-        found = np.zeros((len(self.times), rows, n))
-        for i in range(len(stages) - 1, -1, -1):
-            back = stages[i] @ self._j[:, i]
+        if self._response is not None:
+            stages = after @ self._combined(np.arange(len(self._h)), self._b[None, :])
+            own = cts @ self._combined(outputs.steps, outputs.weights)
+            np.add.at(stages, outputs.steps, own)
+        else:
+            stages = self._unfolded(outputs, cts, after)
+        every = stages.swapaxes(0, 1).reshape(rows, -1, n)
+        found = every[:, self._stage_of]
+        size = self._places.shape[1]
+        found[:, self._places[1:, 0]] += every[:, size::size]
+        return np.concatenate([found.reshape(rows, -1), state], 1)
+
+    def _combined(self, steps: NDArray, weights: NDArray) -> NDArray:
+        """Give how much changes of all slopes of steps count for states in them."""
+        count, size, n = self._j.shape[:3]
+        response = self._response.reshape(count, size, n * size * n)[steps]
+        found: NDArray = weights[:, None] @ response * self._h[steps, None, None]
+        return found.reshape(len(steps), n, size * n)
+
+    def _unfolded(self, outputs: Outputs, cts: NDArray, after: NDArray) -> NDArray:
+        """Give cotangents of slopes, stage by stage, for those of outputs and of ends of steps."""
+        stages = self._b[:, None] * after[:, :, None]
+        np.add.at(stages, outputs.steps, outputs.weights[:, None, :, None] * cts[:, :, None])
+        stages *= self._h[:, None, None, None]
+        for i in range(stages.shape[2] - 1, -1, -1):
+            back = self._h[:, None, None] * (stages[:, :, i] @ self._j[:, i])
             for m in np.flatnonzero(self._a[i]):
-                stages[m] += self._a[i, m] * h * back
-            found[self._places[:, i]] += stages[i]
-        return np.concatenate([found.swapaxes(0, 1).reshape(rows, -1), state], 1)
+                stages[:, :, m] += self._a[i, m] * back
+        return stages
 
     def forward(self, outputs: Outputs, changes: NDArray) -> NDArray:
         """Give changes of states, for those of slopes and of the initial state."""
@@ -150,7 +183,9 @@ class ExplicitSteps:
         slopes, state = changes[:-n].reshape(-1, n), changes[-n:]
         stages = slopes[self._places]
         h = self._h[:, None]
-        for i in range(1, stages.shape[1]):
+        if self._response is not None:
+            stages = (self._response @ stages.reshape(len(h), -1, 1)).reshape(stages.shape)
+        for i in range(1, stages.shape[1] if self._response is None else 0):
             inner = h * np.tensordot(stages[:, :i], self._a[i, :i], (1, 0))
             stages[:, i] += (self._j[:, i] @ inner[..., None])[..., 0]
         added = h * np.tensordot(stages, self._b, (1, 0))

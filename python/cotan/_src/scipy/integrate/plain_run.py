@@ -6,13 +6,15 @@ as without cotan. So the right side has plain values in the place of the arrays 
 """
 
 import functools
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cotan._src.scipy.integrate.quick_steps import quick
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.plain_copy import NotPlainError, is_plain
-from cotan._src.typing import Function, NDArray
+from cotan._src.typing import Args, Function, NDArray
 
 # Of a run whose stages are not needed so many calls are noted, and then ever fewer.
 _SAMPLES = 8
@@ -47,7 +49,8 @@ class PlainRun:
         self._keeps_all = keeps_all
         self._count = 0
         self.times: list[float] = []
-        self.states: list[NDArray] = []
+        # As bytes.
+        self.states: list[bytes] = []
         self.slopes: list[Any] = []
         self.steps: list[Step] = []
 
@@ -58,14 +61,21 @@ class PlainRun:
         except Exception as error:
             # What is the user's is raised by the other way.
             raise NotPlainError from error
-        if y.tobytes() != before or not is_plain(k):
+        if y.tobytes() != before or not (type(k) is np.ndarray or is_plain(k)):
             raise NotPlainError
-        n = self._count = self._count + 1
-        if self._keeps_all or n <= _SAMPLES or not n & (n - 1):
-            self.times.append(t)
-            self.states.append(np.frombuffer(before, y.dtype))
-            self.slopes.append(k)
+        if not self._keeps_all:
+            n = self._count = self._count + 1
+            if n > _SAMPLES and n & (n - 1):
+                return k
+        self.times.append(t)
+        self.states.append(before)
+        self.slopes.append(k)
         return k
+
+    def states_at(self, calls: Iterable[int]) -> NDArray:
+        """Give the states of some calls, as rows."""
+        found = [self.states[i] for i in calls]
+        return np.frombuffer(b"".join(found), np.float64).reshape(len(found), -1)
 
 
 class PlainEvent:
@@ -106,10 +116,11 @@ def noting(cls: type) -> type:
     """Give a solver that notes its steps in `run`."""
     has_stages = hasattr(cls, "n_stages")
 
-    class Noting(cls):  # type: ignore[misc]
-        def __init__(self, *args: object, run: PlainRun, **kwargs: object) -> None:
+    class Noting(quick(cls) if has_stages else cls):  # type: ignore[misc]
+        def __init__(self, *args: object, run: PlainRun, more: Args = (), **kwargs: object) -> None:
             super().__init__(*args, **kwargs)
             self._run = run
+            self.direct = (lambda t, y: run(t, y, *more)) if more else run
 
         def step(self) -> str | None:
             before = len(self._run.times)
@@ -132,6 +143,6 @@ def noting(cls: type) -> type:
 def points_of(run: PlainRun, count: int) -> tuple[NDArray, NDArray, NDArray]:
     """Give times, states and slopes of some calls, spread over the run."""
     chosen = np.unique(np.linspace(0, len(run.times) - 1, count).astype(int))
-    states = np.array([run.states[i] for i in chosen])
+    states = run.states_at(chosen)
     slopes = np.array([run.slopes[i] for i in chosen], np.float64).reshape(states.shape)
     return np.array([run.times[i] for i in chosen]), states, slopes

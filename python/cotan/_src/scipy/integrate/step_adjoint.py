@@ -74,7 +74,8 @@ def solve_at_once(
             run, to_numpy_items(t_span), to_numpy_items(y0),
             noting(locate(f"scipy.integrate.{method}")), to_numpy_items(t_eval), dense_output,
             [PlainEvent(e) for e in side.events] if watched else None,
-            args=None if args is None else side.values, run=run, **chosen,
+            args=None if args is None else side.values, run=run,
+            **({"more": side.values} if is_explicit else {}), **chosen,
         )  # fmt: skip
         return run, result
 
