@@ -98,9 +98,13 @@ def test_steps_that_become_too_small():
         return integrate.solve_ivp(lambda t, y: scale * y**2, (0.0, 2.0), [1.0])
 
     expected, found = solve(1.0), within_a_gradient(solve)
-    assert (found.status, found.message) == (expected.status, expected.message) == (
-        -1,
-        "Required step size is less than spacing between numbers.",
+    assert (
+        (found.status, found.message)
+        == (expected.status, expected.message)
+        == (
+            -1,
+            "Required step size is less than spacing between numbers.",
+        )
     )
     assert plain(found.y).tobytes() == expected.y.tobytes()
 

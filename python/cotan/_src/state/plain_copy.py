@@ -74,7 +74,7 @@ class PlainCallback:
 
     def __init__(self, function: Any, args: Args = (), *others: object) -> None:
         self.function, self.args = function, args
-        copies = [plain_copy(f) if callable(f) else (f, False) for f in others]
+        copies = [plain_copy(f) if _holds_functions(f) else (f, False) for f in others]
         self.plain, self.captures = plain_copy(function)
         self.captures |= any(captures for _, captures in copies)
         self.others = [copy for copy, _ in copies]
@@ -110,6 +110,11 @@ class PlainCallback:
             return y
 
         return call
+
+
+def _holds_functions(value: object) -> bool:
+    """Say whether something is a function, or may be constraints, which have functions in them."""
+    return callable(value) or isinstance(value, (dict, list, tuple)) or hasattr(value, "lb")
 
 
 def plain_copy(function: Any) -> tuple[Any, bool]:

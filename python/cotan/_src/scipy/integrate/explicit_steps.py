@@ -12,7 +12,6 @@ import numpy as np
 from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun
 from cotan._src.typing import NDArray
 
-
 # Up to so many numbers the response of stages to changes of their slopes is formed as matrices.
 _RESPONSE = 100_000
 
@@ -148,8 +147,9 @@ class ExplicitSteps:
             after[i] = state
             state = state @ self._whole[i] + direct[i]
         if self._response is not None:
-            stages = after @ self._combined(np.arange(len(self._h)), self._b[None, :])
-            own = cts @ self._combined(outputs.steps, outputs.weights)
+            every_step = np.arange(len(self._h))
+            stages = after @ self._combined(self._response, every_step, self._b[None, :])
+            own = cts @ self._combined(self._response, outputs.steps, outputs.weights)
             np.add.at(stages, outputs.steps, own)
         else:
             stages = self._unfolded(outputs, cts, after)
@@ -159,10 +159,10 @@ class ExplicitSteps:
         found[:, self._places[1:, 0]] += every[:, size::size]
         return np.concatenate([found.reshape(rows, -1), state], 1)
 
-    def _combined(self, steps: NDArray, weights: NDArray) -> NDArray:
+    def _combined(self, responses: NDArray, steps: NDArray, weights: NDArray) -> NDArray:
         """Give how much changes of all slopes of steps count for states in them."""
         count, size, n = self._j.shape[:3]
-        response = self._response.reshape(count, size, n * size * n)[steps]
+        response = responses.reshape(count, size, n * size * n)[steps]
         found: NDArray = weights[:, None] @ response * self._h[steps, None, None]
         return found.reshape(len(steps), n, size * n)
 

@@ -20,95 +20,124 @@ _SAFETY, _LEAST, _MOST = 0.9, 0.2, 10
 
 def quick(cls: type) -> type:
     """Give a method of SciPy's with quick steps, or the method itself if they are not the same."""
-    return _quick(cls) if _is_same(cls) else cls
+    known: Any = cls
+    return _quick(known) if _is_same(known) else cls
+
+
+class _QuickSteps:
+    """What goes before a method of SciPy's among the bases of a class."""
+
+    n_stages: int
+    A: NDArray
+    B: NDArray
+    C: NDArray
+    E: NDArray
+    TOO_SMALL_STEP: str
+    max_step: float
+    t_bound: float
+    direction: Any
+    error_exponent: float
+    K: NDArray
+    rtol: Any
+    atol: Any
+    t: Any
+    y: Any
+    f: Any
+    h_abs: Any
+    nfev: int
+
+    #: The right side without what SciPy has put around it; it may give a list.
+    direct: Function | None = None
+    #: Whether one estimate of the error is all; the method of order 8 combines two.
+    has_one_estimate: bool
+    _of: NDArray | None = None
+
+    def _step_impl(self) -> tuple[bool, str | None]:
+        t, y, direction = self.t, self.y, self.direction
+        if self.direct is None or y.dtype != np.float64:
+            found: tuple[bool, str | None] = super()._step_impl()  # type: ignore[misc]
+            return found
+        if self._of is not self.K:
+            self._prepare()
+        min_step = 10 * abs(math.nextafter(t, direction * math.inf) - t)
+        h_abs = self.h_abs
+        if h_abs > self.max_step:
+            h_abs = self.max_step
+        elif h_abs < min_step:
+            h_abs = min_step
+        size, is_rejected = np.abs(y), False
+        while True:
+            if h_abs < min_step:
+                return False, self.TOO_SMALL_STEP
+            h = h_abs * direction
+            t_new = t + h
+            if direction * (t_new - self.t_bound) > 0:
+                t_new = self.t_bound
+            h = t_new - t
+            h_abs = abs(h)
+            y_new, f_new, norm = self._attempt(h, size)
+            if norm < 1:
+                factor = _MOST if norm == 0 else min(_MOST, _SAFETY * norm**self.error_exponent)
+                h_abs *= min(1, factor) if is_rejected else factor
+                break
+            h_abs *= max(_LEAST, _SAFETY * norm**self.error_exponent)
+            is_rejected = True
+        self.h_previous, self.y_old = h, y
+        self.t, self.y, self.h_abs, self.f = t_new, y_new, h_abs, f_new
+        return True, None
+
+    def _prepare(self) -> None:
+        """Make the views of the memory of slopes that a step needs."""
+        k = self._of = self.K
+        stages = range(1, self.n_stages)
+        self._stages = [(s, self.C[s], k[:s].T, self.A[s][:s]) for s in stages]
+        self._last, self._all = k[:-1].T, k.T
+        self._root = self.y.size**0.5
+        self._tolerances = np.asarray(self.rtol), np.asarray(self.atol)
+
+    def _attempt(self, h: float, size: NDArray) -> tuple[NDArray, NDArray, float]:
+        """Give the state after a step, the slope there, and the norm of the error."""
+        t, y, k, length = self.t, self.y, self.K, np.array(h)
+        call: Any = self.direct
+        add, multiply = np.add, np.multiply
+        k[0] = self.f
+        for s, c, slopes, a in self._stages:
+            state = slopes.dot(a)
+            multiply(state, length, state)
+            add(y, state, state)
+            k[s] = call(t + c * h, state)
+        y_new = self._last.dot(self.B)
+        multiply(length, y_new, y_new)
+        add(y, y_new, y_new)
+        f_new = call(t + h, y_new)
+        if type(f_new) is not np.ndarray or f_new.dtype != np.float64:
+            f_new = np.asarray(f_new, np.float64)
+        k[-1] = f_new
+        self.nfev += self.n_stages
+        rtol, atol = self._tolerances
+        scale = np.maximum(size, np.abs(y_new))
+        multiply(scale, rtol, scale)
+        add(scale, atol, scale)
+        if not self.has_one_estimate:
+            norm = self._estimate_error_norm(k, h, scale)  # type: ignore[attr-defined]
+            return y_new, f_new, norm
+        error = self._all.dot(self.E)
+        multiply(error, length, error)
+        error /= scale
+        return y_new, f_new, np.sqrt(error.dot(error)) / self._root
+
+    def _dense_output_impl(self) -> Any:
+        found = super()._dense_output_impl()  # type: ignore[misc]
+        if self.has_one_estimate:
+            kind: Any = type(found)
+            found.__class__ = _quick_output(kind)
+        return found
 
 
 @functools.cache
 def _quick(cls: Any) -> type:
-    stages = cls.n_stages
-    weights = [cls.A[s][:s] for s in range(1, stages)]
-    places = list(cls.C[1:stages])
-    final, estimate = cls.B, cls.E if hasattr(cls, "E") else None
-    add, multiply = np.add, np.multiply
-    # Of the method of order 8 two estimates are combined.
-    is_plain = cls._estimate_error_norm is cls.__mro__[1]._estimate_error_norm
-
-    class Quick(cls):  # type: ignore[misc]
-        #: The right side without what SciPy has put around it; it may give a list.
-        direct: Function | None = None
-        _of: NDArray | None = None
-
-        def _step_impl(self) -> tuple[bool, str | None]:
-            t, y, direction, k = self.t, self.y, self.direction, self.K
-            if self.direct is None or y.dtype != np.float64:
-                found: tuple[bool, str | None] = super()._step_impl()
-                return found
-            if self._of is not k:
-                self._of = k
-                slopes = [k[:s].T for s in range(1, stages)]
-                self._stages = list(zip(range(1, stages), places, slopes, weights, strict=True))
-                self._last, self._all = k[:-1].T, k.T
-                self._root = self.y.size**0.5
-                self._tolerances = np.asarray(self.rtol), np.asarray(self.atol)
-            call = self.direct
-            min_step = 10 * abs(math.nextafter(t, direction * math.inf) - t)
-            h_abs = self.h_abs
-            if h_abs > self.max_step:
-                h_abs = self.max_step
-            elif h_abs < min_step:
-                h_abs = min_step
-            size, is_rejected = np.abs(y), False
-            rtol, atol = self._tolerances
-            while True:
-                if h_abs < min_step:
-                    return False, self.TOO_SMALL_STEP
-                h = h_abs * direction
-                t_new = t + h
-                if direction * (t_new - self.t_bound) > 0:
-                    t_new = self.t_bound
-                h = t_new - t
-                h_abs = abs(h)
-                k[0] = self.f
-                length = np.array(h)
-                for s, c, slopes, a in self._stages:
-                    state = slopes.dot(a)
-                    multiply(state, length, state)
-                    add(y, state, state)
-                    k[s] = call(t + c * h, state)
-                y_new = self._last.dot(final)
-                multiply(length, y_new, y_new)
-                add(y, y_new, y_new)
-                f_new = call(t + h, y_new)
-                if type(f_new) is not np.ndarray or f_new.dtype != np.float64:
-                    f_new = np.asarray(f_new, np.float64)
-                k[-1] = f_new
-                self.nfev += stages
-                new_size = np.abs(y_new)
-                scale = np.maximum(size, new_size)
-                scale *= rtol
-                scale += atol
-                if is_plain:
-                    error = self._all.dot(estimate)
-                    multiply(error, length, error)
-                    error /= scale
-                    norm = np.sqrt(error.dot(error)) / self._root
-                else:
-                    norm = self._estimate_error_norm(k, h, scale)
-                if norm < 1:
-                    factor = _MOST if norm == 0 else min(_MOST, _SAFETY * norm**self.error_exponent)
-                    h_abs *= min(1, factor) if is_rejected else factor
-                    break
-                h_abs *= max(_LEAST, _SAFETY * norm**self.error_exponent)
-                is_rejected = True
-            self.h_previous, self.y_old = h, y
-            self.t, self.y, self.h_abs, self.f = t_new, y_new, h_abs, f_new
-            return True, None
-
-        def _dense_output_impl(self) -> Any:
-            found = super()._dense_output_impl()
-            if is_plain:
-                found.__class__ = _quick_output(type(found))
-            return found
+    class Quick(_QuickSteps, cls):  # type: ignore[misc]
+        has_one_estimate = cls._estimate_error_norm is cls.__mro__[1]._estimate_error_norm
 
     Quick.__name__ = Quick.__qualname__ = cls.__name__
     return Quick
@@ -155,7 +184,7 @@ def _is_same(cls: Any) -> bool:
     start, options = np.array([1.0, 0.5, -0.2]), {"rtol": 1e-4, "atol": np.full(3, 1e-7)}
     try:
         for end in (1.5, -1.0):
-            solver = _quick(cls)(slope, 0.0, start, end, **options)
+            solver: Any = _quick(cls)(slope, 0.0, start, end, **options)
             solver.direct = slope
             if walked(solver) != walked(cls(slope, 0.0, start, end, **options)):
                 return False

@@ -18,7 +18,7 @@ from cotan import _core
 from cotan._core import Array
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import solution, without_rule
-from cotan._src.kit.kkt import constrained
+from cotan._src.kit.kkt import Problem, constrained
 from cotan._src.rebind.engine import locate, locate_original, refused
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
@@ -29,6 +29,7 @@ from cotan._src.scipy.optimize.solver_arguments import (
     Constraints,
     Limits,
     Result,
+    estimated,
     expect_constant_bounds,
     mark_estimated,
     plain_of,
@@ -103,25 +104,29 @@ def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function |
     def solve_plainly(plain: PlainSolve) -> Any:
         return locate_original(f"{_HERE}.minimize")(
             plain.checked(), to_numpy_items(x0), plain.values, method,
-            *map(plain.other, range(3)), bounds, (), tol, None, options,
+            *map(plain.other, range(3)), bounds, plain.constraints(3), tol, None, options,
         )  # fmt: skip
 
     def derived(plain: PlainSolve, result: Any) -> Any:
         free, functions = free_of(bounds, result.x), plain.both(jac is True)
-        x = plain.minimum(f"{_HERE}.minimize", functions, result.x, free, nearest)
+        if is_free:
+            x = plain.minimum(f"{_HERE}.minimize", functions, result.x, free, nearest)
+        else:
+            problem = Problem(functions[0], constraints)
+            copy_of = Problem(functions[1], plain.others[3])
+            x = plain.constrained("minimize", problem, copy_of, result, free)
         if x is result.x:
             return result
         result.x, call = x, functions[0]
         result.fun = asarray(call(x)).reshape(())[()]
-        if not np.all(free) and np.shape(result.get("jac")) == np.shape(x):
-            # Elsewhere it is zero, and stays so.
-            result.jac = attach_derivative(result.jac, slope_of("minimize", call)(x))
-        mark_estimated("minimize", result, ("hess", "hess_inv", "multipliers"), x)
+        _report(result, call, not (is_free and np.all(free)))
         return result
 
     is_free = isinstance(constraints, (list, tuple)) and not constraints
-    if is_free and callback is None and not callable(method):
-        found = PlainSolve.attempt(fun, args, x0, solve_plainly, derived, jac, hess, hessp)
+    if callback is None and not callable(method):
+        given = x0, [list(vars(c).values()) for c in _each(constraints)]
+        others = jac, hess, hessp, constraints
+        found = PlainSolve.attempt(fun, args, given, solve_plainly, derived, *others)
         if found is not None:
             return found  # type: ignore[no-any-return]
     function, slope = ReplayedCallback(fun, args, constraints, callback), probed(jac)
@@ -139,14 +144,28 @@ def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function |
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
     call = with_args(value, args)
     at_bounds = not np.all(free_of(bounds, result.x)) or bool(_each(constraints))
-    result.x = inside_of("minimize", call, result.x, bounds, constraints, nearest)
+    multipliers = result.get("v")
+    result.x = inside_of("minimize", call, result.x, bounds, constraints, nearest, multipliers)
     result.fun = asarray(call(result.x)).reshape(())[()]
-    if at_bounds and np.shape(result.get("jac")) == np.shape(result.x):
-        # Elsewhere it is zero, and stays so.
-        result.jac = attach_derivative(result.jac, slope_of("minimize", call)(result.x))
-    mark_estimated("minimize", result, ("hess", "hess_inv", "multipliers"), result.x)
+    _report(result, call, at_bounds)
     function.write_back(result.x, more_of(args))
     return result
+
+
+def _report(result: Any, call: Function, has_slope: bool) -> None:
+    """Give what a solver reports beside the minimum its derivatives."""
+    x = result.x
+    for part in ("jac", "grad"):
+        slope = result.get(part)
+        # Without bounds and constraints it is zero, and stays so.
+        if has_slope and isinstance(slope, np.ndarray) and slope.shape == np.shape(x):
+            result[part] = attach_derivative(slope, slope_of("minimize", call)(x))
+    mark_estimated("minimize", result, ("hess", "hess_inv", "multipliers", "lagrangian_grad"), x)
+    # Of each constraint: its multipliers, values and slopes.
+    for part in ("v", "constr", "jac"):
+        if isinstance(result.get(part), list):
+            name = f"{part} of minimize"
+            result[part] = [estimated(name, each, x) for each in result[part]]
 
 
 def _goes_by_slopes(method: Function | str | None, x0: ArrayLike) -> bool:
@@ -162,13 +181,15 @@ def inside_of(
     bounds: Limits | None,
     constraints: Constraints,
     nearest: bool = False,
+    multipliers: Any = None,
 ) -> AnyArray:
     """Give a minimum under bounds and constraints, if there are any."""
     free = free_of(bounds, x)
     several = isinstance(constraints, (list, tuple))
     if several and not constraints:
         return minimum_of(name, call, x, free, nearest).reshape(np.shape(x))
-    return constrained(name, call, x, free, constraints).reshape(np.shape(x))
+    found: Any = constrained(name, Problem(call, constraints), x, free, multipliers=multipliers)
+    return found.reshape(np.shape(x))  # type: ignore[no-any-return]
 
 
 @override(f"{_HERE}.fmin_slsqp", when=ALWAYS)

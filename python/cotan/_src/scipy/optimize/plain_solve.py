@@ -4,6 +4,7 @@ Problem: a root takes SciPy microseconds, and only its equation has to be record
 plain values outside of the recording cost what they cost without cotan.
 """
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import plain_solution, stacked
+from cotan._src.kit.kkt import Problem, constrained
 from cotan._src.runtime.values import contains_active
 from cotan._src.scipy.optimize.solver_arguments import slope_of
 from cotan._src.state.callback_probe import to_numpy_items
@@ -64,6 +66,34 @@ class PlainSolve(PlainCallback):
                 raise NotPlainError from error
 
         return call
+
+    def constraints(self, number: int) -> Any:
+        """Give one of the others, which are constraints, as the solver reads them."""
+        return self._checked_items(self.others[number])
+
+    def _checked_items(self, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(self._checked_items, value))
+        is_dict = isinstance(value, dict)
+        parts = value if is_dict else vars(value)
+        new = {
+            k: self.checked(v) if callable(v) and k in {"fun", "jac", "hess"} else v
+            for k, v in parts.items()
+        }
+        if is_dict:
+            return new
+        found = copy.copy(value)
+        vars(found).update(new)
+        return found
+
+    def constrained(
+        self, name: str, problem: Problem, plain: Problem, result: Any, free: NDArray
+    ) -> AnyArray:
+        """Give a minimum under constraints, with its derivative; `result.x` if that is constant."""
+        constant, multipliers = not self.is_given_active, result.get("v")
+        found = constrained(name, problem, result.x, free, plain, constant, multipliers)
+        x: AnyArray = result.x if found is None else found.reshape(np.shape(result.x))
+        return x
 
     def both(self, is_pair: bool = False) -> tuple[Function, Function]:
         """Give the function and its copy, of the vector alone; of a pair they give the first."""
