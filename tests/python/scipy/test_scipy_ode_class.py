@@ -5,6 +5,7 @@ import pytest
 from scipy.integrate import complex_ode, ode
 
 import cotan as ct
+from cotan._src.scipy.integrate import ode_class
 
 METHODS = {
     "dopri5": {},
@@ -194,3 +195,52 @@ class Orbit:
 @pytest.mark.parametrize("name", METHODS)
 def test_a_solver_that_its_right_side_leads_to_goes_on_from_where_it_is(name):
     expect_slopes(lambda k, y0: Orbit(k, [y0, 0.2], name).run(), 2.0, 0.5, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["dopri5", "dop853"])
+@pytest.mark.parametrize("end", [4.0, -2.0])
+def test_all_steps_are_differentiated_at_once(monkeypatch, name, end):
+    calls = []
+    given = ode_class.integrated_at_once
+
+    def noting(*args):
+        found = given(*args)
+        calls.append(found is not None)
+        return found
+
+    monkeypatch.setattr(ode_class, "integrated_at_once", noting)
+    start = np.array([1.0, 0.2])
+
+    def swing(p):
+        def slope(t, y, pull):
+            damping = p[0] if t < 1.6 else 2.0 * p[0]
+            return [y[1], -damping * y[1] - pull * np.sin(y[0]) + 0.1 * t]
+
+        solver = ode(slope).set_integrator(name, rtol=1e-11, atol=1e-12, nsteps=5000)
+        solver.set_initial_value(start * p[2], 0.0).set_f_params(p[1])
+        first = solver.integrate(0.4 * end)
+        return np.sum(first) + solver.integrate(end) @ np.array([1.0, 2.0]) + 0.0 * solver.t
+
+    p = np.array([0.3, 4.0, 1.1])
+    value, (found,) = ct.value_and_gradient(swing, p)
+    assert calls == [True, True]
+    assert value == swing(p)
+    assert np.array_equal(start, [1.0, 0.2])
+    expected = [(swing(p + h) - swing(p - h)) / 2e-4 for h in 1e-4 * np.eye(3)]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_a_right_side_that_counts_is_called_as_before():
+    count = []
+
+    def last(rate):
+        def slope(t, y):
+            count.append(t)
+            return -rate * y
+
+        return ode(slope).set_integrator("dopri5").set_initial_value(1.0).integrate(1.0)[0]
+
+    last(0.7)
+    times, count[:] = list(count), []
+    assert ct.gradient(last, 0.7)[0] == pytest.approx(-np.exp(-0.7), rel=1e-5)
+    assert count == times

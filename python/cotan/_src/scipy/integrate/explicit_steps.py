@@ -163,8 +163,9 @@ class ExplicitSteps:
         """Give how much changes of all slopes of steps count for states in them."""
         count, size, n = self._j.shape[:3]
         response = responses.reshape(count, size, n * size * n)[steps]
-        found: NDArray = weights[:, None] @ response * self._h[steps, None, None]
-        return found.reshape(len(steps), n, size * n)
+        every: NDArray = weights[:, None] @ response * self._h[steps, None, None]
+        found: NDArray = every.reshape(len(steps), n, size * n)
+        return found
 
     def _unfolded(self, outputs: Outputs, cts: NDArray, after: NDArray) -> NDArray:
         """Give cotangents of slopes, stage by stage, for those of outputs and of ends of steps."""

@@ -5,6 +5,7 @@ which are repeated on active values. For the other solvers the derivative is tha
 with the same tolerances, as it is for `odeint`.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
+from cotan._src.scipy.integrate.ode_at_once import integrated_at_once
 from cotan._src.scipy.integrate.repeated_steps import (
     Called,
     Logged,
@@ -27,6 +29,7 @@ from cotan._src.scipy.integrate.repeated_steps import (
     slope_of,
 )
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
+from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray
 
@@ -71,6 +74,10 @@ class _RightSide(_Uncounted, Called):
 def integrate(self: _Solver, t: Time, step: bool = False, relax: bool = False) -> AnyArray:
     if not hasattr(self, "_integrator"):
         self.set_integrator("")
+    found = None if contains_active(t) or step or relax else _at_once(self, t)
+    if found is not None:
+        self._y, self.t = found
+        return self._y
     given = _Given(self)
     integrator, jac = given.integrator, self.jac
     arguments = getattr(integrator, "call_args", ())
@@ -97,6 +104,62 @@ def integrate(self: _Solver, t: Time, step: bool = False, relax: bool = False) -
             state = given.y
         self._y = state
     return self._y
+
+
+def _at_once(solver: _Solver, t: Time) -> Any:
+    """Give the state at a time with its derivatives, and the time; None for another way."""
+    integrator, jac, begin = solver._integrator, solver.jac, solver.t
+    method = _TELLING.get(type(integrator).__name__)
+    # Other solvers go on from where they were, and cannot be run twice.
+    if method is None or not hasattr(integrator, "call_args") or jac is not None:
+        return None
+    if integrator.solout is not None or isinstance(solver, locate(_COMPLEX)):
+        return None
+    if contains_active(begin):
+        return None
+    function, params, y = solver.f, solver.f_params, solver._y
+    arguments = integrator.call_args
+    times: list[float] = []
+
+    def told(x: float) -> int:
+        times.append(float(x))
+        return 0
+
+    def run(plain: Function, values: Args) -> Any:
+        try:
+            solver.f, solver.f_params = plain, values
+            memory = solver._y = np.array(to_numpy(y))
+            listener = _listener(integrator, told)
+            integrator.call_args = [*arguments[:2], listener, 1, *arguments[4:]]
+            original_of(locate(_ODE).integrate)(solver, to_numpy(t))
+            if solver._y is memory:
+                # The solver writes to the user's array.
+                raise NotPlainError
+            return np.array(solver._y), to_numpy(solver.t), times
+        finally:
+            solver.f, solver.f_params, solver._y, solver.t = function, params, y, begin
+            integrator.call_args = arguments
+
+    return integrated_at_once(function, tuple(params), method, _core.array(y), begin, run)
+
+
+def _listener(integrator: Any, told: Callable[[float], int]) -> Function:
+    """Give what the compiled solver tells of its steps, with the arguments that it counts."""
+    if integrator._solout.__code__.co_argcount > len(("self", "t", "y")):
+
+        def on_fortrans_step(
+            nr: int, xold: float, x: float, y: NDArray, nd: int, icomp: NDArray, con: NDArray
+        ) -> int:
+            del nr, xold, y, nd, icomp, con
+            return told(x)
+
+        return on_fortrans_step
+
+    def on_step(t: float, y: NDArray, *params: object) -> int:
+        del y, params
+        return told(t)
+
+    return on_step
 
 
 class _Given:

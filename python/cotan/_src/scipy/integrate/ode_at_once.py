@@ -1,0 +1,86 @@
+"""The derivative of a call of `ode.integrate`, from all its steps at once.
+
+SciPy's solver runs on a plain copy of the right side, outside of the recording. `dopri5` and
+`dop853` tell which steps they have accepted: with these the stages are computed once more, on
+values. Then the right side is recorded once for all points that matter (`moved_states`).
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cotan._src.rebind.engine import locate
+from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
+from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
+from cotan._src.scipy.integrate.moved_states import MovedStates
+from cotan._src.scipy.integrate.plain_run import PlainRun, Step
+from cotan._src.scipy.integrate.right_side import RightSide
+from cotan._src.state.plain_copy import NotPlainError, is_gradient
+from cotan._src.typing import AnyArray, Args, Function, NDArray
+
+#: From a right side to the state at the end, the time then, and the times between steps.
+Run = Callable[[Function, Args], tuple[NDArray, float, list[float]]]
+
+
+def integrated_at_once(
+    function: Function,
+    params: Args,
+    method: str,
+    start: AnyArray,
+    begin: float,
+    run: Run,
+) -> Any:
+    """Give the state at the end with its derivatives, and the time; None for another way.
+
+    Parameters
+    ----------
+    method
+        What takes the same steps as the solver, of `solve_ivp`.
+    run
+        Lets the user's solver run, with the plain copy.
+    """
+    if not is_gradient():
+        return None
+    side = RightSide(function, params)
+    if not side.captures and not contains_active((start, params)):
+        return None
+    y0 = np.array(to_numpy(start), np.float64).reshape(-1)
+
+    def solve() -> Any:
+        noted = PlainRun(side.plain, False)
+        y, end, times = run(noted, side.values)
+        if end == begin or len(times) < 2 or not np.all(np.isfinite(y)):
+            raise NotPlainError
+        again = PlainRun(lambda t, y: side.plain(t, y, *side.values), True)
+        cls = locate(f"scipy.integrate.{method}")
+        if not np.allclose(_repeated(again, cls, times, y0), y, 1e-9, 1e-12):
+            raise NotPlainError
+        return y, end, noted, ExplicitSteps(again, cls)
+
+    def derived(found: Any) -> Any:
+        y, end, noted, steps = found
+        moved = MovedStates("ode.integrate", side, noted, steps, start)
+        if not moved.is_active:
+            return y, end
+        outputs = steps.outputs(np.array([end]), np.ones(1, bool))
+        return attach_derivative(y, moved.at(outputs)[0]), end
+
+    return side.run(solve, derived)
+
+
+def _repeated(run: PlainRun, cls: Any, times: list[float], y: NDArray) -> NDArray:
+    """Take steps of a Runge-Kutta method of known lengths, on values; gives the last state."""
+    stages = cls.n_stages
+    k = np.empty((stages + 1, y.size))
+    k[stages] = run(times[0], y)
+    for begin, end in itertools.pairwise(times):
+        before, h = len(run.times), end - begin
+        k[0] = k[stages]
+        for s in range(1, stages):
+            k[s] = run(begin + cls.C[s] * h, y + h * (cls.A[s, :s] @ k[:s]))
+        y = y + h * (cls.B @ k[:stages])
+        k[stages] = run(end, y)
+        run.steps.append(Step(begin, end, before, len(run.times), None))
+    return y
