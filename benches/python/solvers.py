@@ -102,6 +102,23 @@ def driven(p):
     return np.sum(integrate.odeint(slope, [1.0, 0.0], np.linspace(0, 9, 31)) ** 2)
 
 
+def cells(p):
+    def slope(u, t):
+        left, right = np.concatenate([u[:1], u[:-1]]), np.concatenate([u[1:], u[-1:]])
+        return p["rate"] * (left - 2.0 * u + right) - p["decay"] * u**2
+
+    return np.sum(integrate.odeint(slope, p["start"], np.linspace(0.0, 2.0, 11))[-1] ** 2)
+
+
+def cells_by_class(p):
+    def slope(t, u):
+        left, right = np.concatenate([u[:1], u[:-1]]), np.concatenate([u[1:], u[-1:]])
+        return p["rate"] * (left - 2.0 * u + right) - p["decay"] * u**2
+
+    solver = integrate.ode(slope).set_integrator("dopri5", rtol=1e-6)
+    return np.sum(solver.set_initial_value(p["start"], 0.0).integrate(2.0) ** 2)
+
+
 def boundary(p):
     def slope(x, y):
         return np.vstack((y[1], -p * np.exp(y[0])))
@@ -156,6 +173,49 @@ def valley(p, method):
     return np.sum(optimize.minimize(height, np.zeros(4), method=method).x)
 
 
+FREQUENCIES = np.linspace(0.1, 3.0, 1_000)
+MANY_X = np.linspace(0.0, 4.0, 1_000)
+MANY_Y = 2.5 * np.exp(-1.3 * MANY_X) + 0.5 + 0.05 * np.sin(40 * MANY_X)
+
+
+def many_terms(x, p):
+    return np.mean(np.exp(-p * FREQUENCIES) * np.sin(FREQUENCIES * x)) - 0.1
+
+
+def many_equations(p):
+    def equations(v):
+        left, right = np.concatenate([[1.0], v[:-1]]), np.concatenate([v[1:], [0.0]])
+        return (3.0 - p[0] * v) * v - left - p[1] * right + 1.0
+
+    return np.sum(optimize.fsolve(equations, -np.ones(20)))
+
+
+def many_fitted(y):
+    def model(x, a, b, c):
+        return a * np.exp(-b * x) + c
+
+    return np.sum(optimize.curve_fit(model, MANY_X, y, [2.0, 1.0, 0.0])[0])
+
+
+def many_least(y):
+    def residuals(v):
+        return v[0] * np.exp(-v[1] * MANY_X) + v[2] - y
+
+    return np.sum(optimize.least_squares(residuals, [2.0, 1.0, 0.0]).x)
+
+
+def confined(p, method):
+    """Minimise in a ball, on a line."""
+    ball = optimize.NonlinearConstraint(lambda x: p * np.sum(x**2), -np.inf, 1.0)
+    line = {"type": "eq", "fun": lambda x: x[0] - 0.3 * x[1] - 0.2 * p}
+
+    def height(x):
+        return (x[0] - 2.0) ** 2 + (x[1] - 1.5) ** 4 + x[0] * x[1]
+
+    start = np.array([0.5, 0.5])
+    return np.sum(optimize.minimize(height, start, method=method, constraints=[ball, line]).x)
+
+
 PARTS = {"d": 0.25, "c": 5.0}
 ROBERTSON = {"k1": 0.04, "k2": 3e7, "k3": 1e4}
 CHAIN = {"rate": 5.0, "decay": 0.1, "start": np.sin(np.linspace(0, 3, 20)) + 1.0}
@@ -173,17 +233,34 @@ CASES: list[tuple[str, Callable, object]] = [
     ),
     ("`odeint`, a pendulum", pendulum, PARTS),
     ("`odeint` with `interp1d`", driven, {"c": 4.0, "forcing": np.sin(np.arange(41.0))}),
+    ("`odeint`, twenty cells", cells, CHAIN),
     ("`ode`, dopri5", by_class, PARTS),
+    ("`ode`, dopri5, twenty cells", cells_by_class, CHAIN),
     ("`solve_bvp`", boundary, 1.0),
     ("`quad`", lambda p: integrate.quad(lambda x: np.exp(-p * x) * np.sin(x), 0.0, 3.0)[0], 0.7),
+    (
+        "`quad`, a sum of 1,000 terms",
+        lambda p: integrate.quad(lambda x: many_terms(x, p), 0.0, 3.0)[0],
+        0.7,
+    ),
     ("`brentq`", lambda p: optimize.brentq(lambda x: x * np.exp(x) - p, 0.0, 3.0), 2.0),
+    (
+        "`brentq`, a sum of 1,000 terms",
+        lambda p: optimize.brentq(lambda x: many_terms(x, p), 0.0, 1.0),
+        0.7,
+    ),
     ("`newton`", lambda p: optimize.newton(lambda x: x * np.exp(x) - p, 1.0), 2.0),
     ("`fsolve`", system, np.array([0.7, 0.4])),
+    ("`fsolve`, twenty equations", many_equations, np.array([2.0, 1.5])),
     ("`root`", rooted, np.array([0.7, 0.4])),
     ("`minimize` BFGS", lambda p: valley(p, "BFGS"), 0.7),
     ("`minimize` Nelder-Mead", lambda p: valley(p, "Nelder-Mead"), 0.7),
+    ("`minimize` SLSQP, two constraints", lambda p: confined(p, "SLSQP"), 1.2),
+    ("`minimize` trust-constr, two constraints", lambda p: confined(p, "trust-constr"), 1.2),
     ("`least_squares`", least, Y),
+    ("`least_squares`, 1,000 points", many_least, MANY_Y),
     ("`curve_fit`", fitted, Y),
+    ("`curve_fit`, 1,000 points", many_fitted, MANY_Y),
 ]
 
 

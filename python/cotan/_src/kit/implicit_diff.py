@@ -145,6 +145,14 @@ def recorded_jacobian(function: Callable[[AnyArray], AnyArray], x: AnyArray) -> 
     return np.zeros((y.shape[0], x.shape[0]), y.dtype) if rows is None else conj(rows)
 
 
+def recorded_columns(function: Callable[[AnyArray], AnyArray], x: AnyArray) -> AnyArray:
+    """Give the same by tangents, for a function with more results than variables."""
+    _, push = _core.linearize(function, x)
+    columns: AnyArray
+    columns = _core.call_vmap(push, (np.eye(x.shape[0], dtype=x.dtype),), [True], ["tangent"])
+    return _core.transpose(_core.asarray(columns), (1, 0))
+
+
 def _dense(
     name: str,
     equation: Callable[[AnyArray], ArrayLike],

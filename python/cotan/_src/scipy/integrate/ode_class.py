@@ -140,7 +140,8 @@ def _at_once(solver: _Solver, t: Time) -> Any:
             solver.f, solver.f_params, solver._y, solver.t = function, params, y, begin
             integrator.call_args = arguments
 
-    return integrated_at_once(function, tuple(params), method, _core.array(y), begin, run)
+    start, first = _core.array(y), float(to_numpy(begin))
+    return integrated_at_once(function, tuple(params), method, start, first, run)
 
 
 def _listener(integrator: Any, told: Callable[[float], int]) -> Function:

@@ -15,7 +15,7 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.host_call import inverse
-from cotan._src.kit.implicit_diff import recorded_jacobian, stacked, without_rule
+from cotan._src.kit.implicit_diff import recorded_columns, stacked, without_rule
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
@@ -399,7 +399,7 @@ def _covariance(
         return value
 
     r = residuals(p)
-    matrix = recorded_jacobian(residuals, p) * loss.weights(r)[:, None]
+    matrix = recorded_columns(residuals, p) * loss.weights(r)[:, None]
     covariance = inverse(_core.matmul(matrix.T, matrix))
     if not absolute:
         covariance = covariance * (2 * loss.cost(r) / (r.shape[0] - p.shape[0]))
