@@ -189,4 +189,14 @@ class CollocationSteps:
 
 def _evaluated(inside: list[Any], at: NDArray) -> NDArray:
     """Give the states at times of each step: of shape (steps, times, n)."""
-    return np.array([f(t).T for f, t in zip(inside, at, strict=True)])
+    if not all(hasattr(f, "yh") for f in inside):
+        return np.array([f(t).T for f, t in zip(inside, at, strict=True)])
+    # LSODA's are polynomials with the derivatives at the end of the step; one order at a time.
+    found = np.empty((*at.shape, len(inside[0].yh)))
+    orders = np.array([len(f.p) for f in inside])
+    x = (at - np.array([[f.t] for f in inside])) / np.array([[f.h] for f in inside])
+    for order in np.unique(orders):
+        which = np.flatnonzero(orders == order)
+        terms = np.array([inside[i].yh for i in which])
+        found[which] = x[which, :, None] ** np.arange(order) @ terms.swapaxes(1, 2)
+    return found
