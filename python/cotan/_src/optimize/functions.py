@@ -171,6 +171,8 @@ class Equations:
         # The last point at which values were asked for, with what gives the derivatives there.
         self._last: tuple[NDArray, Args, _Columns | None] | None = None
         self._wants_both = False
+        # How many runs with derivatives led to a Jacobian, and how many did not.
+        self._used = self._unused = 0
         self._is_first = True
 
         def of_vector(vector: AnyArray, *args: object) -> Any:
@@ -200,10 +202,11 @@ class Equations:
         """Give the vector of results."""
         if self._jacobian.is_prepared or is_recording():
             return self._of_vector(vector, *args)
-        # A simulation is run once for values and derivatives: most values lead to these, and to
+        # A simulation is run once for values and derivatives where most values lead to these: to
         # record a run takes less than to repeat it.
         columns = None
-        if self._wants_both:
+        if self._wants_both and self._unused <= self._used + 1:
+            self._unused += 1
             columns = _Columns(lambda x: self._of_vector(x, *args), vector)
         self._last = np.array(vector), args, columns
         return self._of_vector(vector, *args) if columns is None else columns.values
@@ -231,6 +234,7 @@ class Equations:
             is_there = np.array_equal(place, vector) and all(map(is_, more, args))
             if is_there and columns is not None:
                 self._last = None
+                self._used, self._unused = self._used + 1, self._unused - 1
                 return columns.matrix()
         found = self._jacobian(vector, *args)
         # Tangents of the variables cost less than cotangents of the results, if they are fewer.
