@@ -132,7 +132,7 @@ class CollocationSteps:
         count, s, n = slopes.shape
         begin, at = self._known[:, :1], self._known[:, 1:]
         rest = begin + self._h[:, None, None] * np.einsum("ij,kja->kia", self._a, slopes) - at
-        off = np.abs(self._inverse @ rest.reshape(count, s * n, 1)).reshape(count, s, n)
+        off = np.abs(_applied(self._inverse, rest.reshape(count, s * n))).reshape(count, s, n)
         rtol, atol = self._tolerances
         allowed = 30 * (atol + rtol * np.max(np.abs(self._known), 1))
         is_off = ~np.all(off <= allowed[:, None], (1, 2))
@@ -164,7 +164,11 @@ class CollocationSteps:
         for i in range(count - 1, -1, -1):
             stages[i, -1] += state
             state = state @ self._whole[i] + direct[i]
-        turned = stages.transpose(0, 2, 1, 3).reshape(count, rows, s * n) @ self._inverse
+        flat = stages.transpose(0, 2, 1, 3).reshape(count, rows, s * n)
+        if rows == 1:
+            turned = _applied(self._inverse.swapaxes(1, 2), flat[:, 0])
+        else:
+            turned = flat @ self._inverse
         back = np.einsum("ij,krib->krjb", self._a, turned.reshape(count, rows, s, n))
         back *= self._h[:, None, None, None]
         slopes = back.transpose(1, 0, 2, 3).reshape(rows, -1)
@@ -175,7 +179,7 @@ class CollocationSteps:
         n, s, count = self._n, len(self._c), len(self._h)
         slopes, state = changes[:-n].reshape(count, s, n), changes[-n:]
         added = self._h[:, None, None] * np.einsum("ij,kja->kia", self._a, slopes)
-        own = (self._inverse @ added.reshape(count, s * n, 1)).reshape(count, s, n)
+        own = _applied(self._inverse, added.reshape(count, s * n)).reshape(count, s, n)
         before = np.empty((count, n))
         for i in range(count):
             before[i] = state
@@ -185,6 +189,15 @@ class CollocationSteps:
         rest = 1.0 - outputs.weights.sum(1)
         found += rest[:, None] * before[outputs.steps]
         return found.reshape(-1)
+
+
+def _applied(matrices: NDArray, vectors: NDArray) -> NDArray:
+    """Multiply many vectors, each by a matrix of its own.
+
+    Not by BLAS: it would wake a thread for each product, which takes longer than the product.
+    """
+    found: NDArray = np.einsum("kij,kj->ki", matrices, vectors)
+    return found
 
 
 def _evaluated(inside: list[Any], at: NDArray) -> NDArray:
