@@ -169,7 +169,7 @@ class ExplicitSteps:
 
     def _unfolded(self, outputs: Outputs, cts: NDArray, after: NDArray) -> NDArray:
         """Give cotangents of slopes, stage by stage, for those of outputs and of ends of steps."""
-        stages = self._b[:, None] * after[:, :, None]
+        stages: NDArray = self._b[:, None] * after[:, :, None]
         np.add.at(stages, outputs.steps, outputs.weights[:, None, :, None] * cts[:, :, None])
         stages *= self._h[:, None, None, None]
         for i in range(stages.shape[2] - 1, -1, -1):
