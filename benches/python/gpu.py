@@ -1,16 +1,17 @@
 """Gradients on a device beside the processor: the same function, arrays that stay where they are.
 
-    python benches/python/gpu.py [--device gpu] [--rounds 7] [--part 1]
+    python benches/python/gpu.py [--device gpu] [--rounds 7] [--part 1] [--cpu]
 
 Prints for each workload the quartiles of the ratio of both times, measured one after the other in
-each round. Nothing is printed where there is no such device.
+each round. Nothing is printed where there is no such device. With --cpu it is the time of the
+processor and not of the clock: for drivers that compute there, on a machine that does other work.
 """
 
 import argparse
 import statistics
 import sys
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,13 @@ def softmax(x: Any) -> Any:
     """Reductions along rows."""
     e = np.exp(x - np.max(x, axis=1, keepdims=True))
     return np.sum((e / np.sum(e, axis=1, keepdims=True)) ** 2)
+
+
+def layer_norm(x: Any) -> Any:
+    """Two means of each row."""
+    centred = x - np.mean(x, axis=1, keepdims=True)
+    variance = np.mean(centred**2, axis=1, keepdims=True)
+    return np.sum(np.tanh(centred / np.sqrt(variance + np.float32(1e-5))))
 
 
 def layers(w: Any, v: Any, x: Any) -> Any:
@@ -57,6 +65,7 @@ def workloads(part: int) -> dict[str, tuple[Callable[..., Any], list[Any]]]:
         f"softmax, {rows} x 1024": (softmax, [normal(rows, 1024)]),
         f"running sums, {rows} x 1024": (sums, [normal(rows, 1024)]),
     }
+    found[f"layer norm, {rows} x 1024"] = (layer_norm, [normal(rows, 1024)])
     for full in (512, 2048):
         n = full // max(1, part // 4)
         found[f"layers, {n}"] = (layers, [normal(n, n), normal(n, 64), normal(n, n)])
@@ -68,12 +77,17 @@ def workloads(part: int) -> dict[str, tuple[Callable[..., Any], list[Any]]]:
     return found
 
 
-def seconds(gradient: Callable[..., Any], args: list[Any], device: ct.Device) -> float:
+def seconds(
+    gradient: Callable[..., Any],
+    args: list[Any],
+    device: ct.Device,
+    clock: Callable[[], float] = perf_counter,
+) -> float:
     """Measure one call until all of it has been computed."""
-    start = perf_counter()
+    start = clock()
     ct.force(gradient(*args))
     device.synchronize()
-    return perf_counter() - start
+    return clock() - start
 
 
 def main() -> None:
@@ -82,7 +96,9 @@ def main() -> None:
     parser.add_argument("--device", default="gpu")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--part", type=int, default=1, help="so many times smaller")
+    parser.add_argument("--cpu", action="store_true", help="time of the processor")
     options = parser.parse_args()
+    clock = process_time if options.cpu else perf_counter
     try:
         device = ct.device(options.device)
     except RuntimeError as error:
@@ -98,7 +114,8 @@ def main() -> None:
             seconds(gradient, there, device)
         ratios, times = [], []
         for _ in range(options.rounds):
-            a, b = seconds(gradient, here, cpu), seconds(gradient, there, device)
+            a = seconds(gradient, here, cpu, clock)
+            b = seconds(gradient, there, device, clock)
             ratios.append(a / b)
             times.append(b)
         low, middle, high = statistics.quantiles(ratios, n=4)

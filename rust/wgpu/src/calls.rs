@@ -8,7 +8,7 @@ use cotan::aval::{SliceDim, row_major};
 use cotan::kernels::{ReduceOp, Value};
 
 use crate::context::Context;
-use crate::group::Fold;
+use crate::fold::Fold;
 use crate::memory::Memory;
 use crate::shader::{Dispatch, Shader, Source, Space};
 use crate::types::Type;

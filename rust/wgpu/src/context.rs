@@ -12,11 +12,13 @@ use cotan::{Error, Result};
 use wgpu::Features;
 
 use crate::memory::{Buffers, Pool};
+use crate::shader::GROUP;
 
 /// What shaders are compiled with, where the device has it.
 const WANTED: Features = Features::SHADER_F16
     .union(Features::SHADER_F64)
-    .union(Features::SHADER_INT64);
+    .union(Features::SHADER_INT64)
+    .union(Features::SUBGROUP);
 
 /// A compiled shader, and what it binds.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub struct Context {
     /// By the text of the shader.
     pipelines: Mutex<HashMap<String, Arc<Pipeline>>>,
     pub limits: wgpu::Limits,
+    /// How many threads a subgroup has, where that is the same for all.
+    pub subgroup: Option<u32>,
     /// Where the parameters of a submission are: it is written when the one before has read them.
     pub params: Mutex<Option<wgpu::Buffer>>,
     /// One run at a time: what it has not submitted yet refers to buffers that are in the pool.
@@ -61,6 +65,13 @@ pub fn ready<T>(future: impl Future<Output = T>) -> T {
         }
         std::thread::yield_now();
     }
+}
+
+/// The size of subgroups, if they all have one.
+fn subgroup(info: &wgpu::AdapterInfo, features: Features) -> Option<u32> {
+    let size = info.subgroup_min_size;
+    let is_one = features.contains(Features::SUBGROUP) && size == info.subgroup_max_size;
+    (is_one && size.is_power_of_two() && (4..=GROUP).contains(&size)).then_some(size)
 }
 
 impl Context {
@@ -93,6 +104,7 @@ impl Context {
             buffers: Mutex::new(Pool::default()),
             pipelines: Mutex::default(),
             limits: adapter.limits(),
+            subgroup: subgroup(&adapter.get_info(), features),
             params: Mutex::default(),
             turn: Mutex::default(),
             failed,

@@ -1,23 +1,18 @@
-//! Kernels of fused groups and of reductions.
+//! Kernels of fused groups.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use cotan::DType;
 use cotan::Result;
 use cotan::kernels::{Recipe, RecipeNode, RecipeOutput, ReduceOp};
 
 use crate::context::Context;
 use crate::expression::{Prelude, cast, expression};
+use crate::fold::Fold;
 use crate::memory::Memory;
 use crate::product::Finish;
-use crate::shader::{Dispatch, GROUP, Shader, Source, Space, spread};
+use crate::shader::{Dispatch, Shader, Source, Space};
 use crate::types::Type;
-
-/// A reduction with fewer results than this is cut in parts, which a second pass adds up.
-const FEW: usize = 16_384;
-/// Elements that one thread reduces at least before a reduction is cut.
-const LONG: usize = 64;
 
 /// Inputs of a recipe as a shader reads them, with the type of each value.
 pub struct Group<'r> {
@@ -46,6 +41,15 @@ impl<'r> Group<'r> {
             RecipeOutput::Whole(_) => true,
         };
         recipe.outputs.iter().all(reduces).then_some(group)
+    }
+
+    pub fn recipe(&self) -> &'r Recipe {
+        self.recipe
+    }
+
+    /// The type of a value.
+    pub fn kind(&self, x: u32) -> Type {
+        self.types[x as usize]
     }
 
     /// Assignments of all needed nodes but inputs.
@@ -89,7 +93,7 @@ impl<'r> Group<'r> {
         for root in roots {
             needed[root as usize] = true;
         }
-        for k in (0..needed.len()).rev().filter(|&k| k < usize::MAX) {
+        for k in (0..needed.len()).rev() {
             if !needed[k] {
                 continue;
             }
@@ -107,7 +111,7 @@ impl<'r> Group<'r> {
     }
 
     /// The statements that compute some nodes at the point `i`.
-    fn body(&self, shader: &mut Shader<'_>, roots: &[u32]) -> String {
+    pub fn body(&self, shader: &mut Shader<'_>, roots: &[u32]) -> String {
         let needed = self.needed(roots.iter().copied());
         let shape = &self.recipe.shape;
         let mut inputs = Vec::new();
@@ -221,7 +225,7 @@ impl<'r> Group<'r> {
             shader.functions,
             "fn at(i: u32) -> {} {{\n{body}  return {};\n}}",
             fold.name,
-            fold.widened(&format!("v{x}")),
+            format_args!("v{x}"),
         );
         fold.passes(shader, split, memory).map(Some)
     }
@@ -249,154 +253,5 @@ impl Finish for Epilogue<'_> {
             })
             .collect();
         self.group.written(shader, &roots)
-    }
-}
-
-/// How a reduction is done with elements of a type.
-#[derive(Debug, Clone, Copy)]
-pub struct Fold {
-    op: ReduceOp,
-    kind: Type,
-    /// The type of partial results.
-    name: &'static str,
-}
-
-impl Fold {
-    pub fn new(op: ReduceOp, kind: Type) -> Option<Fold> {
-        let name = match (op, kind.dtype) {
-            (ReduceOp::Sum | ReduceOp::Prod, DType::Bool) => return None,
-            _ => kind.name,
-        };
-        Some(Fold { op, kind, name })
-    }
-
-    fn widened(self, value: &str) -> String {
-        value.to_owned()
-    }
-
-    /// Where nothing has been reduced.
-    fn start(self) -> String {
-        match (self.op, self.name) {
-            (ReduceOp::Sum, name) => format!("{name}(0)"),
-            (ReduceOp::Prod, name) => format!("{name}(1)"),
-            // The first element, which the loops begin with.
-            _ => String::new(),
-        }
-    }
-
-    fn combined(self, a: &str, b: &str, prelude: &mut Prelude) -> String {
-        let is_float = matches!(self.name, "f32" | "f64");
-        match (self.op, self.name) {
-            (ReduceOp::Sum, _) => format!("{a} + {b}"),
-            (ReduceOp::Prod, _) => format!("{a} * {b}"),
-            (ReduceOp::Max, "bool") => format!("{a} || {b}"),
-            (ReduceOp::Min, "bool") => format!("{a} && {b}"),
-            (ReduceOp::Max | ReduceOp::Min, name) => {
-                let max = self.op == ReduceOp::Max;
-                if is_float {
-                    let function = format!("{}_{name}", if max { "maximum" } else { "minimum" });
-                    prelude.add(&function);
-                    format!("{function}({a}, {b})")
-                } else {
-                    format!("{}({a}, {b})", if max { "max" } else { "min" })
-                }
-            }
-        }
-    }
-
-    /// The passes that reduce what the function `at` of a shader gives: one, or two with partial results between them.
-    pub fn passes(
-        self,
-        shader: Shader<'_>,
-        [outer, reduced, inner]: [usize; 3],
-        memory: &Arc<Memory>,
-    ) -> Result<Vec<Dispatch>> {
-        let context = shader.context;
-        let results = outer * inner;
-        // A whole workgroup for each result where elements lie one after the other.
-        let together = inner == 1 && reduced >= 64;
-        let threads = if together { GROUP as usize } else { 1 };
-        let wanted = FEW.div_ceil(results * threads);
-        let parts = reduced.div_ceil(LONG * threads).min(wanted).max(1);
-        if parts == 1 {
-            let last = self.pass(shader, [outer, reduced, inner], reduced, memory, together)?;
-            return Ok(vec![last]);
-        }
-        let length = reduced.div_ceil(parts);
-        let parts = reduced.div_ceil(length);
-        let between = self.kind.plain();
-        let (partial, _) = Memory::new(context, between, outer * parts * inner)?;
-        let partial = Arc::new(partial);
-        let first = Fold {
-            kind: between,
-            ..self
-        };
-        let first = first.pass(shader, [outer, reduced, inner], length, &partial, together)?;
-        let mut second = Shader::new(context);
-        let name = second.bind(partial.buffer(), between.stored, false);
-        let value = between.load(&format!("{name}[i]"));
-        let _ = writeln!(
-            second.functions,
-            "fn at(i: u32) -> {} {{ return {value}; }}",
-            self.name
-        );
-        let together = inner == 1 && parts >= 64;
-        let second = self.pass(second, [outer, parts, inner], parts, memory, together)?;
-        Ok(vec![first, second])
-    }
-
-    /// A pass that reduces stretches of `length` elements each.
-    fn pass(
-        self,
-        mut shader: Shader<'_>,
-        [outer, reduced, inner]: [usize; 3],
-        length: usize,
-        memory: &Arc<Memory>,
-        together: bool,
-    ) -> Result<Dispatch> {
-        let parts = reduced.div_ceil(length);
-        let out = shader.bind(memory.buffer(), self.kind.stored, true);
-        let (p_inner, p_parts) = (shader.param(inner as u32), shader.param(parts as u32));
-        let (p_reduced, p_length) = (shader.param(reduced as u32), shader.param(length as u32));
-        let step = self
-            .combined("acc", "at(first + r * STEP)", &mut shader.prelude)
-            .replace("STEP", &p_inner);
-        let merge = self.combined("shared_acc[l]", "shared_acc[l + half]", &mut shader.prelude);
-        let result = |value: &str| self.kind.store(&self.kind.narrowed(value));
-        let place = format!(
-            "let inside = i % {p_inner}; let part = (i / {p_inner}) % {p_parts}; let outside = i / ({p_inner} * {p_parts});\n  \
-             let first = outside * {p_reduced} * {p_inner} + inside;\n  \
-             let begin = part * {p_length}; let end = min(begin + {p_length}, {p_reduced});\n"
-        );
-        let results = outer * parts * inner;
-        let (start, offset) = match self.start() {
-            empty if empty.is_empty() => (format!("at(first + begin * {p_inner})"), 1),
-            start => (start, 0),
-        };
-        if !together {
-            let body = format!(
-                "  {place}  var acc: {} = {start};\n  for (var r = begin + {offset}u; r < end; r = r + 1u) {{ acc = {step}; }}\n  \
-                 {out}[i] = {};\n",
-                self.name,
-                result("acc"),
-            );
-            return shader.over(results, &body);
-        }
-        let count = shader.param(results as u32);
-        let main = format!(
-            "var<workgroup> shared_acc: array<{name}, {GROUP}>;\n\
-             @compute @workgroup_size({GROUP})\nfn main(@builtin(workgroup_id) w: vec3<u32>, \
-             @builtin(local_invocation_index) l: u32, @builtin(num_workgroups) g: vec3<u32>) {{\n  \
-             let i = min(w.y * g.x + w.x, {count} - 1u);\n  {place}  var acc: {name} = {start};\n  \
-             for (var r = begin + l; r < end; r = r + {GROUP}u) {{ acc = {step}; }}\n  \
-             shared_acc[l] = acc;\n  workgroupBarrier();\n  \
-             for (var half = {}u; half > 0u; half = half / 2u) {{\n    \
-             if (l < half) {{ shared_acc[l] = {merge}; }}\n    workgroupBarrier();\n  }}\n  \
-             if (l == 0u) {{ {out}[i] = {}; }}\n}}\n",
-            GROUP / 2,
-            result("shared_acc[0]"),
-            name = self.name,
-        );
-        shader.finish(&main, spread(results as u32))
     }
 }

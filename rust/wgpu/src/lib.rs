@@ -1,23 +1,29 @@
 //! GPUs for cotan, through wgpu: Vulkan, Metal and Direct3D 12.
 //!
 //! A plan of the core is a list of steps. Here each step becomes kernels in WGSL: a fused group one for its elementwise
-//! results and one or two for each reduction ([`group`]), other primitives one or a few ([`calls`], [`product`], [`scan`],
-//! [`window`]); what has none is computed on the processor, and counted. [`run`] walks the steps and submits what they have
-//! become; nothing is waited for until somebody reads a result. A step keeps
-//! what it has become ([`recorded`]); shaders are found again by their text ([`context`]), memory comes from a pool
-//! ([`memory`]).
+//! results and one or two for each reduction ([`group`], [`fold`]), other primitives ([`primitives`]) one or a few ([`calls`],
+//! [`product`], [`scan`], [`window`]); what has none is computed on the processor, and counted. [`run`] walks the steps and
+//! [`submission`] sends what they have become; nothing is waited for until somebody reads a result. A product is computed
+//! together with the group that reads it ([`epilogue`]), and groups along rows together ([`rows`]). A step keeps what it has become ([`recorded`]); shaders are found
+//! again by their text ([`context`]), memory comes from a pool ([`memory`], [`arrays`]).
 
+mod arrays;
 mod calls;
 mod context;
+mod epilogue;
 mod expression;
+mod fold;
 mod functions;
 mod group;
 mod memory;
+mod primitives;
 mod product;
 mod recorded;
+mod rows;
 mod run;
 mod scan;
 mod shader;
+mod submission;
 mod types;
 mod window;
 
@@ -95,7 +101,7 @@ impl Device for Gpu {
         context.check()?;
         // A run may hold memory of the pool that it has not submitted yet.
         let _turn = context.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        run::put(&context, value, &mut || Ok(()))
+        arrays::put(&context, value, &mut || Ok(()))
     }
 
     fn run(

@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cotan::Result;
 use cotan::kernels::Value;
+use cotan::sched::DevicePlan;
 
 use crate::context::{Context, Pipeline};
 use crate::memory::Memory;
+use crate::rows::Chain;
 use crate::shader::Dispatch;
 
 /// So many layouts are kept of each step.
@@ -132,9 +134,27 @@ impl Recorded {
 
 /// The steps of a plan.
 #[derive(Debug, Default)]
-pub struct Steps(Mutex<HashMap<usize, Vec<Arc<Recorded>>>>);
+pub struct Steps {
+    recorded: Mutex<HashMap<usize, Vec<Arc<Recorded>>>>,
+    /// The chains of groups that one kernel takes, by their first steps.
+    chains: Mutex<Option<Vec<Option<Arc<Chain>>>>>,
+}
 
 impl Steps {
+    /// The chain that begins with a step.
+    pub fn chain(&self, plan: &DevicePlan, step: usize) -> Option<Arc<Chain>> {
+        let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
+        chains.get_or_insert_with(|| Chain::all(plan))[step].clone()
+    }
+
+    /// Forgets a chain that one kernel cannot take after all.
+    pub fn give_up(&self, step: usize) {
+        let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(chains) = chains.as_mut() {
+            chains[step] = None;
+        }
+    }
+
     /// What a step became with arguments of this layout.
     pub fn find(
         &self,
@@ -142,7 +162,7 @@ impl Steps {
         step: usize,
         layout: &Layout,
     ) -> Option<Arc<Recorded>> {
-        let steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let steps = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |r: &&Arc<Recorded>| {
             r.layout == *layout && std::ptr::eq(r.context.as_ptr(), Arc::as_ptr(context))
         };
@@ -151,7 +171,7 @@ impl Steps {
 
     /// Keeps what a step became.
     pub fn keep(&self, step: usize, recorded: Recorded) {
-        let mut steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut steps = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         let list = steps.entry(step).or_default();
         if list.len() == LAYOUTS {
             list.remove(0);

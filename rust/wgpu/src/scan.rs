@@ -10,7 +10,7 @@ use cotan::Result;
 
 use crate::context::Context;
 use crate::memory::Memory;
-use crate::shader::{Dispatch, GROUP, Shader, spread};
+use crate::shader::{Dispatch, GROUP, Shader};
 use crate::types::Type;
 
 /// Elements of a stretch at least.
@@ -184,10 +184,13 @@ fn stretches(
     let parts = lines.length.div_ceil(stretch);
     let count = lines.count() * parts;
     let found = lines.found(&mut shader);
-    let [p_count, p_parts, p_stretch, p_length] =
-        [count, parts, stretch, lines.length].map(|n| shader.param(n as u32));
+    let [p_parts, p_stretch, p_length] =
+        [parts, stretch, lines.length].map(|n| shader.param(n as u32));
+    let name = kind.name;
+    let scanned = shader.shared(name);
     let load = kind.load(&format!("{x}[first + r * step]"));
-    let inside = op.combined(&mut shader, kind, "scanned[l - d]", "t");
+    let before = format!("{scanned}[l - d]");
+    let inside = op.combined(&mut shader, kind, &before, "t");
     let after = op.combined(&mut shader, kind, "carry", "v");
     let last = total.map_or_else(String::new, |total| {
         format!(
@@ -195,24 +198,20 @@ fn stretches(
             kind.store("carry")
         )
     });
-    let main = format!(
-        "var<workgroup> scanned: array<{name}, {GROUP}>;\n\
-         @compute @workgroup_size({GROUP})\nfn main(@builtin(workgroup_id) w: vec3<u32>, \
-         @builtin(local_invocation_index) l: u32, @builtin(num_workgroups) g: vec3<u32>) {{\n  \
-         let i = min(w.y * g.x + w.x, {p_count} - 1u);\n  let q = i / {p_parts}; let part = i % {p_parts};\n{found}  \
+    let body = format!(
+        "  let q = i / {p_parts}; let part = i % {p_parts};\n{found}  \
          let begin = part * {p_stretch}; let end = min(begin + {p_stretch}, {p_length});\n  var carry = {name}(0);\n  \
          for (var b = begin; b < end; b = b + {GROUP}u) {{\n    let r = b + l;\n    var v = {name}(0);\n    \
-         if (r < end) {{ v = {load}; }}\n    scanned[l] = v;\n    workgroupBarrier();\n    \
-         for (var d = 1u; d < {GROUP}u; d = d * 2u) {{\n      var t = scanned[l];\n      \
-         if (l >= d) {{ t = {inside}; }}\n      workgroupBarrier();\n      scanned[l] = t;\n      workgroupBarrier();\n    }}\n    \
-         v = scanned[l];\n    if (b > begin) {{ v = {after}; }}\n    \
+         if (r < end) {{ v = {load}; }}\n    {scanned}[l] = v;\n    workgroupBarrier();\n    \
+         for (var d = 1u; d < {GROUP}u; d = d * 2u) {{\n      var t = {scanned}[l];\n      \
+         if (l >= d) {{ t = {inside}; }}\n      workgroupBarrier();\n      {scanned}[l] = t;\n      workgroupBarrier();\n    }}\n    \
+         v = {scanned}[l];\n    if (b > begin) {{ v = {after}; }}\n    \
          if (r < end) {{ {out}[first + r * step] = {store}; }}\n    \
-         workgroupBarrier();\n    scanned[l] = v;\n    workgroupBarrier();\n    \
-         carry = scanned[min(end - b, {GROUP}u) - 1u];\n    workgroupBarrier();\n  }}\n{last}}}\n",
-        name = kind.name,
+         workgroupBarrier();\n    {scanned}[l] = v;\n    workgroupBarrier();\n    \
+         carry = {scanned}[min(end - b, {GROUP}u) - 1u];\n    workgroupBarrier();\n  }}\n{last}",
         store = kind.store("v"),
     );
-    shader.finish(&main, spread(count as u32))
+    shader.over_groups(count, &body)
 }
 
 /// `y[i] = a[i] * y[i-1] + b[i]`, which begins with `b`.
@@ -260,10 +259,7 @@ pub fn place(
     let x = shader.bind(from.buffer(), kind.stored, false);
     let out = shader.bind(to.buffer(), index.stored, true);
     let found = lines.found(&mut shader);
-    let (length, count) = (
-        shader.param(lines.length as u32),
-        shader.param(lines.count() as u32),
-    );
+    let length = shader.param(lines.length as u32);
     let sign = if max { ">" } else { "<" };
     let name = kind.name;
     let better = if matches!(name, "f32" | "f64") {
@@ -289,21 +285,20 @@ pub fn place(
         );
         return shader.over(lines.count(), &body).map(|d| Some(vec![d]));
     }
-    let main = format!(
-        "var<workgroup> values: array<{name}, {GROUP}>;\nvar<workgroup> places: array<u32, {GROUP}>;\n\
-         @compute @workgroup_size({GROUP})\nfn main(@builtin(workgroup_id) w: vec3<u32>, \
-         @builtin(local_invocation_index) l: u32, @builtin(num_workgroups) g: vec3<u32>) {{\n  \
-         let i = min(w.y * g.x + w.x, {count} - 1u);\n  let q = i;\n{found}  \
-         var r = min(l, {length} - 1u);\n  var best = {load};\n  var which = r;\n  \
+    let _ = writeln!(
+        shader.functions,
+        "var<workgroup> values: array<{name}, {GROUP}>;\nvar<workgroup> places: array<u32, {GROUP}>;"
+    );
+    let body = format!(
+        "  let q = i;\n{found}  var r = min(l, {length} - 1u);\n  var best = {load};\n  var which = r;\n  \
          for (r = l; r < {length}; r = r + {GROUP}u) {{ {take} }}\n  \
          values[l] = best; places[l] = which;\n  workgroupBarrier();\n  \
          for (var half = {}u; half > 0u; half = half / 2u) {{\n    if (l < half) {{\n      \
          if (is_before(values[l + half], places[l + half], values[l], places[l])) {{\n        \
          values[l] = values[l + half]; places[l] = places[l + half];\n      }}\n    }}\n    workgroupBarrier();\n  }}\n  \
-         if (l == 0u) {{ which = places[0]; {out}[i] = {store}; }}\n}}\n",
+         if (l == 0u) {{ which = places[0]; {out}[i] = {store}; }}\n",
         GROUP / 2,
     );
-    shader
-        .finish(&main, spread(lines.count() as u32))
-        .map(|d| Some(vec![d]))
+    let search = shader.over_groups(lines.count(), &body)?;
+    Ok(Some(vec![search]))
 }

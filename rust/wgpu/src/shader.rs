@@ -55,6 +55,10 @@ pub struct Shader<'c> {
     buffers: Vec<wgpu::Buffer>,
     /// Functions besides the prelude.
     pub functions: String,
+    /// The types that threads of a workgroup share an array of.
+    shared: Vec<&'static str>,
+    /// Whether threads ask for their subgroup, `subgroup`, and their place in it, `lane`.
+    pub uses_subgroups: bool,
 }
 
 /// What a shader reads: a number as words of parameters, an array of the device, or what it has computed itself.
@@ -75,6 +79,8 @@ impl<'c> Shader<'c> {
             declarations: String::new(),
             buffers: Vec::new(),
             functions: String::new(),
+            shared: Vec::new(),
+            uses_subgroups: false,
         }
     }
 
@@ -98,6 +104,18 @@ impl<'c> Shader<'c> {
             "@group(0) @binding({at}) var<storage, {access}> b{at}: array<{stored}>;"
         );
         format!("b{at}")
+    }
+
+    /// An array that the threads of a workgroup share, one element for each; its name.
+    pub fn shared(&mut self, kind: &'static str) -> String {
+        if !self.shared.contains(&kind) {
+            self.shared.push(kind);
+            let _ = writeln!(
+                self.functions,
+                "var<workgroup> shared_{kind}: array<{kind}, {GROUP}>;"
+            );
+        }
+        format!("shared_{kind}")
     }
 
     /// How many arrays are bound.
@@ -187,14 +205,33 @@ impl<'c> Shader<'c> {
         self.finish(&main, spread(groups))
     }
 
-    /// The dispatch of a shader with this text behind the declarations.
-    pub fn finish(self, main: &str, groups: [u32; 3]) -> Result<Dispatch> {
-        let half = self.context.features.contains(Features::SHADER_F16);
-        let enable = if half && self.declarations.contains("f16") {
-            "enable f16;\n"
+    /// The dispatch of a shader that a workgroup runs for each of `count` points: `i` is the number of the point, `l` that
+    /// of the thread.
+    pub fn over_groups(mut self, count: usize, body: &str) -> Result<Dispatch> {
+        let last = self.param(count as u32);
+        let more = if self.uses_subgroups {
+            ", @builtin(subgroup_id) subgroup: u32, @builtin(subgroup_invocation_id) lane: u32"
         } else {
             ""
         };
+        let main = format!(
+            "@compute @workgroup_size({GROUP})\nfn main(@builtin(workgroup_id) w: vec3<u32>, \
+             @builtin(local_invocation_index) l: u32, @builtin(num_workgroups) g: vec3<u32>{more}) {{\n  \
+             let i = min(w.y * g.x + w.x, {last} - 1u);\n{body}}}\n"
+        );
+        self.finish(&main, spread(count as u32))
+    }
+
+    /// The dispatch of a shader with this text behind the declarations.
+    pub fn finish(self, main: &str, groups: [u32; 3]) -> Result<Dispatch> {
+        let half = self.context.features.contains(Features::SHADER_F16);
+        let mut enable = String::new();
+        if half && self.declarations.contains("f16") {
+            enable += "enable f16;\n";
+        }
+        if self.uses_subgroups {
+            enable += "enable subgroups;\n";
+        }
         let source = format!(
             "{enable}@group(0) @binding(0) var<storage, read> P: array<u32>;\n{}\
              var<private> INFINITY: u32 = 0x7f800000u;\n{}{}{main}",
@@ -212,7 +249,7 @@ impl<'c> Shader<'c> {
 }
 
 /// So many workgroups in one line, or in several.
-pub fn spread(groups: u32) -> [u32; 3] {
+fn spread(groups: u32) -> [u32; 3] {
     let lines = groups.div_ceil(LINE).max(1);
     [groups.div_ceil(lines).max(1), lines, 1]
 }

@@ -4,6 +4,7 @@ A machine without a driver for a GPU tests the processor only.
 """
 
 import asyncio
+import os
 import pickle
 import subprocess
 import sys
@@ -308,6 +309,151 @@ class TestKernels:
             assert np.allclose(g, h, rtol=1e-4, atol=1e-4)
 
 
+def softmax(x):
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def layer_norm(x):
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    return centred / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + np.float32(1e-5))
+
+
+@needs_gpu
+class TestRows:
+    """Groups that reduce rows and compute with the result, which one kernel takes."""
+
+    @pytest.mark.parametrize("shape", [(40, 7), (33, 64), (40, 1000), (3, 5, 300), (200,), (2, 9)])
+    @pytest.mark.parametrize("function", [softmax, layer_norm])
+    def test_results_and_gradients(self, function, shape):
+        rng = np.random.default_rng(12)
+        x, w = (rng.normal(size=shape).astype(np.float32) for _ in range(2))
+        there, here = on_both(function, x)
+        assert np.allclose(there, here, rtol=1e-4, atol=1e-5)
+
+        def loss(x):
+            return np.sum(function(x) * w)
+
+        (g,) = ct.gradient(loss, ct.array(x, device="gpu"))
+        (h,) = ct.gradient(loss, x.astype(float))
+        assert np.allclose(np.asarray(g), h, rtol=1e-3, atol=1e-4)
+
+    def test_the_same_bits_in_each_run(self):
+        x = np.random.default_rng(13).normal(size=(50, 777)).astype(np.float32)
+        first = np.asarray(softmax(ct.array(x, device="gpu")))
+        for _ in range(3):
+            assert np.array_equal(np.asarray(softmax(ct.array(x, device="gpu"))), first)
+
+    def test_what_another_row_has(self):
+        rng = np.random.default_rng(14)
+        x = rng.integers(-5, 6, (48, 48)).astype(np.float32)
+
+        def turned(x):
+            y = x - np.max(x, axis=1, keepdims=True)
+            total = np.sum(y, axis=1)
+            return y.T * 2 + y, total[::-1], y - total, np.sum(y * total[:, None], axis=1)
+
+        for there, here in zip(
+            [np.asarray(r) for r in turned(ct.array(x, device="gpu"))], turned(x), strict=True
+        ):
+            assert np.array_equal(there, here)
+
+        def together(x):
+            return sum(np.sum(r) for r in turned(x))
+
+        (g,) = ct.gradient(together, ct.array(x, device="gpu"))
+        assert np.allclose(np.asarray(g), ct.gradient(together, x)[0], rtol=1e-4)
+
+    def test_layouts_of_rows(self):
+        x = np.random.default_rng(15).normal(size=(70, 90)).astype(np.float32)
+        for view in [lambda x: x.T, lambda x: x[::-1, ::2], lambda x: x[:1], lambda x: x[:, :1]]:
+            there, here = on_both(lambda x, v=view: softmax(v(x)), x)
+            assert np.allclose(there, here, rtol=1e-4, atol=1e-6)
+
+    def test_rows_of_other_dtypes(self):
+        x = np.random.default_rng(16).integers(-90, 90, (40, 100))
+        for dtype in [np.int32, np.int8, np.uint16, np.float16]:
+            if np.dtype(dtype) not in GPU.dtypes:
+                continue
+            y = x.astype(dtype)
+            there, here = on_both(lambda x: x - np.max(x, axis=1, keepdims=True), y)
+            assert np.array_equal(there, here)
+            there, here = on_both(lambda x: np.any(x > np.min(x, axis=1)[:, None], axis=1), y)
+            assert np.array_equal(there, here)
+
+    def test_all_kinds_at_once(self):
+        x = np.random.default_rng(17).normal(size=(64, 200)).astype(np.float32)
+        x[3, 5], x[4] = np.nan, -np.inf
+
+        def f(x):
+            low, high = np.min(x, axis=1, keepdims=True), np.max(x, axis=1, keepdims=True)
+            y = (x - low) / (high - low)
+            return np.concatenate([y, low, high, np.prod(y + 0.5, axis=1, keepdims=True)], axis=1)
+
+        with np.errstate(all="ignore"):
+            there, here = on_both(f, x)
+        assert np.allclose(there, here, rtol=1e-3, atol=1e-6, equal_nan=True)
+
+
+@needs_gpu
+class TestLoops:
+    """Loops are one equation, which the processor computes."""
+
+    def test_a_scan(self):
+        def loss(w, u, xs):
+            def step(carry, x):
+                h = np.tanh(w @ carry + x)
+                return h, np.sum(h**2)
+
+            last, ys = ct.scan(step, u, xs, rolled=True)
+            return np.sum(last) + np.mean(np.exp(ys) * 2)
+
+        rng = np.random.default_rng(18)
+        args = [rng.normal(size=s).astype(np.float32) / 3 for s in [(4, 4), (4,), (40, 4)]]
+        with ct.profile() as work:
+            value, grads = ct.value_and_gradient(loss, *ct.to_device(args, "gpu"))
+            grads = [np.asarray(g) for g in grads]
+        assert work.on_processor["loop"] >= 2
+        wanted, here = ct.value_and_gradient(loss, *args)
+        assert float(value) == pytest.approx(float(wanted), rel=1e-5)
+        for g, h in zip(grads, here, strict=True):
+            assert np.allclose(g, h, rtol=1e-4, atol=1e-5)
+
+    def test_a_loop_between_kernels(self):
+        def f(x):
+            y = np.exp(x) @ x
+            z = ct.fori_loop(0, 50, lambda i, y: y * np.float32(0.9) + 1, y, rolled=True)
+            return np.tanh(z) @ x, z[0]
+
+        x = np.random.default_rng(19).normal(size=(6, 6)).astype(np.float32)
+        there = f(ct.array(x, device="gpu"))
+        assert all(t.device == GPU for t in there)
+        for t, h in zip(there, f(x), strict=True):
+            assert np.allclose(np.asarray(t), h, rtol=1e-4, atol=1e-5)
+
+    def test_machine_code(self):
+        code = """
+            import numpy as np, cotan as ct
+
+            def f(x):
+                a, b = x[0], x[1]
+                for _ in range(60):
+                    a, b = a + 0.1 * np.sin(b), b * np.float32(0.9) - 0.1 * a
+                return a * b + np.sum(x**2)
+
+            g = ct.prepare(ct.value_and_grad(f), transform="value")
+            x = np.array([0.3, -0.2, 1.0], np.float32)
+            y = ct.array(x, device="gpu")
+            for _ in range(4):
+                here, there = g(x), g(y)
+                assert there[1].device == "gpu:0"
+                assert np.allclose(float(there[0]), float(here[0]), rtol=1e-4)
+                assert np.allclose(np.asarray(there[1]), np.asarray(here[1]), rtol=1e-4, atol=1e-5)
+        """
+        for setting in ["always", "0"]:
+            _runs(code, COTAN_MACHINE_CODE=setting)
+
+
 @needs_gpu
 class TestFailures:
     def test_more_elements_than_a_kernel_counts(self):
@@ -408,6 +554,137 @@ class TestFailures:
         """
         _runs(code)
 
+    def test_a_limit_in_the_middle_of_a_run(self):
+        x = ct.array(np.ones((256, 256), np.float32), device="gpu")
+
+        def f(x):
+            return np.sum(np.sort(x @ x, axis=0) @ x) + np.sum((x @ x)[None] * x[:, None, :])
+
+        GPU.release()
+        before = GPU.memory[0]
+        GPU.set_memory_limit(before + 3_000_000)
+        try:
+            for _ in range(3):
+                with pytest.raises(MemoryError):
+                    np.asarray(f(x))
+                assert GPU.memory[0] == before
+        finally:
+            GPU.set_memory_limit(None)
+        assert float(f(x)) == pytest.approx(2 * 256.0**4, rel=1e-5)
+
+    def test_what_was_kept_makes_room(self):
+        GPU.release()
+        GPU.set_memory_limit(GPU.memory[0] + 1_200_000)
+        try:
+            for n in [200_000, 250_000, 150_000, 290_000]:
+                assert float(np.sum(ct.array(np.ones(n, np.float32), device="gpu"))) == n
+        finally:
+            GPU.set_memory_limit(None)
+
+    def test_more_arrays_than_a_kernel_binds(self):
+        xs = [np.full((5, 3), k, np.float32) for k in range(150)]
+        there = ct.to_device(xs, "gpu")
+        assert np.array_equal(np.asarray(sum(there)), sum(xs))
+        grads = ct.gradient(lambda *xs: np.sum(np.stack(xs) ** 2), *there)
+        assert all(np.array_equal(np.asarray(g), 2 * x) for g, x in zip(grads, xs, strict=True))
+
+    def test_a_kernel_of_many_operations(self):
+        x = np.linspace(-1, 1, 50, dtype=np.float32)
+
+        def f(x):
+            y = x
+            for k in range(700):
+                y = y * np.float32(0.5) + np.float32(k)
+            return y
+
+        assert np.allclose(np.asarray(f(ct.array(x, device="gpu"))), f(x), rtol=1e-5)
+
+    def test_an_interrupt_of_a_long_run(self):
+        code = """
+            import os, signal, threading, time, numpy as np, cotan as ct
+
+            def f(x):
+                for _ in range(4000):
+                    x = np.sort(x @ x, axis=0) / 8
+                return x
+
+            x = ct.array(np.ones((8, 8), np.float32), device="gpu")
+            g = ct.prepare(f, transform="value")
+            threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                end = time.time() + 100
+                while time.time() < end:
+                    np.asarray(g(x))
+            except KeyboardInterrupt:
+                pass
+            else:
+                raise AssertionError("it was not interrupted")
+            assert np.allclose(np.asarray(x @ x), 8)
+            assert np.allclose(np.asarray(g(x)), 1)
+        """
+        _runs(code)
+
+    def test_a_device_that_is_lost_while_threads_use_it(self):
+        code = """
+            import threading, time, numpy as np, cotan as ct
+            gpu, other, done = ct.device("gpu"), [], []
+
+            def work(k):
+                for _ in range(40):
+                    try:
+                        x = ct.array(np.full((64, 64), 1, np.float32), device="gpu")
+                        for _ in range(5):
+                            x = (x @ x / 64).force()
+                        assert float(np.sum(x)) == 64 * 64
+                        done.append(k)
+                    except RuntimeError as error:
+                        if "lost" not in str(error):
+                            other.append(error)
+                    except Exception as error:
+                        other.append(error)
+
+            threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+            for thread in threads:
+                thread.start()
+            for _ in range(4):
+                time.sleep(0.3)
+                gpu._lose()
+            for thread in threads:
+                thread.join()
+            assert not other, other
+            x = ct.array(np.ones(10, np.float32), device="gpu")
+            assert float(np.sum(x * 3)) == 30.0
+            assert gpu.memory[0] < 1 << 20
+        """
+        _runs(code)
+
+    def test_exit_with_threads_at_work(self):
+        code = """
+            import threading, time, numpy as np, cotan as ct
+
+            def work():
+                x = ct.array(np.ones((128, 128), np.float32), device="gpu")
+                while True:
+                    x = x @ x / 128
+                    x.force()
+
+            for _ in range(3):
+                threading.Thread(target=work, daemon=True).start()
+            time.sleep(1)
+        """
+        _runs(code)
+
+    def test_spawned_processes_use_it(self):
+        code = """
+            import multiprocessing, numpy as np, cotan as ct
+            x = ct.array(np.ones(10, np.float32), device="gpu")
+            assert float(np.sum(x)) == 10
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                y = pool.apply(np.add, (x, 1))
+            assert np.array_equal(np.asarray(y), np.full(10, 2))
+        """
+        _runs(code)
+
     def test_threads(self):
         results = []
 
@@ -450,9 +727,10 @@ class TestFailures:
         assert np.allclose(np.asarray(g), 6)
 
 
-def _runs(code):
+def _runs(code, **environment):
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         timeout=300,
