@@ -135,7 +135,7 @@ impl Run<'_> {
     pub fn put(&mut self, value: &Value) -> Result<Value> {
         let (context, waiting) = (self.context, &mut self.waiting);
         put(context, value, &mut || {
-            submit(context, std::mem::take(waiting))
+            submit(context, &std::mem::take(waiting))
         })
     }
 

@@ -148,15 +148,13 @@ pub fn gather(
 /// the order of the indices, one after the other, so that sums have the same bits in each run.
 pub fn scatter(
     context: &Arc<Context>,
-    lists: &Lists,
-    [rows, starts, order]: [&Arc<Memory>; 3],
+    (count, [rows, starts, order]): (usize, [&Arc<Memory>; 3]),
     (updates, memory): (&Value, &Arc<Memory>),
     row: usize,
-    kind: Type,
     to: &Arc<Memory>,
     adds: bool,
 ) -> Result<Dispatch> {
-    let mut shader = Shader::new(context);
+    let (mut shader, kind) = (Shader::new(context), to.kind);
     let name = shader.bind(memory.buffer(), kind.stored, false);
     let [rows, starts, order] =
         [rows, starts, order].map(|m| shader.bind(m.buffer(), "u32", false));
@@ -176,7 +174,7 @@ pub fn scatter(
         kind.load(&format!("{out}[place]")),
         kind.store("acc"),
     );
-    shader.over(lists.rows.len() * row, &body)
+    shader.over(count * row, &body)
 }
 
 /// The updates of each row that has some.

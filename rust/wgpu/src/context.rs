@@ -207,7 +207,9 @@ impl Context {
             mapped_at_creation: false,
         });
         self.check()?;
-        let mut encoder = self.device.create_command_encoder(&Default::default());
+        let mut encoder = self
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         encoder.copy_buffer_to_buffer(buffer, 0, &staging, 0, size);
         self.queue.submit([encoder.finish()]);
         let (done, is_done) = mpsc::channel();

@@ -273,11 +273,9 @@ impl Run<'_> {
         let row: usize = aval.shape[1..].iter().product();
         let write = calls::scatter(
             self.context,
-            &lists,
-            numbers.each_ref(),
+            (lists.rows.len(), numbers.each_ref()),
             (&updates, &from),
             row,
-            kind,
             &memory,
             adds,
         )?;

@@ -173,7 +173,7 @@ impl Run<'_> {
     /// Sends what waits to the device.
     pub fn submit(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
-        submit(self.context, waiting)
+        submit(self.context, &waiting)
     }
 
     /// The results of kernels that were written before for arguments of the same layouts, or else of those that `make`

@@ -107,20 +107,19 @@ pub fn running(
     let stretch = (lines.length.div_ceil(wanted).max(STRETCH)).next_multiple_of(GROUP as usize);
     let parts = lines.length.div_ceil(stretch);
     if parts == 1 {
-        return stretches(context, op, from, lines, kind, to, lines.length, None)
-            .map(|d| Some(vec![d]));
+        return stretches(context, op, from, lines, to, lines.length, None).map(|d| Some(vec![d]));
     }
     let size = lines.count() * parts;
     let total = Arc::new(Memory::new(context, kind, size)?.0);
     let scanned = Arc::new(Memory::new(context, kind, size)?.0);
-    let first = stretches(context, op, from, lines, kind, to, stretch, Some(&total))?;
+    let first = stretches(context, op, from, lines, to, stretch, Some(&total))?;
     let between = Lines {
         outer: lines.count(),
         length: parts,
         inner: 1,
         reverse: false,
     };
-    let second = stretches(context, op, &total, between, kind, &scanned, parts, None)?;
+    let second = stretches(context, op, &total, between, &scanned, parts, None)?;
     let mut shader = Shader::new(context);
     let out = shader.bind(to.buffer(), kind.stored, true);
     let list = shader.bind(scanned.buffer(), kind.stored, false);
@@ -172,12 +171,11 @@ fn stretches(
     op: Running,
     from: &Arc<Memory>,
     lines: Lines,
-    kind: Type,
     to: &Arc<Memory>,
     stretch: usize,
     totals: Option<&Arc<Memory>>,
 ) -> Result<Dispatch> {
-    let mut shader = Shader::new(context);
+    let (mut shader, kind) = (Shader::new(context), to.kind);
     let x = shader.bind(from.buffer(), kind.stored, false);
     let out = shader.bind(to.buffer(), kind.stored, true);
     let total = totals.map(|t| shader.bind(t.buffer(), kind.stored, true));

@@ -166,7 +166,7 @@ impl<'c> Shader<'c> {
                 (Source::Number(words), _) => {
                     let at = self.params.len();
                     self.params.extend(words);
-                    kind.from_words(at)
+                    kind.number_at(at)
                 }
                 (Source::Array(value, memory), Some(access)) => {
                     let name = self.bind(memory.buffer(), kind.stored, false);

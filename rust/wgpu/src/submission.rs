@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::shader::Dispatch;
 
 /// Sends dispatches to the device, in their order.
-pub fn submit(context: &Arc<Context>, waiting: Vec<Dispatch>) -> Result<()> {
+pub fn submit(context: &Arc<Context>, waiting: &[Dispatch]) -> Result<()> {
     if waiting.is_empty() {
         return context.check();
     }
@@ -16,7 +16,7 @@ pub fn submit(context: &Arc<Context>, waiting: Vec<Dispatch>) -> Result<()> {
     let align = context.limits.min_storage_buffer_offset_alignment as usize / 4;
     let mut words: Vec<u8> = Vec::new();
     let mut places = Vec::with_capacity(waiting.len());
-    for dispatch in &waiting {
+    for dispatch in waiting {
         let at = words.len().next_multiple_of(align.max(4) * 4);
         words.resize(at, 0);
         words.extend(dispatch.params.iter().flat_map(|w| w.to_le_bytes()));
@@ -28,18 +28,18 @@ pub fn submit(context: &Arc<Context>, waiting: Vec<Dispatch>) -> Result<()> {
             .params
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match kept.take_if(|buffer| buffer.size() >= words.len() as u64) {
-            Some(buffer) => kept.insert(buffer).clone(),
-            None => {
-                let made = device.create_buffer(&wgpu::BufferDescriptor {
-                    label: None,
-                    size: (words.len() as u64).next_power_of_two().max(4096),
-                    usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
-                    mapped_at_creation: false,
-                });
-                context.check()?;
-                kept.insert(made).clone()
-            }
+        let fits = |buffer: &mut wgpu::Buffer| buffer.size() >= words.len() as u64;
+        if let Some(buffer) = kept.take_if(fits) {
+            kept.insert(buffer).clone()
+        } else {
+            let made = device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size: (words.len() as u64).next_power_of_two().max(4096),
+                usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            });
+            context.check()?;
+            kept.insert(made).clone()
         }
     };
     context.queue.write_buffer(&params, 0, &words);

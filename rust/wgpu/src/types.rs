@@ -149,7 +149,7 @@ impl Type {
     }
 
     /// The value that these words of parameters, from number `at` on, are the bits of.
-    pub fn from_words(&self, at: usize) -> String {
+    pub fn number_at(&self, at: usize) -> String {
         match self.name {
             "bool" => format!("(P[{at}] != 0u)"),
             "u32" => format!("P[{at}]"),
