@@ -145,7 +145,10 @@ impl Run<'_> {
             // What is called may use the device itself.
             self.turn = None;
         } else if step.outputs.iter().any(|(_, aval)| aval.size() > 0) {
-            note(|counts| counts.add_on_processor(plan.prims(number)));
+            // A loop counts as one: profiles name the equations of its body where it runs.
+            let is_loop = plan.prims(number).next().is_none();
+            let whole = is_loop.then_some(step.prim);
+            note(|counts| counts.add_on_processor(plan.prims(number).chain(whole)));
         }
         let results = plan.take_here(number, args.to_vec());
         self.take_turn();

@@ -225,13 +225,11 @@ impl<'c> Shader<'c> {
     /// The dispatch of a shader with this text behind the declarations.
     pub fn finish(self, main: &str, groups: [u32; 3]) -> Result<Dispatch> {
         let half = self.context.features.contains(Features::SHADER_F16);
-        let mut enable = String::new();
-        if half && self.declarations.contains("f16") {
-            enable += "enable f16;\n";
-        }
-        if self.uses_subgroups {
-            enable += "enable subgroups;\n";
-        }
+        let enable = if half && self.declarations.contains("f16") {
+            "enable f16;\n"
+        } else {
+            ""
+        };
         let source = format!(
             "{enable}@group(0) @binding(0) var<storage, read> P: array<u32>;\n{}\
              var<private> INFINITY: u32 = 0x7f800000u;\n{}{}{main}",
