@@ -127,6 +127,13 @@ impl Context {
         self.lost.load(Ordering::Acquire)
     }
 
+    /// Loses the device, as when its driver fails.
+    pub fn lose(&self) {
+        self.lost.store(true, Ordering::Release);
+        self.device.destroy();
+        let _ = self.device.poll(wgpu::PollType::wait_indefinitely());
+    }
+
     /// The first error since the last time.
     pub fn check(&self) -> Result<()> {
         if self.is_forked() {
@@ -137,6 +144,10 @@ impl Context {
             )));
         }
         let failed = (self.failed.lock().unwrap_or_else(PoisonError::into_inner)).take();
+        if failed.is_some() && !self.is_lost() {
+            // What uses a device that is just being lost is invalid before it is told that.
+            let _ = self.device.poll(wgpu::PollType::Poll);
+        }
         if self.is_lost() {
             return Err(Error::Device(format!(
                 "{}: the device was lost, and with it the arrays on it; copy them to it again",

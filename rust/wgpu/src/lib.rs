@@ -139,8 +139,7 @@ impl Device for Gpu {
 
     fn lose(&self) {
         if let Some(context) = self.opened() {
-            context.device.destroy();
-            let _ = context.device.poll(wgpu::PollType::wait_indefinitely());
+            context.lose();
         }
     }
 }

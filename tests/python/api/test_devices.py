@@ -558,11 +558,11 @@ class TestFailures:
         x = ct.array(np.ones((256, 256), np.float32), device="gpu")
 
         def f(x):
-            return np.sum(np.sort(x @ x, axis=0) @ x) + np.sum((x @ x)[None] * x[:, None, :])
+            return np.sum(np.sort(x @ x, axis=0) @ x)
 
         GPU.release()
         before = GPU.memory[0]
-        GPU.set_memory_limit(before + 3_000_000)
+        GPU.set_memory_limit(before + 600_000)
         try:
             for _ in range(3):
                 with pytest.raises(MemoryError):
@@ -570,7 +570,7 @@ class TestFailures:
                 assert GPU.memory[0] == before
         finally:
             GPU.set_memory_limit(None)
-        assert float(f(x)) == pytest.approx(2 * 256.0**4, rel=1e-5)
+        assert float(f(x)) == pytest.approx(256.0**4, rel=1e-5)
 
     def test_what_was_kept_makes_room(self):
         GPU.release()
