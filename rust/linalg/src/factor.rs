@@ -11,7 +11,7 @@ use faer::linalg::triangular_solve as tri;
 use faer::traits::{ComplexField, math_utils as math};
 use faer::{Conj, Mat, MatMut, MatRef, Par, Spec};
 
-use crate::Failure;
+use crate::{Failure, small};
 use crate::scale::{scale, times};
 
 pub fn cholesky<T: ComplexField>(n: usize, a: &mut [T]) -> Result<(), Failure> {
@@ -19,6 +19,11 @@ pub fn cholesky<T: ComplexField>(n: usize, a: &mut [T]) -> Result<(), Failure> {
     // As in LAPACK, the imaginary part of the diagonal is not read.
     for i in 0..n {
         a[i * n + i] = math::from_real(&math::real(&a[i * n + i]));
+    }
+    if n <= small::ORDER {
+        small::cholesky(n, a)?;
+        clear_upper(n, a);
+        return Ok(());
     }
     let mut mat = MatMut::from_column_major_slice_mut(a, n, n);
     let mut memory = MemBuffer::new(llt::cholesky_in_place_scratch::<T>(
@@ -36,10 +41,15 @@ pub fn cholesky<T: ComplexField>(n: usize, a: &mut [T]) -> Result<(), Failure> {
     if let Err(llt::LltError::NonPositivePivot { index }) = done {
         return Err(Failure::NotPositive(index + 1));
     }
+    clear_upper(n, a);
+    Ok(())
+}
+
+/// Zeros above the diagonal.
+fn clear_upper<T: ComplexField>(n: usize, a: &mut [T]) {
     for j in 1..n {
         a[j * n..j * n + j].fill(T::zero_impl());
     }
-    Ok(())
 }
 
 pub fn solve_triangular<T: ComplexField>(
@@ -49,6 +59,20 @@ pub fn solve_triangular<T: ComplexField>(
     b: &mut [T],
     (lower, transposed, unit): (bool, bool, bool),
 ) {
+    assert!(
+        a.len() == n * n && b.len() == n * k,
+        "slices fit the sizes"
+    );
+    if n <= small::ORDER {
+        let element = |i: usize, j: usize| {
+            if transposed {
+                &a[i * n + j]
+            } else {
+                &a[j * n + i]
+            }
+        };
+        return small::solve_triangular(n, element, b, lower != transposed, unit);
+    }
     let mat = MatRef::from_column_major_slice(a, n, n);
     let rhs = MatMut::from_column_major_slice_mut(b, n, k);
     if transposed {

@@ -14,12 +14,15 @@ mod parallel;
 mod scale;
 mod schur;
 mod secular;
+mod small;
 mod spectral;
 mod tridiagonal;
 
 use num_complex::Complex;
 
 pub use parallel::Spread;
+/// Systems of up to so many equations are solved by plain loops.
+pub use small::ORDER as SMALL_ORDER;
 
 /// Why a decomposition failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,8 @@ use faer::traits::ComplexField;
 use faer::traits::math_utils::{abs1, is_finite, mul, recip, sub, zero};
 use faer::{Conj, MatMut, MatRef, Par, Spec};
 
+use crate::small;
+
 /// Matrices up to this order are done by the plain loop.
 const SMALL: usize = 12;
 
@@ -90,6 +92,9 @@ pub fn solve<T: ComplexField>(
         lu.len() == n * n && perm.len() == n && b.len() == n * k,
         "slices fit the sizes"
     );
+    if n <= small::ORDER {
+        return small::lu_solve(n, lu, perm, b, transposed);
+    }
     let mat = MatRef::from_column_major_slice(lu, n, n);
     let mut row = vec![zero::<T>(); n];
     if transposed {
