@@ -349,3 +349,139 @@ fn layouts_of_matrices_do_not_show_in_loops() {
         assert!(check(&program, &inputs));
     }
 }
+
+/// What kernels and code give for factors and systems of this matrix, and whether it was refused.
+fn check_systems(n: usize, dtype: DType, a: &Value, b: &Value) -> bool {
+    let name = if dtype == DType::F64 { "f64" } else { "f32" };
+    let (matrix, packed) = (
+        format!("{name}[{n},{n}]"),
+        format!("{name}[{}]", n * n + n + 1),
+    );
+    let right = format!("{name}[{n},2]");
+    let triangle = |lower: bool, transposed: bool, unit: bool| {
+        format!("triangular_solve[lower={lower}, transposed={transposed}, unit={unit}](%0, %1)")
+    };
+    let mut refused = false;
+    for lu in ["lu", "nonsingular_lu"] {
+        let solve = |transposed: bool| {
+            format!("lu_solve[lower=false, transposed={transposed}, unit=false](%0, %2, %1)")
+        };
+        let text = format!(
+            "program(%0: {matrix}, %1: {right}) {{\n  %2: {packed} = {lu}(%0)\n  %3: {right} = {}\n  \
+             %4: {right} = {}\n  %5: {right} = mul(%3, %4)\n  return %2, %3, %4, %5\n}}\n",
+            solve(false),
+            solve(true)
+        );
+        refused |= !same_or_refused(&Program::parse(&text).unwrap(), &[a.clone(), b.clone()]);
+    }
+    for k in 0..8 {
+        let text = format!(
+            "program(%0: {matrix}, %1: {right}) {{\n  %2: {right} = {}\n  return %2\n}}\n",
+            triangle(k & 1 > 0, k & 2 > 0, k & 4 > 0)
+        );
+        same_or_refused(&Program::parse(&text).unwrap(), &[a.clone(), b.clone()]);
+    }
+    let text =
+        format!("program(%0: {matrix}) {{\n  %1: {matrix} = cholesky(%0)\n  return %1\n}}\n");
+    refused | !same_or_refused(&Program::parse(&text).unwrap(), &[a.clone()])
+}
+
+/// Compares both ways, also what they refuse; false if they do.
+fn same_or_refused(program: &Program, inputs: &[Value]) -> bool {
+    let (wanted, found) = (testing::run(program, inputs), compiled(program, inputs));
+    match (wanted, found) {
+        (Ok(wanted), Ok(found)) => {
+            for (a, b) in found.expect("it is code").iter().zip(&wanted) {
+                same_bits(a, b, program);
+            }
+            true
+        }
+        (Err(wanted), Err(found)) => {
+            assert_eq!(wanted.to_string(), found.to_string(), "{program}");
+            false
+        }
+        (wanted, found) => panic!("{wanted:?} and {found:?} in\n{program}"),
+    }
+}
+
+#[cfg(feature = "linalg")]
+#[test]
+fn small_systems() {
+    let mut rng = Rng::new(11);
+    for dtype in [DType::F64, DType::F32] {
+        for n in 1..=6 {
+            let b = rng.array(dtype, &[n, 2], -2.0, 2.0).unwrap();
+            let at = |i: usize, j: usize| (i * n + j) as f64;
+            let matrix = |of: &dyn Fn(usize, usize) -> f64| {
+                let all = (0..n * n).map(|k| of(k / n, k % n).into());
+                testing::value(dtype, &[n, n], &all.collect::<Vec<_>>()).unwrap()
+            };
+            for _ in 0..6 {
+                let a = rng.array(dtype, &[n, n], -2.0, 2.0).unwrap();
+                check_systems(n, dtype, &a, &b);
+            }
+            let equal = |i: usize, j: usize| f64::from(u8::from(i == j));
+            // A positive one, and those with zeros as pivots, equal pivots, what is no number.
+            let positive = matrix(&|i, j| 3.0 * equal(i, j) + 0.1 * (at(i, j) + at(j, i)).cos());
+            assert!(!check_systems(n, dtype, &positive, &b));
+            check_systems(n, dtype, &matrix(&|i, j| equal(i, n - 1 - j)), &b);
+            check_systems(
+                n,
+                dtype,
+                &matrix(&|i, j| if (i + j) % 2 == 0 { 1.0 } else { -1.0 }),
+                &b,
+            );
+            assert!(check_systems(n, dtype, &matrix(&|_, _| 0.0), &b));
+            check_systems(
+                n,
+                dtype,
+                &matrix(&|i, j| if i >= j { 1.0 } else { -0.0 }),
+                &b,
+            );
+            for odd in [f64::NAN, f64::INFINITY, -0.0, 5e-324, 1e300] {
+                for place in 0..n * n {
+                    let a = matrix(&|i, j| {
+                        if i * n + j == place {
+                            odd
+                        } else {
+                            at(i, j).sin()
+                        }
+                    });
+                    check_systems(n, dtype, &a, &b);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(feature = "linalg")]
+#[test]
+fn a_filter_with_its_systems() {
+    let mut text = String::from("program(%0: f64[2,2], %1: f64[2,3]) {\n");
+    let (mut next, mut a, mut b) = (2, 0, 1);
+    let mut line = |aval: &str, rest: &str| {
+        writeln!(text, "  %{next}: f64[{aval}] = {rest}").unwrap();
+        next += 1;
+        next - 1
+    };
+    for _ in 0..40 {
+        let lu = line("7", &format!("nonsingular_lu(%{a})"));
+        let how = "lower=false, transposed=false, unit=false";
+        let solved = line("2,3", &format!("lu_solve[{how}](%{a}, %{lu}, %{b})"));
+        b = line("2,3", &format!("tanh(%{solved})"));
+        let turned = line("3,2", &format!("transpose[axes=(1, 0)](%{b})"));
+        let product = line("2,2", &format!("matmul(%{b}, %{turned})"));
+        a = line("2,2", &format!("add(%{product}, %0)"));
+    }
+    writeln!(text, "  return %{b}, %{a}\n}}").unwrap();
+    let program = Program::parse(&text).unwrap();
+    let mut rng = Rng::new(12);
+    let matrix = Value::from_slice(&[2, 2], &[1.5, 0.2, -0.3, 1.1]).unwrap();
+    let right = rng.array(DType::F64, &[2, 3], -1.0, 1.0).unwrap();
+    for (program, inputs) in with_derivatives(&program, &[matrix.clone(), right.clone()], &mut rng)
+    {
+        assert!(check(&program, &inputs));
+    }
+    let singular = Value::from_slice(&[2, 2], &[1.0, 2.0, 2.0, 4.0]).unwrap();
+    assert!(!same_or_refused(&program, &[singular, right]));
+}

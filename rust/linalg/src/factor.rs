@@ -11,8 +11,8 @@ use faer::linalg::triangular_solve as tri;
 use faer::traits::{ComplexField, math_utils as math};
 use faer::{Conj, Mat, MatMut, MatRef, Par, Spec};
 
-use crate::{Failure, small};
 use crate::scale::{scale, times};
+use crate::{Failure, small};
 
 pub fn cholesky<T: ComplexField>(n: usize, a: &mut [T]) -> Result<(), Failure> {
     assert!(a.len() == n * n, "a slice fits the sizes");
@@ -59,10 +59,7 @@ pub fn solve_triangular<T: ComplexField>(
     b: &mut [T],
     (lower, transposed, unit): (bool, bool, bool),
 ) {
-    assert!(
-        a.len() == n * n && b.len() == n * k,
-        "slices fit the sizes"
-    );
+    assert!(a.len() == n * n && b.len() == n * k, "slices fit the sizes");
     if n <= small::ORDER {
         let element = |i: usize, j: usize| {
             if transposed {

@@ -4,7 +4,9 @@
 //! in machine code (`sched/scalar_systems.rs`) and gives the same bits.
 
 use faer::traits::ComplexField;
-use faer::traits::math_utils::{abs2, conj, from_real, mul, mul_real, real, recip, sqrt, sub, zero};
+use faer::traits::math_utils::{
+    abs2, conj, from_real, mul, mul_real, real, recip, sqrt, sub, zero,
+};
 
 use crate::Failure;
 

@@ -4,13 +4,14 @@
 //! share a function. What code cannot do stays a step of its own kind between them. Whether a program is worth it is
 //! seen from its equations, and when, from how long it has been run (`Replay`).
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use super::loop_detection::{Piece, pieces_of_code};
-use super::plan::{Compilation, Compiled, Plan, Work};
+use super::plan::{Compiled, Plan, Work};
 use super::profile::{Origin, Phase, timed};
-use super::scalars::{is_scalar, scalar_code};
+use super::scalars::{is_scalar, is_small_system, lines_of, scalar_code};
 use super::stages::for_devices;
 use crate::error::{Error, Result};
 use crate::kernels::{Code, ScalarCode, long_cost};
@@ -33,21 +34,37 @@ const COMPILING: u64 = 10_000;
 /// of a run besides what its steps cost, and of a step besides what it computes.
 const CALL: u64 = 300;
 const STEP: u64 = 100;
+/// What the kernels of small systems of equations cost besides.
+const SYSTEM: f64 = 150.0;
+/// Code is made beside the runs when it would have saved them this part of what it costs.
+const PART: f64 = 0.5;
+/// Its buffers have at most so many bytes.
+const LARGEST_FRAME: usize = 16 << 20;
 /// Code is made that takes less than this part of what kernels take.
 const GAIN: f64 = 0.8;
 
 /// What comes of a program.
 enum Attempt {
-    Code(Compiled),
+    Draft(Draft),
     /// It gains nothing, or cannot be compiled.
     Nothing,
-    /// It will have been run often enough when it has taken so many nanoseconds.
+    /// It will have been run often enough when its runs have taken so many nanoseconds.
     Later(u64),
 }
 
-impl Compiled {
-    /// Compiles a program that has taken so many nanoseconds; any that can be, where that is not said.
-    fn attempt(program: &Program, passes: usize, spent: Option<u64>) -> Result<Attempt> {
+/// A program in pieces, and the code of each kind of them, before it is compiled.
+struct Draft {
+    plan: Plan,
+    codes: Vec<ScalarCode>,
+    /// The code of each step of the plan, where it has one.
+    numbers: Vec<Option<usize>>,
+    cost: f64,
+}
+
+impl Draft {
+    /// Drafts the code of a program whose runs take, or have taken, so many nanoseconds; of any that can be compiled,
+    /// where that is not said. While somebody waits for it, it has to be worth more.
+    fn attempt(program: &Program, passes: usize, runs: Option<(u64, bool)>) -> Result<Attempt> {
         if program.has_calls() || program.has_host_calls() {
             return Ok(Attempt::Nothing);
         }
@@ -55,11 +72,15 @@ impl Compiled {
         let scalar: Vec<bool> = (0..program.eqns().len())
             .map(|k| is_scalar(&program, k))
             .collect();
-        if spent.is_some() && !is_worth_it(&program, &scalar) {
+        if runs.is_some() && !is_worth_it(&program, &scalar) {
             return Ok(Attempt::Nothing);
         }
         let pieces = refined(&program, pieces_of_code(&program)?, &scalar);
         let plan = Plan::of_pieces(&program, &pieces)?;
+        let made = plan.steps.iter().flat_map(|s| &s.outputs);
+        if made.map(|(_, aval)| aval.nbytes()).sum::<usize>() > LARGEST_FRAME {
+            return Ok(Attempt::Nothing);
+        }
         let Some((codes, numbers)) = write(&plan) else {
             return Ok(Attempt::Nothing);
         };
@@ -69,21 +90,31 @@ impl Compiled {
             None => step.cost + STEP as f64,
         });
         let cost: f64 = cost.sum();
-        if let Some(spent) = spent {
+        if let Some((spent, waits)) = runs {
             let kernels = cost_of_kernels(&program) + (STEP * passes as u64) as f64;
             if cost > GAIN * kernels {
                 return Ok(Attempt::Nothing);
             }
-            let price = COMPILING * codes.iter().map(ScalarCode::len).sum::<usize>() as u64;
-            if spent < price {
-                return Ok(Attempt::Later(price));
+            let lines = codes.iter().map(ScalarCode::len).sum::<usize>();
+            let part = if waits { 1.0 } else { PART };
+            let price = part * COMPILING as f64 * lines as f64 / (1.0 - cost / kernels);
+            if (spent as f64) < price {
+                return Ok(Attempt::Later(price as u64));
             }
         }
-        let Some(functions) = Code::compile(&codes) else {
-            return Ok(Attempt::Nothing);
-        };
+        Ok(Attempt::Draft(Draft {
+            plan: plan.with_source(&program),
+            codes,
+            numbers,
+            cost,
+        }))
+    }
+
+    /// Compiles it; `None` where that is not possible.
+    fn compile(self) -> Option<Compiled> {
+        let functions = Code::compile(&self.codes)?;
         let mut origins: FastMap<usize, Arc<[Origin]>> = FastMap::default();
-        let code = (plan.steps.iter().zip(numbers)).map(|(step, number)| {
+        let code = (self.plan.steps.iter().zip(self.numbers)).map(|(step, number)| {
             let (Some(number), Work::Part(part)) = (number, &step.work) else {
                 return None;
             };
@@ -94,9 +125,11 @@ impl Compiled {
             let origins = origins.entry(number).or_insert_with(all);
             Some((Arc::clone(&functions[number]), Arc::clone(origins)))
         });
-        let code = code.collect();
-        let plan = Arc::new(plan.with_source(&program));
-        Ok(Attempt::Code(Compiled { plan, code, cost }))
+        Some(Compiled {
+            code: code.collect(),
+            plan: Arc::new(self.plan),
+            cost: self.cost,
+        })
     }
 }
 
@@ -114,7 +147,12 @@ fn cost_of_kernels(program: &Program) -> f64 {
         } else {
             10.0 + 0.08 * size as f64
         };
-        short + long
+        let system = if is_small_system(program, k) {
+            SYSTEM
+        } else {
+            0.0
+        };
+        short + long + system
     };
     (0..program.eqns().len()).map(equation).sum()
 }
@@ -124,7 +162,7 @@ fn cost_of_kernels(program: &Program) -> f64 {
 enum When {
     /// The environment variable `COTAN_MACHINE_CODE` is 0.
     Never,
-    /// When the runs before have taken as long as compiling does, and where it gains something.
+    /// Where it gains something, when the runs before have taken long enough.
     Paid,
     /// Before the first run, even where it gains nothing, for tests: `COTAN_MACHINE_CODE=always`.
     Always,
@@ -139,84 +177,124 @@ fn when() -> When {
     })
 }
 
+/// The machine code of a program that is run again and again, once that pays.
+///
+/// The first runs are those of the kernels, and so are those while a thread of its own compiles: nobody waits for code
+/// that may not be used again.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Compilation(Arc<Progress>);
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// What came of it.
+    done: OnceLock<Option<Compiled>>,
+    /// How many nanoseconds the runs have taken so far.
+    spent: AtomicU64,
+    /// How many they have to take before the next attempt: zero when nothing is known yet, `UNDER_WAY` while there is an
+    /// attempt and after the last one.
+    price: AtomicU64,
+}
+
+/// No more attempts.
+const UNDER_WAY: u64 = u64::MAX;
+
 impl Compilation {
     /// The code, if it is there.
     pub fn known(&self) -> Option<&Compiled> {
-        let compiled = self.done.get()?.as_ref();
-        compiled.filter(|_| !self.given_up.load(Ordering::Relaxed))
+        self.0.done.get()?.as_ref()
     }
 
-    /// Notes that a plan is about to be run so many times; the time of all runs with these.
-    pub fn note(&self, plan: &Plan, times: usize) -> u64 {
-        let each = || plan.cost as u64 + CALL + STEP * plan.num_passes() as u64;
-        let now = self.each.get_or_init(each).saturating_mul(times as u64);
-        let before = self.spent.fetch_add(now, Ordering::Relaxed);
-        before.saturating_add(now)
+    /// Whether the time of runs is of interest.
+    fn is_open(&self) -> bool {
+        when() != When::Never && self.0.price.load(Ordering::Relaxed) != UNDER_WAY
     }
 
-    /// Whether it is time to make the code.
-    pub fn is_due(&self, plan: &Plan) -> bool {
-        if self.done.get().is_some() || self.begun.load(Ordering::Relaxed) {
-            return false;
+    /// A run of kernels, whose time counts.
+    pub fn timed<T>(&self, run: impl FnOnce() -> T) -> T {
+        if !self.is_open() {
+            return run();
         }
+        let start = Instant::now();
+        let result = run();
+        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX >> 1);
+        self.0.spent.fetch_add(took, Ordering::Relaxed);
+        result
+    }
+
+    /// Whether it is time for an attempt, if the next run takes so many nanoseconds.
+    pub fn is_due(&self, plan: &Plan, next: u64) -> bool {
+        let price = match self.0.price.load(Ordering::Relaxed) {
+            UNDER_WAY => return false,
+            0 => CUTTING * plan.weight as u64,
+            price => price,
+        };
         match when() {
             When::Never => false,
             When::Paid => {
-                let price = self.price.get().copied();
-                let price = price.unwrap_or(CUTTING * plan.weight as u64);
-                self.spent.load(Ordering::Relaxed) > price
+                let spent = self.0.spent.load(Ordering::Relaxed);
+                spent.saturating_add(next) > price
             }
             When::Always => true,
         }
     }
 
-    /// The code, if it is there or it is time to make it: a plan is about to be run so many times.
-    pub fn get(&self, plan: &Plan, times: usize) -> Result<Option<&Compiled>> {
-        if self.done.get().is_some() {
-            return Ok(self.known());
+    /// The code, if it is there; an attempt to make it, if it is time: a plan is about to be run.
+    pub fn get(&self, plan: &Arc<Plan>) -> Result<Option<&Compiled>> {
+        if self.is_due(plan, 0) {
+            let spent = self.0.spent.load(Ordering::Relaxed);
+            self.make(plan, Some((spent, false)).filter(|_| when() == When::Paid))?;
         }
-        let spent = self.note(plan, times);
-        if !self.is_due(plan) || self.begun.swap(true, Ordering::Relaxed) {
-            return Ok(None);
-        }
-        let spent = Some(spent).filter(|_| when() != When::Always);
-        self.compile(plan, spent)
+        Ok(self.known())
     }
 
-    /// Makes the code.
-    fn compile(&self, plan: &Plan, spent: Option<u64>) -> Result<Option<&Compiled>> {
-        let Some(program) = &plan.source else {
-            return Ok(None);
-        };
-        let _timed = timed(Phase::Plan);
-        let compiled = match Compiled::attempt(program, plan.num_passes(), spent) {
-            Ok(Attempt::Code(compiled)) => Some(compiled),
-            Ok(Attempt::Later(price)) => {
-                self.price.get_or_init(|| price);
-                self.begun.store(false, Ordering::Relaxed);
-                return Ok(None);
-            }
-            Err(Error::Interrupted) => {
-                self.done.get_or_init(|| None);
-                return Err(Error::Interrupted);
-            }
-            // The kernels do without.
-            Ok(Attempt::Nothing) | Err(_) => None,
-        };
-        Ok(self.done.get_or_init(|| compiled).as_ref())
+    /// The same for a plan that is about to be run so many times, which it is worth waiting for.
+    pub fn get_for(&self, plan: &Arc<Plan>, times: usize) -> Result<Option<&Compiled>> {
+        let each = plan.cost as u64 + CALL + STEP * plan.num_passes() as u64;
+        let next = each.saturating_mul(times as u64);
+        if self.is_due(plan, next) {
+            let spent = self.0.spent.load(Ordering::Relaxed);
+            let all = spent.saturating_add(next);
+            self.make(plan, Some((all, true)).filter(|_| when() == When::Paid))?;
+        }
+        Ok(self.known())
     }
 
     /// Makes the code now, whether it is worth it or not; whether there is some.
-    pub fn now(&self, plan: &Plan) -> Result<bool> {
-        if self.begun.swap(true, Ordering::Relaxed) {
-            return Ok(self.known().is_some());
-        }
-        Ok(self.compile(plan, None)?.is_some())
+    pub fn now(&self, plan: &Arc<Plan>) -> Result<bool> {
+        self.make(plan, None)?;
+        Ok(self.known().is_some())
     }
 
-    /// Forgets the code.
-    pub fn give_up(&self) {
-        self.given_up.store(true, Ordering::Relaxed);
+    /// Makes the code, unless somebody does. Without a time of runs, or where it says so, this thread waits for it.
+    fn make(&self, plan: &Arc<Plan>, runs: Option<(u64, bool)>) -> Result<()> {
+        let Progress { done, price, .. } = &*self.0;
+        if price.swap(UNDER_WAY, Ordering::Relaxed) == UNDER_WAY {
+            return Ok(());
+        }
+        let _timed = timed(Phase::Plan);
+        let attempt = match &plan.source {
+            Some(program) => Draft::attempt(program, plan.num_passes(), runs),
+            None => Ok(Attempt::Nothing),
+        };
+        match attempt {
+            Ok(Attempt::Draft(draft)) if runs.is_some_and(|(_, waits)| !waits) => {
+                let progress = Arc::clone(&self.0);
+                // Where there are no threads, the kernels do without.
+                let _ = std::thread::Builder::new()
+                    .name("cotan-compile".into())
+                    .spawn(move || progress.done.get_or_init(|| draft.compile()).is_some());
+            }
+            Ok(Attempt::Draft(draft)) => {
+                done.get_or_init(|| draft.compile());
+            }
+            Ok(Attempt::Later(later)) => price.store(later.max(1), Ordering::Relaxed),
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // The kernels do without.
+            Ok(Attempt::Nothing) | Err(_) => {
+                done.get_or_init(|| None);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -262,9 +340,7 @@ fn refined(program: &Program, pieces: Vec<Piece>, scalar: &[bool]) -> Vec<Piece>
                 continue;
             }
             run.push(k);
-            if !program.eqns()[k].prim.is_view() {
-                lines += program.aval(program.result(k)).size();
-            }
+            lines += lines_of(program, k);
             if lines >= LINES && !piece.varies {
                 end(&mut run);
                 lines = 0;

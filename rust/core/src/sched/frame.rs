@@ -13,8 +13,6 @@ use crate::prim::Kernel;
 
 /// After so many acts it is asked whether to stop.
 const PATIENCE: usize = 1024;
-/// Frames of machine code have at most so many bytes.
-const LARGE: usize = 16 << 20;
 
 /// The buffers of one run of a small plan, each in its place: inputs are written into it, results read
 /// from it, and nothing is allocated in between.
@@ -75,9 +73,14 @@ impl Frame {
         }))
     }
 
-    /// Whether it was made for this plan with these inputs behind the others.
-    pub(super) fn is_for(&self, plan: &Arc<Plan>, more: &Arc<[Value]>) -> bool {
-        Arc::ptr_eq(&self.plan, plan) && Arc::ptr_eq(&self.more, more)
+    /// Whether it was made for this plan.
+    pub(super) fn is_of(&self, plan: &Arc<Plan>) -> bool {
+        Arc::ptr_eq(&self.plan, plan)
+    }
+
+    /// Whether it was made with these inputs behind the others.
+    pub(super) fn has(&self, more: &Arc<[Value]>) -> bool {
+        Arc::ptr_eq(&self.more, more)
     }
 
     /// Runs it on what has been written into it.
@@ -132,7 +135,7 @@ impl Frame {
                     &[]
                 }
                 Act::Code(bound, origins) => {
-                    bound.run();
+                    bound.run()?;
                     origins
                 }
             };
@@ -246,9 +249,6 @@ fn code_acts(compiled: &Compiled, slots: &mut [Option<Value>]) -> Result<Option<
         .iter()
         .flat_map(|s| s.outputs.iter().map(|(_, aval)| aval.clone()))
         .collect();
-    if wanted.iter().map(Aval::nbytes).sum::<usize>() > LARGE {
-        return Ok(None);
-    }
     let mut room = kernels::carve(&wanted)?.into_iter();
     let mut acts = Vec::with_capacity(plan.steps.len());
     for (k, (step, code)) in plan.steps.iter().zip(&compiled.code).enumerate() {

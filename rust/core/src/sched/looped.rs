@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use super::compiled::Compilation;
 use super::frame::Frame;
-use super::plan::{Compilation, LoopPlan, Plan};
+use super::plan::{LoopPlan, Plan};
 use super::profile::Stopwatch;
 use super::run::{WORTH_THREADS, take_all};
 use crate::aval::{Aval, SliceDim};
@@ -81,10 +82,11 @@ impl LoopPlan {
                     }
                 })
                 .collect::<Result<Vec<Value>>>()?;
-            carried = match self.frame(&shared)? {
-                Some(frame) => self.in_frame(frame, &carried, &scanned, &stacks, stopwatch, ctx)?,
-                None => self.in_turn(carried, &scanned, &shared, &stacks, stopwatch, ctx)?,
-            };
+            let frame = self.frame(&shared)?;
+            carried = self.compiled.timed(|| match frame {
+                Some(frame) => self.in_frame(frame, &carried, &scanned, &stacks, stopwatch, ctx),
+                None => self.in_turn(carried, &scanned, &shared, &stacks, stopwatch, ctx),
+            })?;
         }
         let outs = self
             .outputs
@@ -118,7 +120,7 @@ impl LoopPlan {
             .map(|v| body.aval(v).clone())
             .collect();
         let shared = Arc::from(shared);
-        if let Some(compiled) = self.compiled.get(&self.plan, self.of.length)? {
+        if let Some(compiled) = self.compiled.get_for(&self.plan, self.of.length)? {
             let frame = Frame::new(&compiled.plan, Some(compiled), &inputs, &shared)?;
             if frame.is_some() {
                 return Ok(frame);

@@ -19,6 +19,8 @@ mod profile;
 mod replay;
 mod row_values;
 mod run;
+#[cfg(feature = "linalg")]
+mod scalar_systems;
 mod scalars;
 mod stages;
 mod threads;

@@ -2,11 +2,11 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
+use super::compiled::Compilation;
 use super::profile::Origin;
 use crate::aval::Aval;
 use crate::kernels::{Code, Fused, ReduceOp, Value};
@@ -182,22 +182,6 @@ pub(super) struct Compiled {
     pub code: Vec<Option<(Arc<Code>, Arc<[Origin]>)>>,
     /// Roughly how many nanoseconds a run takes.
     pub cost: f64,
-}
-
-/// The machine code of a program that is run again and again, once that pays.
-///
-/// The first runs are those of the kernels. When they have taken about as long as compiling does, it is done, on the
-/// thread that runs.
-#[derive(Debug, Default)]
-pub(super) struct Compilation {
-    pub done: OnceLock<Option<Compiled>>,
-    pub begun: AtomicBool,
-    /// Set when its frames turned out not to fit.
-    pub given_up: AtomicBool,
-    /// Estimated nanoseconds of the runs so far, of one, and of compiling where that is known.
-    pub spent: AtomicU64,
-    pub each: OnceLock<u64>,
-    pub price: OnceLock<u64>,
 }
 
 /// How an output comes from the strips.

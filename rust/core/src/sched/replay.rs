@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::compiled::Compilation;
 use super::frame::Frame;
 use super::placement::{Place, run_to};
-use super::plan::{Compilation, Compiled, Plan};
+use super::plan::{Compiled, Plan};
 use super::run::WORTH_THREADS;
 use crate::aval::Aval;
 use crate::error::Result;
@@ -24,8 +25,32 @@ pub struct Replay {
     inputs: Vec<Aval>,
     /// Whether frames can be had: not known to be false.
     is_small: AtomicBool,
-    frames: Mutex<Vec<Frame>>,
+    /// Frames of kernels, and of machine code.
+    frames: Kept,
+    code_frames: Kept,
     compiled: Compilation,
+}
+
+/// Frames that are not in use.
+#[derive(Debug, Default)]
+struct Kept(Mutex<Vec<Frame>>);
+
+impl Kept {
+    /// One that was made with these inputs behind the others.
+    fn take(&self, more: &Arc<[Value]>) -> Option<Frame> {
+        self.lock().pop().filter(|frame| frame.has(more))
+    }
+
+    fn put(&self, frame: Frame) {
+        let mut frames = self.lock();
+        if frames.len() < FRAMES {
+            frames.push(frame);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Frame>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Replay {
@@ -45,7 +70,8 @@ impl Replay {
             plan,
             inputs,
             is_small,
-            frames: Mutex::default(),
+            frames: Kept::default(),
+            code_frames: Kept::default(),
             compiled: Compilation::default(),
         }
     }
@@ -66,8 +92,8 @@ impl Replay {
 
     /// Roughly how many nanoseconds a run takes on one thread.
     pub fn cost(&self) -> f64 {
-        // The next run compiles first.
-        if self.compiled.is_due(&self.plan) {
+        // The next run drafts code first.
+        if self.compiled.is_due(&self.plan, 0) {
             return f64::INFINITY;
         }
         if let Some(compiled) = self.compiled.known() {
@@ -94,13 +120,14 @@ impl Replay {
             return results;
         }
         let all = inputs.iter().chain(&**more).cloned().collect();
-        run_to(&self.plan, all, targets, interrupted)
+        let run = || run_to(&self.plan, all, targets, interrupted);
+        self.compiled.timed(run)
     }
 
     /// The buffers for a run of machine code on these inputs.
     fn code_frame(&self, inputs: &[Value], more: &Arc<[Value]>) -> Result<Option<Frame>> {
         let anywhere = |v: &Value| Place::of(v) == Place::Anywhere;
-        match self.compiled.get(&self.plan, 1)? {
+        match self.compiled.get(&self.plan)? {
             Some(compiled) if inputs.iter().chain(&**more).all(anywhere) => {
                 self.take_frame(compiled, more)
             }
@@ -110,17 +137,10 @@ impl Replay {
 
     /// A frame for machine code: one that is kept, or a new one.
     fn take_frame(&self, compiled: &Compiled, more: &Arc<[Value]>) -> Result<Option<Frame>> {
-        let kept = self.lock().pop();
-        if let Some(frame) = kept
-            && frame.is_for(&compiled.plan, more)
-        {
+        if let Some(frame) = self.code_frames.take(more) {
             return Ok(Some(frame));
         }
-        let frame = Frame::new(&compiled.plan, Some(compiled), &self.inputs, more)?;
-        if frame.is_none() {
-            self.compiled.give_up();
-        }
-        Ok(frame)
+        Frame::new(&compiled.plan, Some(compiled), &self.inputs, more)
     }
 
     /// The buffers for a run with `more` behind the inputs, if the plan is small.
@@ -137,18 +157,14 @@ impl Replay {
             {
                 return Ok(Some(frame));
             }
-        } else if self.compiled.is_due(&self.plan) {
+        } else if self.compiled.is_due(&self.plan, 0) {
             // Which takes long: `run` does it.
             return Ok(None);
         }
         if !self.is_small.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        self.compiled.note(&self.plan, 1);
-        let kept = self.lock().pop();
-        if let Some(frame) = kept
-            && frame.is_for(&self.plan, more)
-        {
+        if let Some(frame) = self.frames.take(more) {
             return Ok(Some(frame));
         }
         let frame = Frame::new(&self.plan, None, &self.inputs, more)?;
@@ -160,14 +176,11 @@ impl Replay {
 
     /// Keeps the buffers for another run.
     pub fn give_back(&self, frame: Frame) {
-        let mut frames = self.lock();
-        if frames.len() < FRAMES {
-            frames.push(frame);
+        if frame.is_of(&self.plan) {
+            self.frames.put(frame);
+        } else {
+            self.code_frames.put(frame);
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Frame>> {
-        self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs it on what has been written into a frame.
@@ -175,6 +188,9 @@ impl Replay {
     /// # Errors
     /// Those of the steps.
     pub fn run_in(&self, frame: &mut Frame) -> Result<()> {
+        if frame.is_of(&self.plan) {
+            return self.compiled.timed(|| frame.run(&mut || false));
+        }
         frame.run(&mut || false)
     }
 }

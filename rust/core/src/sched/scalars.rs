@@ -7,8 +7,12 @@
 
 use std::sync::atomic::AtomicBool;
 
+#[cfg(feature = "linalg")]
+use super::scalar_systems;
 use crate::aval::{Aval, DType};
-use crate::kernels::{self, Ctx, Line, ReduceOp, ScalarCode, Split, Value, has_scalars};
+use crate::kernels::{
+    self, Ctx, Line, ROW_LANES, ReduceOp, SHORT_ROW, ScalarCode, Split, Value, has_scalars,
+};
 use crate::ops;
 use crate::prim::{Kernel, Prim, Var};
 use crate::program::{Eqn, Program};
@@ -17,9 +21,6 @@ use crate::program::{Eqn, Program};
 const ELEMENTS: usize = 64;
 /// Arrays that are only copied may have so many.
 const COPIED: usize = 1 << 10;
-/// Rows of fewer elements are added one after the other, longer ones in `LANES` sums.
-const SHORT_ROW: usize = 16;
-const LANES: usize = 16;
 
 /// Whether an equation can be taken apart, as far as its kind and sizes say.
 pub(super) fn is_scalar(program: &Program, k: usize) -> bool {
@@ -53,9 +54,34 @@ pub(super) fn is_scalar(program: &Program, k: usize) -> bool {
                 && matches!(out.dtype, DType::F64 | DType::F32)
                 && (1..=kernels::SMALL_PRODUCT).contains(&(out.size() * a.shape[1]))
         }
+        Some(Kernel::Call(_)) if is_small_system(program, k) => true,
         Some(Kernel::Call(_)) => copies(eqn.prim),
         _ => false,
     }
+}
+
+/// Whether an equation is a small system, or the factors of one.
+pub(super) fn is_small_system(program: &Program, k: usize) -> bool {
+    #[cfg(feature = "linalg")]
+    return scalar_systems::lines(program, k).is_some();
+    #[cfg(not(feature = "linalg"))]
+    return {
+        let _ = (program, k);
+        false
+    };
+}
+
+/// Roughly how many lines an equation is that can be taken apart.
+pub(super) fn lines_of(program: &Program, k: usize) -> usize {
+    let eqn = &program.eqns()[k];
+    if eqn.prim.is_view() {
+        return 0;
+    }
+    #[cfg(feature = "linalg")]
+    if let Some(lines) = scalar_systems::lines(program, k) {
+        return lines;
+    }
+    program.aval(program.result(k)).size()
 }
 
 /// Whether code reduces elements of a dtype: groups do, and not by way of others.
@@ -98,9 +124,9 @@ pub(super) fn scalar_code(program: &Program) -> Option<ScalarCode> {
     Some(writer.code)
 }
 
-struct Writer<'p> {
-    program: &'p Program,
-    code: ScalarCode,
+pub(super) struct Writer<'p> {
+    pub(super) program: &'p Program,
+    pub(super) code: ScalarCode,
     /// For each variable the lines of its elements.
     arrays: Vec<Value>,
     ctx: Ctx<'p>,
@@ -177,6 +203,13 @@ impl Writer<'_> {
                 }
                 if eqn.prim == ops::MATMUL {
                     let lines = self.product(&args[0], &args[1])?;
+                    return self.define(out, &lines);
+                }
+                #[cfg(feature = "linalg")]
+                if is_small_system(program, k) {
+                    let lists = args.iter().map(|a| self.lines(a));
+                    let lists = lists.collect::<Option<Vec<_>>>()?;
+                    let lines = self.system(eqn, &lists, out)?;
                     return self.define(out, &lines);
                 }
                 self.copied(eqn, args, out)
@@ -269,11 +302,11 @@ impl Writer<'_> {
                 .try_fold(identity, |sum, &x| self.code.combine(join, sum, x))?;
             return self.code.cast(sum, dtype);
         }
-        let mut sums = [identity; LANES];
+        let mut sums = [identity; ROW_LANES];
         for (i, &x) in row.iter().enumerate() {
-            sums[i % LANES] = self.code.combine(join, sums[i % LANES], x)?;
+            sums[i % ROW_LANES] = self.code.combine(join, sums[i % ROW_LANES], x)?;
         }
-        let mut width = LANES;
+        let mut width = ROW_LANES;
         while width > 1 {
             width /= 2;
             for i in 0..width {

@@ -41,4 +41,4 @@ pub use node::Reg;
 pub use plan::Split;
 pub use program::Fused;
 pub use recipe::{Recipe, RecipeNode, RecipeOutput};
-pub use reduce::ReduceOp;
+pub use reduce::{ROW_LANES, ReduceOp, SHORT_ROW};

@@ -31,6 +31,10 @@ const LEVELS: usize = 44;
 pub(super) const GROUP: u32 = 8;
 /// Elements that [`Kernels::rows`] accumulates without combining in between.
 const BLOCK: usize = 1024;
+/// Rows of fewer elements are folded one element after the other,
+pub const SHORT_ROW: usize = 16;
+/// those that are not much longer in so many accumulators.
+pub const ROW_LANES: usize = 16;
 /// Bytes of accumulators that run side by side.
 const ACCUMULATORS: usize = 512;
 
@@ -74,12 +78,12 @@ trait Fold {
 fn fold_row<K: Fold>(x: &[K::T]) -> K::A {
     // Short rows do not fill many accumulators.
     match x.len() {
-        0..16 => {
+        0..SHORT_ROW => {
             return x
                 .iter()
                 .fold(K::IDENTITY, |acc, &x| K::join(acc, K::load(x)));
         }
-        16..256 => return fold_lanes::<K, 16>(x),
+        SHORT_ROW..256 => return fold_lanes::<K, ROW_LANES>(x),
         256..=BLOCK => return fold_block::<K>(x),
         _ => {}
     }

@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use cotan_linalg::{Failure, Linalg, Spread};
 use num_complex::Complex;
 
-use super::{Ctx, Element, Value, copy, gemm};
+use super::{Breakdown, Ctx, Element, Value, copy, gemm};
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 
@@ -315,10 +315,10 @@ fn matrix(x: &Value) -> (usize, usize) {
 }
 
 fn failed(what: &str, failure: Failure) -> Error {
-    Error::LinAlg(match failure {
-        Failure::NotPositive(_) => "Matrix is not positive definite".into(),
-        Failure::NoConvergence => format!("{what} did not converge"),
-    })
+    match failure {
+        Failure::NotPositive(_) => Breakdown::NotPositive.error(),
+        Failure::NoConvergence => Error::LinAlg(format!("{what} did not converge")),
+    }
 }
 
 /// A decomposition of the matrices in the last two axes, packed along one.
@@ -363,7 +363,7 @@ fn factor_of<T: Field>(what: Factor, a: &Value, out: &Value, ctx: &Ctx) -> Resul
                 rest[m] = T::number(sign(&perm));
                 let zero = T::number(0.0);
                 if what == Factor::NonsingularLu && (0..k).any(|j| factors[j * m + j] == zero) {
-                    return Err(Error::LinAlg("Singular matrix".into()));
+                    return Err(Breakdown::Singular.error());
                 }
             }
             Factor::Qr | Factor::FullQr => {

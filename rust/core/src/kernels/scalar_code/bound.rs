@@ -57,9 +57,13 @@ impl BoundCode {
     }
 
     /// Runs it.
-    pub fn run(&mut self) {
+    ///
+    /// # Errors
+    /// Those of a [`Breakdown`](super::Breakdown).
+    pub fn run(&mut self) -> Result<()> {
         // SAFETY: `new` has looked at what the table points to, and the memory is held.
-        unsafe { self.code.run(self.table.as_ptr().cast()) }
+        let breakdown = unsafe { self.code.run(self.table.as_ptr().cast()) };
+        breakdown.map_or(Ok(()), |why| Err(why.error()))
     }
 }
 
@@ -99,7 +103,7 @@ pub(super) mod no_machine {
     use std::sync::Arc;
 
     use crate::aval::DType;
-    use crate::kernels::ScalarCode;
+    use crate::kernels::{Breakdown, ScalarCode};
 
     /// A compiled function, of which there is none.
     #[derive(Debug)]
@@ -119,7 +123,7 @@ pub(super) mod no_machine {
             match *self {}
         }
 
-        pub(in super::super) unsafe fn run(&self, _: *const *mut u8) {
+        pub(in super::super) unsafe fn run(&self, _: *const *mut u8) -> Option<Breakdown> {
             match *self {}
         }
     }

@@ -14,16 +14,19 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, default_libcall_names};
 
 use super::operations::{cast, inline, number, register};
-use super::{Op, ScalarCode};
+use super::{Breakdown, Op, ScalarCode};
 use crate::aval::DType;
 use crate::kernels::lane::{Lane, LaneOp, cast_lane, lane};
 
 /// Bytes of stack that the compiler has.
 const STACK: usize = 4 << 20;
 
+/// Takes a table of addresses; gives the number of a [`Breakdown`], or zero.
+type Function = unsafe extern "C" fn(*const *mut u8) -> u32;
+
 /// A compiled function.
 pub struct Code {
-    function: unsafe extern "C" fn(*const *mut u8),
+    function: Function,
     inputs: Vec<(DType, usize)>,
     outputs: Vec<(DType, usize)>,
     /// Where the function lies.
@@ -105,11 +108,9 @@ impl Code {
         let mut frontend = FunctionBuilderContext::new();
         let mut context = module.make_context();
         for (k, code) in codes.iter().enumerate() {
-            context
-                .func
-                .signature
-                .params
-                .push(AbiParam::new(types::I64));
+            let signature = &mut context.func.signature;
+            signature.params.push(AbiParam::new(types::I64));
+            signature.returns.push(AbiParam::new(types::I32));
             let name = format!("code{k}");
             let id = module
                 .declare_function(&name, Linkage::Local, &context.func.signature)
@@ -138,9 +139,7 @@ impl Code {
         let finished = codes.iter().zip(functions).map(|(code, function)| {
             Arc::new(Code {
                 // SAFETY: it was compiled with this signature, and lies there as long as `_memory`.
-                function: unsafe {
-                    std::mem::transmute::<*const u8, unsafe extern "C" fn(*const *mut u8)>(function)
-                },
+                function: unsafe { std::mem::transmute::<*const u8, Function>(function) },
                 inputs: code.inputs.clone(),
                 outputs: code.outputs.clone(),
                 _memory: Arc::clone(&memory),
@@ -160,9 +159,11 @@ impl Code {
     /// # Safety
     /// The table has an address for every input and output, of contiguous, aligned elements of its dtype and number.
     /// Outputs overlap nothing else, and nobody uses them meanwhile.
-    pub(super) unsafe fn run(&self, table: *const *mut u8) {
+    pub(super) unsafe fn run(&self, table: *const *mut u8) -> Option<Breakdown> {
         // SAFETY: the caller's promise.
-        unsafe { (self.function)(table) }
+        let number = unsafe { (self.function)(table) };
+        let all = [Breakdown::Singular, Breakdown::NotPositive];
+        all.into_iter().find(|&why| why as u32 == number)
     }
 }
 
@@ -190,6 +191,7 @@ impl<'a> Writer<'a> {
         let table = b.block_params(block)[0];
         let mut signature = b.func.signature.clone();
         signature.params = vec![AbiParam::new(types::I64); 6];
+        signature.returns.clear();
         let signature = b.import_signature(signature);
         Writer {
             table,
@@ -224,7 +226,13 @@ impl<'a> Writer<'a> {
                 .ins()
                 .store(MemFlags::trusted(), value, address, offset);
         }
-        self.b.ins().return_(&[]);
+        let mut number = self.b.ins().iconst(types::I32, 0);
+        for &(mask, why) in self.code.breakdowns.iter().rev() {
+            let mask = self.value(mask);
+            let own = self.b.ins().iconst(types::I32, why as i64);
+            number = self.b.ins().select(mask, own, number);
+        }
+        self.b.ins().return_(&[number]);
         self.b.finalize();
     }
 

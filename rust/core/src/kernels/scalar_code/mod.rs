@@ -20,6 +20,7 @@ pub use machine::Code;
 
 use super::lane::{LaneOp, result_dtype};
 use crate::aval::DType;
+use crate::error::Error;
 
 /// The number of a line.
 pub type Line = u32;
@@ -43,6 +44,26 @@ pub(super) enum Op {
     Cast(Line),
 }
 
+/// Why code stops being able to compute what it should, as factorisations can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breakdown {
+    /// A pivot is zero.
+    Singular = 1,
+    /// A leading minor is not positive.
+    NotPositive = 2,
+}
+
+impl Breakdown {
+    /// What is told of it.
+    pub fn error(self) -> Error {
+        let text = match self {
+            Breakdown::Singular => "Singular matrix",
+            Breakdown::NotPositive => "Matrix is not positive definite",
+        };
+        Error::LinAlg(text.into())
+    }
+}
+
 /// The code, and what it reads and writes.
 #[derive(Debug, Clone, Default)]
 pub struct ScalarCode {
@@ -53,6 +74,8 @@ pub struct ScalarCode {
     pub(super) outputs: Vec<(DType, usize)>,
     /// Which element of which output a line is.
     pub(super) stores: Vec<(u32, u32, Line)>,
+    /// Masks that no element may have set, the first one first.
+    pub(super) breakdowns: Vec<(Line, Breakdown)>,
 }
 
 /// Whether code can have elements of a dtype: they fit into a register.
@@ -194,6 +217,11 @@ impl ScalarCode {
         Some(())
     }
 
+    /// A run fails if this mask is set; `None` where it is no mask.
+    pub fn breaks_down(&mut self, mask: Line, why: Breakdown) -> Option<()> {
+        (self.dtype(mask) == DType::Bool).then(|| self.breakdowns.push((mask, why)))
+    }
+
     /// Estimated nanoseconds of a run.
     pub fn cost(&self) -> f64 {
         /// Of a line, and of what is written.
@@ -211,10 +239,13 @@ impl ScalarCode {
         lines.map(|((op, _), _)| line(op)).sum::<f64>() + LINE * self.stores.len() as f64
     }
 
-    /// For each line whether an output depends on it.
+    /// For each line whether an output depends on it, or whether the run fails.
     pub(super) fn needed(&self) -> Vec<bool> {
         let mut needed = vec![false; self.lines.len()];
         for &(_, _, line) in &self.stores {
+            needed[line as usize] = true;
+        }
+        for &(line, _) in &self.breakdowns {
             needed[line as usize] = true;
         }
         for k in (0..self.lines.len()).rev() {
