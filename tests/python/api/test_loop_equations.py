@@ -290,3 +290,10 @@ def test_loops_are_written_out_unless_they_may_be_rolled():
     seen = []
     ct.grad(lambda x: ct.fori_loop(0, 20, lambda i, v: seen.append(i) or v * x, x))(1.0)
     assert seen == list(range(20))
+
+
+def test_what_cannot_be_put_back_is_named():
+    factors = (x / 10 for x in range(1, 100))
+    loss = lambda x: fori_loop(0, N, lambda i, v: v * next(factors), x)
+    with pytest.raises(TypeError, match=r"a step of a loop with rolled=True changes .*generator"):
+        ct.grad(loss)(1.0)

@@ -228,8 +228,9 @@ def scan(
     Raises
     ------
     TypeError
-        When `f` returns no pair, the carry or `y` changes in kind (the message names the path), or
-        `xs` has no array.
+        When `f` returns no pair, the carry or `y` changes in kind (the message names the path),
+        `xs` has no array, or a step of a `rolled` loop changes what cannot be put back, such as a
+        generator.
     ValueError
         When lengths differ, or `checkpoint` is no positive number.
 

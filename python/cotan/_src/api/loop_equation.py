@@ -13,7 +13,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.api.carry import expect_same, outline, settled
 from cotan._src.runtime.loops import writes_out_loops
-from cotan._src.state.slots import Slot
+from cotan._src.state.slots import NotRestorableError, Slot
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.tree.tangent import leaves_of, map_leaves
 
@@ -57,6 +57,11 @@ def recorded_loop(
     segments
         How many steps lie between two carries that the reverse pass keeps; then the same for the
         steps in one segment, and so on.
+
+    Raises
+    ------
+    TypeError
+        When a step has changed what cannot be put back.
     """
     is_wanted = _core.is_anything_recorded() and not writes_out_loops.get()
     if length < _FEWEST_STEPS or not is_wanted:
@@ -79,7 +84,17 @@ def recorded_loop(
 
 
 def _restored(snapshot: StateSnapshot, pending: set[Slot]) -> bool:
-    """Restore what a step has changed; says whether there was nothing."""
+    """Restore what a step has changed; says whether there was nothing.
+
+    Raises `TypeError` for what cannot be restored.
+    """
+    try:
+        return _put_back(snapshot, pending)
+    except NotRestorableError as error:
+        raise _not_pure(error.name) from None
+
+
+def _put_back(snapshot: StateSnapshot, pending: set[Slot]) -> bool:
     if snapshot.pending_arrays() <= pending:
         try:
             return not snapshot.restore()
@@ -88,6 +103,13 @@ def _restored(snapshot: StateSnapshot, pending: set[Slot]) -> bool:
     # What the step was given is kept somewhere, and has no value to be compared.
     snapshot.restore_all()
     return False
+
+
+def _not_pure(name: str) -> TypeError:
+    return TypeError(
+        f"a step of a loop with rolled=True changes {name}, which cannot be put back after the "
+        "step was traced; carry the state from step to step, or leave rolled=True out"
+    )
 
 
 class _Loop(NamedTuple):

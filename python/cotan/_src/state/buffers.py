@@ -12,7 +12,15 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.state.bitwise_equal import same_bits
-from cotan._src.state.slots import ABSENT, MAX_PARTS, Part, Parts, Saved, Slot
+from cotan._src.state.slots import (
+    ABSENT,
+    MAX_PARTS,
+    NotRestorableError,
+    Part,
+    Parts,
+    Saved,
+    Slot,
+)
 from cotan._src.typing import AnyArray, NDArray
 
 # ndarrays of more bytes are not saved before each call; the second bound is for `Array`s.
@@ -49,7 +57,7 @@ class SmallBuffer(Slot):
 
     def restore(self, saved: Saved) -> None:
         if saved.shape != self.array.shape:
-            raise self.not_restorable()
+            raise NotRestorableError(self.name)
         self.array[...] = saved
 
     def changes(self, saved: Saved) -> Parts:
@@ -127,7 +135,7 @@ class LargeBuffer(SmallBuffer):
 
     def restore(self, saved: Saved) -> None:
         if not self.matches(saved):
-            raise self.not_restorable()
+            raise NotRestorableError(self.name)
 
     def changes(self, saved: Saved) -> Parts:
         return [] if self.matches(saved) else [(None, None)]

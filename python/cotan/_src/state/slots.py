@@ -43,6 +43,18 @@ Parts = list[tuple[Part, int | None]]
 Methods: TypeAlias = Any
 
 
+class NotRestorableError(TypeError):
+    """A slot has to be restored and cannot. `name` says what it is."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"a callback of a solver keeps state in {name}, which cannot be restored to call "
+            "it again with active arrays; keep the state in a variable, an attribute or a short "
+            "list, or hold the inputs of the callback constant with ct.dropgrad"
+        )
+        self.name = name
+
+
 class Slot:
     """A place that user code may write to. This base has one part, the whole."""
 
@@ -90,14 +102,6 @@ class Slot:
         """
         return None
 
-    def not_restorable(self) -> TypeError:
-        """Make the error for a slot that has to be restored and cannot."""
-        return TypeError(
-            f"a callback of a solver keeps state in {self.name}, which cannot be restored to call "
-            "it again with active arrays; keep the state in a variable, an attribute or a short "
-            "list, or hold the inputs of the callback constant with ct.dropgrad"
-        )
-
 
 class ObjectSlot(Slot):
     """A place for one object, which is compared by identity; reading it calls `get`."""
@@ -140,7 +144,7 @@ class ContextSlot(ObjectSlot):
 
     def restore(self, saved: Saved) -> None:
         if saved is ABSENT:
-            raise self.not_restorable()
+            raise NotRestorableError(self.name)
         self._variable.set(saved)
 
 
@@ -223,7 +227,7 @@ class SequenceSlot(Slot):
             self._kind.extend(self._items, saved)
             return
         if not _is_beginning(saved, self.read(True)) or not self._ends_with(saved):
-            raise self.not_restorable()
+            raise NotRestorableError(self.name)
         while self._length() > len(saved):
             self._kind.pop(self._items)
 
@@ -330,7 +334,7 @@ class SetSlot(Slot):
 
     def restore(self, saved: Saved) -> None:
         if isinstance(saved, _Ends):
-            raise self.not_restorable()
+            raise NotRestorableError(self.name)
         set.clear(self._items)
         set.update(self._items, saved)
 
@@ -386,7 +390,7 @@ class DictSlot(Slot):
         extra = length - len(saved)
         newest = list(islice(self._kind.__reversed__(self._items), max(extra, 0) + len(saved.last)))
         if extra < 0 or not all(map(is_, saved.last, newest[extra:])):
-            raise self.not_restorable()
+            raise NotRestorableError(self.name)
         for key in newest[:extra]:
             self._delete(key)
 
@@ -477,7 +481,7 @@ class IteratorSlot(Slot):
 
     def restore(self, saved: Saved) -> None:
         if saved[1] is ABSENT or self._place is None:
-            raise self.not_restorable()
+            raise NotRestorableError(self.name)
         there = self._place.read_part(self._part, None)
         if there is self._first or there is self._now:
             self._now = _copy_iterator(saved[1])
