@@ -251,3 +251,59 @@ print("done")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "done\n", done.stderr
+
+
+SYSTEMS = """
+import numpy as np
+import cotan as ct
+
+def filtered(a, b):
+    x = b
+    for _ in range(12):
+        s = a + x @ x.T
+        x = np.tanh(np.linalg.inv(s) @ x) + np.linalg.solve(s, b) + 0.1 * np.linalg.det(a)
+    return np.sum(x) + np.linalg.slogdet(a)[1]
+
+def whitened(a, b):
+    total = 0.0
+    for k in range(12):
+        l = np.linalg.cholesky(a @ a.T + k * np.eye(len(a)))
+        total = total + np.sum(np.linalg.solve(l, b) ** 2) + np.sum(np.log(np.diag(l)))
+    return total
+
+rng = np.random.default_rng(3)
+for dtype in (np.float64, np.float32):
+    for n in (1, 2, 3, 5, 8):
+        a = (rng.normal(size=(n, n)) + np.eye(n)).astype(dtype)
+        b = rng.normal(size=(n, 2)).astype(dtype)
+        odd = a.copy()
+        odd[0, -1] = np.nan
+        for f in (filtered, whitened):
+            g = ct.prepare(f, a, b, transform="value_and_gradient")
+            for matrix in (a, a[::-1].copy(), odd, 0 * a, np.asfortranarray(a), 1e-30 * a):
+                try:
+                    value, found = g(matrix, b)
+                except np.linalg.LinAlgError as error:
+                    print(error)
+                else:
+                    whole = [np.nan_to_num(np.asarray(x), nan=7.0) for x in (value, *found)]
+                    print(b"".join(x.tobytes() for x in whole).hex())
+"""
+
+
+def test_factors_and_systems_have_the_same_bits():
+    def run(setting):
+        done = subprocess.run(
+            [sys.executable, "-c", SYSTEMS],
+            env={**os.environ, "COTAN_MACHINE_CODE": setting},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.split("\n")
+
+    kernels = run("0")
+    assert kernels == run("always")
+    assert "Singular matrix" in kernels
+    assert "Matrix is not positive definite" in kernels
+    assert len(set(kernels)) > 50
