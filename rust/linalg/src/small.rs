@@ -73,7 +73,8 @@ pub fn cholesky<T: ComplexField>(n: usize, a: &mut [T]) -> Result<(), Failure> {
             square = sub(&square, &abs2(&a[k * n + j]));
         }
         // A NaN is not positive.
-        if !(square > zero()) {
+        let is_positive = square > zero();
+        if !is_positive {
             return Err(Failure::NotPositive(j + 1));
         }
         let root = sqrt(&square);
