@@ -45,7 +45,7 @@ const GAIN: f64 = 0.8;
 
 /// What comes of a program.
 enum Attempt {
-    Draft(Draft),
+    Draft(Box<Draft>),
     /// It gains nothing, or cannot be compiled.
     Nothing,
     /// It will have been run often enough when its runs have taken so many nanoseconds.
@@ -102,12 +102,12 @@ impl Draft {
                 return Ok(Attempt::Later(price as u64));
             }
         }
-        Ok(Attempt::Draft(Draft {
+        Ok(Attempt::Draft(Box::new(Draft {
             plan: plan.with_source(&program),
             codes,
             numbers,
             cost,
-        }))
+        })))
     }
 
     /// Compiles it; `None` where that is not possible.

@@ -307,8 +307,8 @@ impl Writer<'_> {
             a[j][j + 1..].fill(zero);
             for i in j + 1..a.len() {
                 let mut x = a[i][j];
-                for k in 0..j {
-                    x = self.without(x, a[i][k], a[j][k])?;
+                for (&l, &y) in a[i][..j].iter().zip(&a[j][..j]) {
+                    x = self.without(x, l, y)?;
                 }
                 a[i][j] = self.code.combine(LaneOp::Mul, x, inverse)?;
             }
