@@ -144,6 +144,17 @@ def test_labelled_arrays_where_arrays_are_meant():
     assert ct.gradient(lambda x, d: (d * x).sum().item(), X, ct.const(d))[1] is None
 
 
+def test_a_labelled_number_says_where_its_array_is():
+    xr = pytest.importorskip("xarray")
+    d = xr.DataArray([1.0, 2.0, 3.0], dims="t")
+    with pytest.raises(
+        TypeError, match=r"must return a real scalar, not .*DataArray.*; return its .data"
+    ):
+        ct.gradient(lambda x: (d * x).sum(), X)
+    (slope,) = ct.gradient(lambda x: (d * x).sum().data, X)
+    np.testing.assert_array_equal(slope, d.values)
+
+
 def test_xarray_of_an_active_array_is_refused():
     xr = pytest.importorskip("xarray")
     with pytest.raises(TypeError, match="xarray keeps values in memory of its own"):

@@ -136,7 +136,7 @@ fn trim_heap() {
 fn trim_heap() {}
 
 /// Asks for huge pages behind fresh memory.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 fn advise(block: *mut u8, capacity: usize) {
     const PAGE: usize = 4096;
     let lead = block.align_offset(PAGE);
@@ -151,7 +151,7 @@ fn advise(block: *mut u8, capacity: usize) {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
 fn advise(_block: *mut u8, _capacity: usize) {}
 
 fn layout(capacity: usize) -> Layout {

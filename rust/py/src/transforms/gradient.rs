@@ -51,8 +51,15 @@ pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Scala
         ))
     };
     let Ok(Some(operand)) = Operand::of(y) else {
+        // As labelled arrays do.
+        let holds_array = || {
+            let data = y.getattr("data").ok();
+            data.is_some_and(|data| matches!(Operand::of(&data), Ok(Some(_))))
+        };
         let hint = if y.is_none() {
             "; it ends without a return"
+        } else if holds_array() {
+            "; return its .data"
         } else {
             ""
         };
