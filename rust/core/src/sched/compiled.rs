@@ -5,7 +5,7 @@
 //! seen from its equations, and when, from how long it has been run (`Replay`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::loop_detection::{Piece, pieces_of_code};
@@ -279,10 +279,15 @@ impl Compilation {
         match attempt {
             Ok(Attempt::Draft(draft)) if runs.is_some_and(|(_, waits)| !waits) => {
                 let progress = Arc::clone(&self.0);
+                let compile = move || {
+                    // One after the other: the runs need the processor, too.
+                    static TURN: Mutex<()> = Mutex::new(());
+                    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+                    progress.done.get_or_init(|| draft.compile());
+                };
                 // Where there are no threads, the kernels do without.
-                let _ = std::thread::Builder::new()
-                    .name("cotan-compile".into())
-                    .spawn(move || progress.done.get_or_init(|| draft.compile()).is_some());
+                let thread = std::thread::Builder::new().name("cotan-compile".into());
+                let _ = thread.spawn(compile);
             }
             Ok(Attempt::Draft(draft)) => {
                 done.get_or_init(|| draft.compile());
