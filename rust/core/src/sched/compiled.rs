@@ -40,8 +40,8 @@ const SYSTEM: f64 = 150.0;
 const PART: f64 = 0.5;
 /// Its buffers have at most so many bytes.
 const LARGEST_FRAME: usize = 16 << 20;
-/// Code is made that takes less than this part of what kernels take.
-const GAIN: f64 = 0.8;
+/// Code is made that saves at least this part of what kernels take.
+const GAIN: f64 = 0.2;
 
 /// What comes of a program.
 enum Attempt {
@@ -50,6 +50,17 @@ enum Attempt {
     Nothing,
     /// It will have been run often enough when its runs have taken so many nanoseconds.
     Later(u64),
+}
+
+/// What is known of the runs of a program.
+#[derive(Debug, Clone, Copy)]
+struct Runs {
+    /// How many nanoseconds they take, or have taken.
+    spent: u64,
+    /// How many the fastest one has taken.
+    fastest: Option<u64>,
+    /// Whether they wait for the code: then it has to be worth more.
+    wait: bool,
 }
 
 /// A program in pieces, and the code of each kind of them, before it is compiled.
@@ -62,9 +73,9 @@ struct Draft {
 }
 
 impl Draft {
-    /// Drafts the code of a program whose runs take, or have taken, so many nanoseconds; of any that can be compiled,
-    /// where that is not said. While somebody waits for it, it has to be worth more.
-    fn attempt(program: &Program, passes: usize, runs: Option<(u64, bool)>) -> Result<Attempt> {
+    /// Drafts the code of a program, if its runs say that it pays; of any that can be compiled, where there is nothing
+    /// known of them.
+    fn attempt(program: &Program, passes: usize, runs: Option<Runs>) -> Result<Attempt> {
         if program.has_calls() || program.has_host_calls() {
             return Ok(Attempt::Nothing);
         }
@@ -90,15 +101,17 @@ impl Draft {
             None => step.cost + STEP as f64,
         });
         let cost: f64 = cost.sum();
-        if let Some((spent, waits)) = runs {
-            let kernels = cost_of_kernels(&program) + (STEP * passes as u64) as f64;
-            if cost > GAIN * kernels {
+        if let Some(runs) = runs {
+            let estimate = || cost_of_kernels(&program) + (STEP * passes as u64 + CALL) as f64;
+            let kernels = runs.fastest.map_or_else(estimate, |fastest| fastest as f64);
+            let saved = 1.0 - (cost + CALL as f64) / kernels;
+            if saved < GAIN {
                 return Ok(Attempt::Nothing);
             }
             let lines = codes.iter().map(ScalarCode::len).sum::<usize>();
-            let part = if waits { 1.0 } else { PART };
-            let price = part * COMPILING as f64 * lines as f64 / (1.0 - cost / kernels);
-            if (spent as f64) < price {
+            let part = if runs.wait { 1.0 } else { PART };
+            let price = part * COMPILING as f64 * lines as f64 / saved;
+            if (runs.spent as f64) < price {
                 return Ok(Attempt::Later(price as u64));
             }
         }
@@ -188,8 +201,9 @@ pub(super) struct Compilation(Arc<Progress>);
 struct Progress {
     /// What came of it.
     done: OnceLock<Option<Compiled>>,
-    /// How many nanoseconds the runs have taken so far.
+    /// How many nanoseconds the runs have taken so far, and how many the fastest one; zero for none.
     spent: AtomicU64,
+    fastest: AtomicU64,
     /// How many they have to take before the next attempt: zero when nothing is known yet, `UNDER_WAY` while there is an
     /// attempt and after the last one.
     price: AtomicU64,
@@ -209,16 +223,34 @@ impl Compilation {
         when() != When::Never && self.0.price.load(Ordering::Relaxed) != UNDER_WAY
     }
 
-    /// A run of kernels, whose time counts.
-    pub fn timed<T>(&self, run: impl FnOnce() -> T) -> T {
+    /// So many runs of kernels, whose time counts.
+    pub fn timed<T>(&self, times: usize, runs: impl FnOnce() -> Result<T>) -> Result<T> {
         if !self.is_open() {
-            return run();
+            return runs();
         }
         let start = Instant::now();
-        let result = run();
-        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX >> 1);
-        self.0.spent.fetch_add(took, Ordering::Relaxed);
-        result
+        let result = runs()?;
+        let took = start.elapsed().as_nanos() as u64;
+        let Progress { spent, fastest, .. } = &*self.0;
+        spent.fetch_add(took, Ordering::Relaxed);
+        let each = (took / times.max(1) as u64).max(1);
+        let before = fastest.load(Ordering::Relaxed);
+        if before == 0 || each < before {
+            fastest.store(each, Ordering::Relaxed);
+        }
+        Ok(result)
+    }
+
+    /// What is known of the runs, with some that are to come; nothing where that does not count.
+    fn runs(&self, next: u64, wait: bool) -> Option<Runs> {
+        let spent = self.0.spent.load(Ordering::Relaxed).saturating_add(next);
+        let fastest = Some(self.0.fastest.load(Ordering::Relaxed)).filter(|&f| f > 0);
+        let runs = Runs {
+            spent,
+            fastest,
+            wait,
+        };
+        Some(runs).filter(|_| when() == When::Paid)
     }
 
     /// Whether it is time for an attempt, if the next run takes so many nanoseconds.
@@ -241,8 +273,7 @@ impl Compilation {
     /// The code, if it is there; an attempt to make it, if it is time: a plan is about to be run.
     pub fn get(&self, plan: &Arc<Plan>) -> Result<Option<&Compiled>> {
         if self.is_due(plan, 0) {
-            let spent = self.0.spent.load(Ordering::Relaxed);
-            self.make(plan, Some((spent, false)).filter(|_| when() == When::Paid))?;
+            self.make(plan, self.runs(0, false))?;
         }
         Ok(self.known())
     }
@@ -252,9 +283,7 @@ impl Compilation {
         let each = plan.cost as u64 + CALL + STEP * plan.num_passes() as u64;
         let next = each.saturating_mul(times as u64);
         if self.is_due(plan, next) {
-            let spent = self.0.spent.load(Ordering::Relaxed);
-            let all = spent.saturating_add(next);
-            self.make(plan, Some((all, true)).filter(|_| when() == When::Paid))?;
+            self.make(plan, self.runs(next, true))?;
         }
         Ok(self.known())
     }
@@ -265,8 +294,8 @@ impl Compilation {
         Ok(self.known().is_some())
     }
 
-    /// Makes the code, unless somebody does. Without a time of runs, or where it says so, this thread waits for it.
-    fn make(&self, plan: &Arc<Plan>, runs: Option<(u64, bool)>) -> Result<()> {
+    /// Makes the code, unless somebody does. Where nothing is said of the runs, or that they wait, this thread compiles.
+    fn make(&self, plan: &Arc<Plan>, runs: Option<Runs>) -> Result<()> {
         let Progress { done, price, .. } = &*self.0;
         if price.swap(UNDER_WAY, Ordering::Relaxed) == UNDER_WAY {
             return Ok(());
@@ -277,7 +306,7 @@ impl Compilation {
             None => Ok(Attempt::Nothing),
         };
         match attempt {
-            Ok(Attempt::Draft(draft)) if runs.is_some_and(|(_, waits)| !waits) => {
+            Ok(Attempt::Draft(draft)) if runs.is_some_and(|runs| !runs.wait) => {
                 let progress = Arc::clone(&self.0);
                 let compile = move || {
                     // One after the other: the runs need the processor, too.

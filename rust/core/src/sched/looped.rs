@@ -83,7 +83,7 @@ impl LoopPlan {
                 })
                 .collect::<Result<Vec<Value>>>()?;
             let frame = self.frame(&shared)?;
-            carried = self.compiled.timed(|| match frame {
+            carried = self.compiled.timed(of.length, || match frame {
                 Some(frame) => self.in_frame(frame, &carried, &scanned, &stacks, stopwatch, ctx),
                 None => self.in_turn(carried, &scanned, &shared, &stacks, stopwatch, ctx),
             })?;

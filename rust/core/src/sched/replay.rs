@@ -121,7 +121,7 @@ impl Replay {
         }
         let all = inputs.iter().chain(&**more).cloned().collect();
         let run = || run_to(&self.plan, all, targets, interrupted);
-        self.compiled.timed(run)
+        self.compiled.timed(1, run)
     }
 
     /// The buffers for a run of machine code on these inputs.
@@ -189,7 +189,7 @@ impl Replay {
     /// Those of the steps.
     pub fn run_in(&self, frame: &mut Frame) -> Result<()> {
         if frame.is_of(&self.plan) {
-            return self.compiled.timed(|| frame.run(&mut || false));
+            return self.compiled.timed(1, || frame.run(&mut || false));
         }
         frame.run(&mut || false)
     }
