@@ -383,7 +383,7 @@ fn check_systems(n: usize, dtype: DType, a: &Value, b: &Value) -> bool {
     }
     let text =
         format!("program(%0: {matrix}) {{\n  %1: {matrix} = cholesky(%0)\n  return %1\n}}\n");
-    refused | !same_or_refused(&Program::parse(&text).unwrap(), &[a.clone()])
+    refused | !same_or_refused(&Program::parse(&text).unwrap(), std::slice::from_ref(a))
 }
 
 /// Compares both ways, also what they refuse; false if they do.
