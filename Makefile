@@ -52,6 +52,12 @@ TEST_OPTIONS :=
 # What test-gpu runs once more on a device.
 DEVICE ?= gpu
 ON_DEVICE := $(addprefix tests/python/,primitives/test_table.py primitives/test_scans.py optim nn)
+# Tests of the core without files, large arrays and long random runs: what Miri is through with in minutes.
+ON_MIRI := aval:: kernels::buffer::tests kernels::finite kernels::index::tests::gathers kernels::index::tests::positions \
+    kernels::index::tests::updates_of kernels::fused::tests::a_cancelled kernels::fused::tests::empty \
+    kernels::fused::tests::unaligned kernels::lane::tests::complex kernels::lane::tests::huge kernels::lane::tests::tables \
+    kernels::reduce::tests::empty kernels::simd_level kernels::strided::tests::concatenates \
+    kernels::strided::tests::copies kernels::value_bytes kernels::view prim::
 ACTIONLINT := v1.7.12
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0
@@ -192,6 +198,11 @@ fuzz-coverage:
 	mkdir -p fuzz/corpus/load fuzz/corpus/text
 	cargo +nightly fuzz run load fuzz/corpus/load tests/data/saved -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=4096
 	cargo +nightly fuzz run text fuzz/corpus/text tests/snapshots -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=4096
+
+# Tree borrows: crossbeam, below rayon, breaks the rules of stacked ones.
+miri:
+	MIRIFLAGS="-Zmiri-tree-borrows -Zmiri-permissive-provenance -Zmiri-disable-isolation" \
+	    cargo +nightly miri test --package cotan --lib -- $(ON_MIRI)
 
 # A stable compiler takes the option by RUSTC_BOOTSTRAP.
 sanitize:

@@ -4,12 +4,12 @@
 //! share a function. What code cannot do stays a step of its own kind between them. Whether a program is worth it is
 //! seen from its equations, and when, from how long it has been run (`Replay`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::loop_detection::{Piece, pieces_of_code};
-use super::plan::{Compiled, Plan, Work};
+use super::plan::{Compilation, Compiled, Plan, Progress, Work};
 use super::profile::{Origin, Phase, timed};
 use super::scalars::{is_scalar, is_small_system, lines_of, scalar_code};
 use super::stages::for_devices;
@@ -188,25 +188,6 @@ fn when() -> When {
         Ok("always") => When::Always,
         _ => When::Paid,
     })
-}
-
-/// The machine code of a program that is run again and again, once that pays.
-///
-/// The first runs are those of the kernels, and so are those while a thread of its own compiles: nobody waits for code
-/// that may not be used again.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Compilation(Arc<Progress>);
-
-#[derive(Debug, Default)]
-struct Progress {
-    /// What came of it.
-    done: OnceLock<Option<Compiled>>,
-    /// How many nanoseconds the runs have taken so far, and how many the fastest one; zero for none.
-    spent: AtomicU64,
-    fastest: AtomicU64,
-    /// How many they have to take before the next attempt: zero when nothing is known yet, `UNDER_WAY` while there is an
-    /// attempt and after the last one.
-    price: AtomicU64,
 }
 
 /// No more attempts.

@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use super::compiled::Compilation;
 use super::frame::Frame;
-use super::plan::{LoopPlan, Plan};
+use super::plan::{Compilation, LoopPlan, Plan};
 use super::profile::Stopwatch;
 use super::run::{WORTH_THREADS, take_all};
 use crate::aval::{Aval, SliceDim};

@@ -2,11 +2,11 @@
 
 use std::any::Any;
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use super::compiled::Compilation;
 use super::profile::Origin;
 use crate::aval::Aval;
 use crate::kernels::{Code, Fused, ReduceOp, Value};
@@ -182,6 +182,25 @@ pub(super) struct Compiled {
     pub code: Vec<Option<(Arc<Code>, Arc<[Origin]>)>>,
     /// Roughly how many nanoseconds a run takes.
     pub cost: f64,
+}
+
+/// The machine code of a program that is run again and again, once that pays.
+///
+/// The first runs are those of the kernels, and so are those while a thread of its own compiles: nobody waits for code
+/// that may not be used again.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Compilation(pub Arc<Progress>);
+
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// What came of it.
+    pub done: OnceLock<Option<Compiled>>,
+    /// How many nanoseconds the runs have taken so far, and how many the fastest one; zero for none.
+    pub spent: AtomicU64,
+    pub fastest: AtomicU64,
+    /// How many they have to take before the next attempt: zero when nothing is known yet, the largest number while there is an
+    /// attempt and after the last one.
+    pub price: AtomicU64,
 }
 
 /// How an output comes from the strips.

@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::compiled::Compilation;
 use super::frame::Frame;
 use super::placement::{Place, run_to};
-use super::plan::{Compiled, Plan};
+use super::plan::{Compilation, Compiled, Plan};
 use super::run::WORTH_THREADS;
 use crate::aval::Aval;
 use crate::error::Result;

@@ -1,9 +1,8 @@
 //! Factors and systems of a few equations as straight-line code: the operations of `cotan-linalg`'s plain loops in their
 //! order, so that the bits are the same. Where those branch, both ways are computed and one is selected.
 
-use super::scalars::Writer;
 use crate::aval::{Aval, DType};
-use crate::kernels::{Breakdown, LaneOp, Line};
+use crate::kernels::{Breakdown, LaneOp, Line, ScalarCode};
 use crate::ops;
 use crate::prim::{Params, Prim};
 use crate::program::{Eqn, Program};
@@ -66,15 +65,30 @@ struct Triangle {
     unit: bool,
 }
 
-impl Writer<'_> {
-    /// The elements of the result, in row-major order.
-    pub(super) fn system(
+/// Writes the code of an equation that is a small system, or the factors of one: the elements of the result, in row-major
+/// order.
+pub(super) fn system(
+    code: &mut ScalarCode,
+    program: &Program,
+    eqn: &Eqn,
+    args: &[Vec<Line>],
+    out: &Aval,
+) -> Option<Vec<Line>> {
+    SystemWriter { code }.system(program, eqn, args, out)
+}
+
+struct SystemWriter<'c> {
+    code: &'c mut ScalarCode,
+}
+
+impl SystemWriter<'_> {
+    fn system(
         &mut self,
+        program: &Program,
         eqn: &Eqn,
         args: &[Vec<Line>],
         out: &Aval,
     ) -> Option<Vec<Line>> {
-        let program = self.program;
         let a = program.aval(program.args(eqn)[0]);
         let (batch, m, n) = sizes(a);
         let part = |list: &[Line], i: usize| {

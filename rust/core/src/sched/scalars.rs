@@ -124,9 +124,9 @@ pub(super) fn scalar_code(program: &Program) -> Option<ScalarCode> {
     Some(writer.code)
 }
 
-pub(super) struct Writer<'p> {
-    pub(super) program: &'p Program,
-    pub(super) code: ScalarCode,
+struct Writer<'p> {
+    program: &'p Program,
+    code: ScalarCode,
     /// For each variable the lines of its elements.
     arrays: Vec<Value>,
     ctx: Ctx<'p>,
@@ -209,7 +209,7 @@ impl Writer<'_> {
                 if is_small_system(program, k) {
                     let lists = args.iter().map(|a| self.lines(a));
                     let lists = lists.collect::<Option<Vec<_>>>()?;
-                    let lines = self.system(eqn, &lists, out)?;
+                    let lines = scalar_systems::system(&mut self.code, program, eqn, &lists, out)?;
                     return self.define(out, &lines);
                 }
                 self.copied(eqn, args, out)
