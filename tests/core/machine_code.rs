@@ -216,6 +216,27 @@ fn products_of_small_matrices() {
 }
 
 #[test]
+fn products_of_reversed_matrices() {
+    let mut rng = Rng::new(9);
+    for n in [2, 3, 4, 6, 8] {
+        for (dtype, name) in [(DType::F64, "f64"), (DType::F32, "f32")] {
+            for (axes_a, axes_b) in [("1,", "0,"), ("0,", "1,"), ("0, 1", "0, 1")] {
+                let of = format!("{name}[{n},{n}]");
+                let text = format!(
+                    "program(%0: {of}, %1: {of}) {{\n  %2: {of} = flip[axes=({axes_a})](%0)\n  \
+                     %3: {of} = flip[axes=({axes_b})](%1)\n  %4: {of} = matmul(%0, %3)\n  \
+                     %5: {of} = matmul(%2, %3)\n  %6: {of} = matmul(%2, %1)\n  \
+                     %7: {of} = matmul(%5, %6)\n  return %4, %7\n}}"
+                );
+                let program = Program::parse(&text).unwrap();
+                let values = [(); 2].map(|()| rng.array(dtype, &[n, n], -2.0, 2.0).unwrap());
+                assert!(check(&program, &values), "{program}");
+            }
+        }
+    }
+}
+
+#[test]
 fn random_programs_and_their_gradients() {
     let mut rng = Rng::new(8);
     let mut taken = 0;

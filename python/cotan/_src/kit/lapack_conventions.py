@@ -61,7 +61,11 @@ _asked = _Asked()
 
 
 def _otherwise(found: Any, turned: int, ndim: int) -> Any:
-    """Choose in another way: other signs for every other vector, the opposite order of values."""
+    """Choose in another way: other signs for every other vector, the opposite order of values.
+
+    Complex vectors are turned by a quarter: a sign would be undone where the result is factored
+    again.
+    """
     parts = found if isinstance(found, tuple) else (found,)
     has_values = any(x.ndim < ndim for x in parts)
     result = []
@@ -71,7 +75,8 @@ def _otherwise(found: Any, turned: int, ndim: int) -> Any:
             continue
         # Of two matrices the second one has its vectors in rows.
         axis = -1 - i
-        signs = np.where(np.arange(x.shape[axis]) % 2 == turned, -1.0, 1.0)
+        quarter = (1j, -1j)[i] if np.iscomplexobj(x) else -1.0
+        signs = np.where(np.arange(x.shape[axis]) % 2 == turned, quarter, 1.0)
         result.append(x * (signs if axis == -1 else signs[:, None]))
     return tuple(result) if isinstance(found, tuple) else result[0]
 

@@ -54,6 +54,11 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
         let copy = array.call_method1("astype", (native,))?;
         return from_ndarray(copy.cast::<PyUntypedArray>()?, Borrow::Call);
     }
+    if dtype == DType::Bool && !has_plain_bits(array) {
+        let bytes = array.call_method1("view", ("u1",))?;
+        let plain = bytes.call_method1("astype", ("?",))?;
+        return from_ndarray(plain.cast::<PyUntypedArray>()?, Borrow::Call);
+    }
     let size = dtype.size() as isize;
     let shape = Shape::from_slice(array.shape());
     let stable = is_frozen(array)?;
@@ -123,6 +128,19 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
     kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()
 }
 
+/// Whether the booleans of an array are known to be bytes of 0 and 1, as the kernels take them: in NumPy every other byte is
+/// true, too, as in views of integers.
+fn has_plain_bits(array: &Bound<'_, PyUntypedArray>) -> bool {
+    // SAFETY: an ndarray's header is valid while we hold a reference to it, and so are its elements.
+    let bytes = unsafe {
+        let data = (*array.as_array_ptr()).fields.data.cast::<u8>();
+        array
+            .is_c_contiguous()
+            .then(|| std::slice::from_raw_parts(data, array.len()))
+    };
+    bytes.is_some_and(|bytes| bytes.iter().fold(0, |all, byte| all | byte) <= 1)
+}
+
 /// A copy in cotan's memory.
 pub fn copied(value: &Value) -> PyResult<Value> {
     let cancel = AtomicBool::new(false);
@@ -171,9 +189,12 @@ pub fn exactly<'a, 'py>(
 }
 
 /// Copies the elements of an ndarray to a value of its dtype and shape that nobody else refers to now;
-/// false where they do not lie in row-major order.
+/// false where they do not lie in row-major order, or are booleans of other bytes than 0 and 1.
 pub fn copy_elements(array: &Bound<'_, PyUntypedArray>, to: &Value) -> bool {
     if !array.is_c_contiguous() || array.len() * to.dtype().size() != to.aval().nbytes() {
+        return false;
+    }
+    if to.dtype() == DType::Bool && !has_plain_bits(array) {
         return false;
     }
     // SAFETY: both are contiguous and of this many bytes.
@@ -207,9 +228,14 @@ pub fn is_constant(array: &Bound<'_, PyUntypedArray>, value: &Value) -> bool {
     }
     let bytes = value.aval().nbytes();
     // SAFETY: both are contiguous and of this many bytes.
-    unsafe {
-        std::slice::from_raw_parts(data, bytes) == std::slice::from_raw_parts(value.as_ptr(), bytes)
-    }
+    let (now, then) = unsafe {
+        (
+            std::slice::from_raw_parts(data, bytes),
+            std::slice::from_raw_parts(value.as_ptr(), bytes),
+        )
+    };
+    let same_truth = || now.iter().zip(then).all(|(x, y)| (*x != 0) == (*y != 0));
+    now == then || value.dtype() == DType::Bool && same_truth()
 }
 
 /// Whether NumPy lets an array be written to.

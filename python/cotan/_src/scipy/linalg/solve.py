@@ -194,7 +194,7 @@ def solve_triangular(a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bo
         pivots = np.ones(1) if well else to_numpy(dec.constant(pivots))
         zeros = np.flatnonzero(np.any(pivots == 0, axis=tuple(range(pivots.ndim - 1))))
         if zeros.size:
-            raise LinAlgError(f"singular matrix: resolution failed at diagonal {int(zeros[0]) + 1}")
+            raise LinAlgError(f"singular matrix: resolution failed at diagonal {int(zeros[0])}")
     how = _TRANS[trans]
     if how == 2:
         x = dec.solve_adjoint_triangular(a, b, lower, unit_diagonal)

@@ -122,7 +122,8 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
     {
         return Ok(out);
     }
-    let (near_a, near_b) = (aligned(a, ctx)?, aligned(b, ctx)?);
+    let small = dims.work() <= SMALL_PRODUCT;
+    let (near_a, near_b) = (in_reach(a, small, ctx)?, in_reach(b, small, ctx)?);
     let (a, b) = (near_a.as_ref().unwrap_or(a), near_b.as_ref().unwrap_or(b));
     // SAFETY (all blocks): the type is that of the dtype of both operands.
     match a.dtype() {
@@ -144,10 +145,12 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
     }
 }
 
-/// A copy of what lies at odd addresses, as foreign memory may: the kernels do not take it.
-fn aligned(v: &Value, ctx: &Ctx) -> Result<Option<Value>> {
+/// A copy of what the kernels do not take as it lies: what has odd addresses, as foreign memory may; and, of a small
+/// product, what lies backwards, which the crates may sum in another order.
+fn in_reach(v: &Value, small: bool, ctx: &Ctx) -> Result<Option<Value>> {
     let align = v.dtype().size().min(8);
-    if (v.as_ptr() as usize).is_multiple_of(align) {
+    let backwards = small && v.strides().iter().any(|&stride| stride < 0);
+    if (v.as_ptr() as usize).is_multiple_of(align) && !backwards {
         Ok(None)
     } else {
         copy(v, ctx).map(Some)
