@@ -51,3 +51,15 @@ def test_the_truth_of_a_captured_mask_is_what_counts():
     assert prepared(X) == 9.0
     mask[:] = 1, 0, 0, 0
     assert prepared(X) == 1.0
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_masks_that_do_not_lie_in_one_piece(order):
+    mask = np.array([[0, 2, 1], [1, 0, 3]], np.uint8, order=order).view(bool)
+    x = np.arange(6.0).reshape(2, 3)
+    for of in (mask, mask[:, ::2], mask.T, np.broadcast_to(mask[0], (4, 3)), mask[:0]):
+        truth = of.copy() != 0
+        y = np.ones(of.shape)
+        value = ct.value_and_gradient(lambda y, m: np.sum(np.where(~m, y, 0.0)), y, ct.const(of))[0]
+        assert value == np.sum(~truth)
+    assert ct.value_and_gradient(lambda x, m: np.sum(x[~m]), x, ct.const(mask))[0] == 4.0

@@ -56,7 +56,7 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
     }
     if dtype == DType::Bool && !has_plain_bits(array) {
         let bytes = array.call_method1("view", ("u1",))?;
-        let plain = bytes.call_method1("astype", ("?",))?;
+        let plain = bytes.call_method1("astype", ("?", "C"))?;
         return from_ndarray(plain.cast::<PyUntypedArray>()?, Borrow::Call);
     }
     let size = dtype.size() as isize;
@@ -128,17 +128,37 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
     kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()
 }
 
-/// Whether the booleans of an array are known to be bytes of 0 and 1, as the kernels take them: in NumPy every other byte is
-/// true, too, as in views of integers.
+/// Whether the booleans of an array are bytes of 0 and 1, as the kernels take them: in NumPy every other byte is true,
+/// too, as in views of integers.
 fn has_plain_bits(array: &Bound<'_, PyUntypedArray>) -> bool {
     // SAFETY: an ndarray's header is valid while we hold a reference to it, and so are its elements.
-    let bytes = unsafe {
+    unsafe {
         let data = (*array.as_array_ptr()).fields.data.cast::<u8>();
-        array
-            .is_c_contiguous()
-            .then(|| std::slice::from_raw_parts(data, array.len()))
-    };
-    bytes.is_some_and(|bytes| bytes.iter().fold(0, |all, byte| all | byte) <= 1)
+        if array.is_c_contiguous() {
+            return bits(data, &[array.len()], &[1]) <= 1;
+        }
+        bits(data, array.shape(), array.strides()) <= 1
+    }
+}
+
+/// The bits that are set in any byte of an array; what is repeated is read once.
+///
+/// # Safety
+/// All elements of this layout can be read.
+unsafe fn bits(data: *const u8, shape: &[usize], strides: &[isize]) -> u8 {
+    // SAFETY (all blocks): the caller's promise.
+    match (shape, strides) {
+        ([n], [1]) => {
+            let bytes = unsafe { std::slice::from_raw_parts(data, *n) };
+            bytes.iter().fold(0, |all, byte| all | byte)
+        }
+        ([n, shape @ ..], [stride, strides @ ..]) => {
+            let n = if *stride == 0 { (*n).min(1) } else { *n };
+            let part = |k: usize| unsafe { bits(data.offset(k as isize * stride), shape, strides) };
+            (0..n).fold(0, |all, k| all | part(k))
+        }
+        _ => unsafe { data.read() },
+    }
 }
 
 /// A copy in cotan's memory.
