@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
+from cotan._src.kit.bounds import WEAK, distances, limits_of, refuse_kink
 from cotan._src.kit.implicit_diff import FAR, jacobian, plain_solution, solution, stacked
+from cotan._src.rebind.engine import locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.values import to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
@@ -19,8 +21,8 @@ from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 # Nearer to its bound than this, a constraint holds with equality.
 _NEAR = 1e-6
-# A constraint that holds with equality and pushes less than this part of the slope is in between.
-_WEAK = 1e-7
+# Nearer to its bound than this part of its size, or of 1, a variable may be held there.
+_AT_BOUND = 1e-8
 # Slopes of constraints, scaled to length 1, depend on each other from here on.
 _DEPENDENT = 1e-10
 
@@ -31,9 +33,16 @@ class _Rows:
     """What a constraint says: which elements of a function are zero, or are positive or zero."""
 
     def __init__(
-        self, function: _Function, equal: NDArray | bool, sign: float = 1.0, number: int = 0
+        self,
+        function: _Function,
+        equal: NDArray | bool,
+        sign: float = 1.0,
+        number: int = 0,
+        skipped: NDArray | bool = False,
     ) -> None:
         self.function, self.equal, self.sign = function, equal, sign
+        # Elements that another one says already.
+        self.skipped = skipped
         # Which constraint of the user's it belongs to.
         self.number = number
 
@@ -49,7 +58,7 @@ class _Rows:
             pushes = -self.sign * np.reshape(multipliers[self.number], -1)
             if pushes.shape == values.shape:
                 found = found | (pushes > np.abs(values))
-        return found
+        return found & ~np.broadcast_to(self.skipped, values.shape)
 
     def at(self, x: NDArray) -> NDArray:
         return np.reshape(to_numpy_items(stacked(self.function(x))), -1)
@@ -91,7 +100,7 @@ def _rows(constraints: Any) -> Iterator[_Rows]:
         above = lambda x, f=inner, b=one.ub: stacked(f(x)) - b  # noqa: E731
         yield _Rows(below, equal, number=number)
         if not np.all(equal | np.isinf(to_numpy(one.ub))):
-            yield _Rows(above, False, -1.0, number)
+            yield _Rows(above, False, -1.0, number, skipped=equal)
 
 
 class Problem(NamedTuple):
@@ -105,14 +114,14 @@ class _System:
     """The conditions for a minimum in the variables that are free, and multipliers."""
 
     def __init__(self, problem: Problem, x: NDArray, index: NDArray) -> None:
-        self._function, self._x, self._index = problem.function, x, index
+        self._function, self._x, self.index = problem.function, x, index
         self.rows = list(_rows(problem.constraints))
         # Of each row the elements that hold with equality.
         self.chosen: list[NDArray] = []
 
     def put(self, v: AnyArray) -> AnyArray:
         """Give the whole point."""
-        index = self._index
+        index = self.index
         return v if index.size == self._x.size else _core.index_update(self._x, index, v)
 
     def active(self, v: AnyArray) -> AnyArray:
@@ -134,39 +143,74 @@ class _System:
         return np.zeros(v.shape) if g is None else g
 
     def equation(self, z: AnyArray) -> AnyArray:
-        size = self._index.size
+        size = self.index.size
         v, factors = z[:size], z[size:]
         return np.concatenate([asarray(self.slope(v, factors)), asarray(self.active(v))])
 
-    def choose(self, name: str, multipliers: Any) -> NDArray:
-        """Find which constraints hold with equality; gives their multipliers."""
-        rows, x, start = self.rows, self._x, self._x[self._index]
+    def choose(self, name: str, limits: tuple[NDArray, NDArray], multipliers: Any) -> NDArray:
+        """Find which constraints hold with equality, and which variables stay at their bounds.
+
+        Gives the multipliers of the constraints.
+        """
+        rows, x, index = self.rows, self._x, self.index
+        start = x[index]
         self.chosen = [np.flatnonzero(r.near(x, multipliers)) for r in rows]
+        far, way = (part[index] for part in distances(limits, x))
+        held = np.flatnonzero(self._near_bounds(far, way, multipliers))
         gradient = to_numpy_items(self.slope(start, np.zeros(0)))
         scale = max(float(np.linalg.norm(gradient)), float(np.finfo(float).tiny))
+        is_first = True
         while True:
             count = sum(i.size for i in self.chosen)
             matrix = jacobian(self.active, start) if count else np.zeros((0, start.size))
-            factors: NDArray = np.linalg.lstsq(matrix.T, gradient, rcond=None)[0]
             pairs = list(zip(rows, self.chosen, strict=True))
             signs = np.concatenate([np.zeros(0), *(np.full(i.size, r.sign) for r, i in pairs)])
-            fixed = [np.broadcast_to(r.equal, r.at(x).shape)[i] for r, i in pairs]
-            lengths = np.linalg.norm(matrix, axis=1)
-            pushes = np.where(np.concatenate([np.zeros(0, bool), *fixed]), np.inf, factors * signs)
-            pulls = pushes * lengths <= -_WEAK * scale
+            parts = [np.broadcast_to(r.equal, r.at(x).shape)[i] for r, i in pairs]
+            fixed = np.concatenate([np.zeros(0, bool), *parts])
+            if is_first and held.size:
+                held = _independent(matrix * signs[:, None], fixed, held, way, gradient)
+            is_first = False
+            walls = np.zeros((held.size, start.size))
+            walls[np.arange(held.size), held] = -way[held]
+            whole = np.vstack([matrix, walls])
+            factors: NDArray = np.linalg.lstsq(whole.T, gradient, rcond=None)[0]
+            lengths = np.linalg.norm(whole, axis=1)
+            pushes = factors * np.append(signs, np.ones(held.size))
+            pushes[:count][fixed] = np.inf
+            pulls = pushes * lengths <= -WEAK * scale
+            # A variable that is not pushed into its bound, and has not stopped there, is free.
+            pulls[count:] |= (pushes[count:] <= WEAK * scale) & (far[held] > 0)
             if not np.any(pulls):
                 break
             # What pulls is not in the way.
-            worst = int(np.argmin(pushes * np.where(lengths > 0, lengths, 1.0)))
+            sizes = pushes * np.where(lengths > 0, lengths, 1.0)
+            worst = int(np.argmin(np.where(pulls, sizes, np.inf)))
+            if worst >= count:
+                held = np.delete(held, worst - count)
+                continue
             for place, i in enumerate(self.chosen):
                 if worst < i.size:
                     self.chosen[place] = np.delete(i, worst)
                     break
                 worst -= i.size
-        self._expect_regular(name, matrix, pushes * lengths, scale)
-        return factors
+        self._expect_regular(name, whole, pushes * lengths, scale, index[held])
+        self.index = np.delete(index, held)
+        return factors[:count]
 
-    def _expect_regular(self, name: str, matrix: NDArray, pushes: NDArray, scale: float) -> None:
+    def _near_bounds(self, far: NDArray, way: NDArray, multipliers: Any) -> NDArray:
+        """Say which variables may stay at their bounds; interior point methods stop before."""
+        found: NDArray = far <= _AT_BOUND * np.maximum(1, np.abs(self._x[self.index]))
+        count = 1 + max((r.number for r in self.rows), default=-1)
+        if multipliers is not None and len(multipliers) == count + 1:
+            # Those of bounds come last.
+            pushes = np.reshape(multipliers[count], -1)
+            if pushes.shape == self._x.shape:
+                found = found | (way * pushes[self.index] > far)
+        return found
+
+    def _expect_regular(
+        self, name: str, matrix: NDArray, pushes: NDArray, scale: float, held: NDArray
+    ) -> None:
         lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
         where = f"scipy.optimize.{name}: at the minimum"
         if len(matrix):
@@ -178,8 +222,11 @@ class _System:
                     "has no derivative; leave out constraints that follow from others, or hold "
                     "the result constant with ct.dropgrad"
                 )
-        weak = np.flatnonzero(pushes <= _WEAK * scale)
+        weak = np.flatnonzero(pushes <= WEAK * scale)
         if weak.size:
+            count = len(matrix) - held.size
+            if weak[0] >= count:
+                refuse_kink(name, int(held[weak[0] - count]))
             numbers = [r.number for r, i in zip(self.rows, self.chosen, strict=True) for _ in i]
             raise ValueError(
                 f"{where} constraint {numbers[weak[0]]} holds with equality, but is not needed for "
@@ -189,18 +236,43 @@ class _System:
             )
 
 
+def _independent(
+    matrix: NDArray, fixed: NDArray, held: NDArray, way: NDArray, gradient: NDArray
+) -> NDArray:
+    """Leave out bounds that follow from constraints and other bounds.
+
+    Where weights of sum 1 between 0 and 1 are all 0 but one, the bound of that one follows.
+    """
+    walls = np.zeros((held.size, gradient.size))
+    walls[np.arange(held.size), held] = -way[held]
+    whole = np.vstack([matrix, walls])
+    if np.linalg.matrix_rank(whole, _DEPENDENT) == len(whole):
+        return held
+    columns = np.vstack([whole, -matrix[fixed]]).T
+    factors = locate_original("scipy.optimize.nnls")(columns, gradient)[0]
+    pushes = factors[len(matrix) : len(whole)]
+    kept = [matrix, walls[pushes > 0]]
+    chosen = list(np.flatnonzero(pushes > 0))
+    for i in np.flatnonzero(pushes <= 0):
+        more = np.vstack([*kept, walls[i : i + 1]])
+        if np.linalg.matrix_rank(more, _DEPENDENT) > np.linalg.matrix_rank(more[:-1], _DEPENDENT):
+            kept.append(walls[i : i + 1])
+            chosen.append(i)
+    return held[np.sort(np.array(chosen, np.intp))]
+
+
 def constrained(
     name: str,
     problem: Problem,
     x: ArrayLike,
-    free: NDArray,
+    bounds: Any,
     plain: Problem | None = None,
     is_constant: bool = False,
     multipliers: Any = None,
 ) -> AnyArray | None:
     """Give where a function is smallest under constraints, as a function of what these depend on.
 
-    Variables that are not `free` stay at their bounds. With `plain`, the problem with values in the
+    Variables that are pushed into one of `bounds`, of any form of SciPy's, stay there. With `plain`, the problem with values in the
     place of what is active, the derivative is the first one only, and the user's functions are
     recorded once; None if nothing depends on anything active, and `is_constant` then. `multipliers`
     are those that the solver has found, for each constraint with SciPy's signs.
@@ -208,13 +280,17 @@ def constrained(
     Raises `ValueError` where the minimum has no derivative.
     """
     x = np.asarray(x, np.float64)
-    index = np.flatnonzero(free)
+    limits = limits_of(bounds, x)
+    index = np.flatnonzero(limits[0] != limits[1])
     known = _System(plain or problem, x, index)
     for row in known.rows:
         row.expect_held(name, x)
     if not index.size:
         return _core.asarray(x)
-    factors = known.choose(name, multipliers)
+    factors = known.choose(name, limits, multipliers)
+    index = known.index
+    if not index.size:
+        return _core.asarray(x)
     z = np.concatenate([x[index], factors])
     told = f"scipy.optimize.{name}"
     if plain is None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
+from cotan._src.kit.bounds import free_of
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.host_call import inverse
 from cotan._src.kit.implicit_diff import recorded_columns, stacked, without_rule
@@ -20,10 +21,7 @@ from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, of_table, to_numpy
-from cotan._src.scipy.optimize.minima import (
-    free_of,
-    minimum_of,
-)
+from cotan._src.scipy.optimize.minima import minimum_of
 from cotan._src.scipy.optimize.plain_solve import PlainSolve
 from cotan._src.scipy.optimize.solver_arguments import (
     Bounds,
@@ -286,8 +284,9 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
         copy = _residuals_of(plain.plain, *_samples(x, y, error, is_omitted))
         constant = _Loss(plain_of(options))
 
-        def find(popt: NDArray, free: NDArray) -> AnyArray:
+        def find(popt: NDArray, limits: Any) -> AnyArray:
             costs = lambda p: loss.cost(residuals(p)), lambda p: constant.cost(copy(p))
+            free = free_of("curve_fit", limits, popt, slope_of("curve_fit", costs[1]))
             return plain.minimum(f"{_HERE}.curve_fit", costs, popt, free)
 
         return _fitted(result, residuals, find, bounds, loss, absolute_sigma)
@@ -308,8 +307,10 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
     samples = _samples(xdata, ydata, sigma, nan_policy == "omit")
     residuals = _residuals_of(function.from_initial_state(f), *samples)
 
-    def find(popt: NDArray, free: NDArray) -> AnyArray:
-        return minimum_of("curve_fit", lambda p: loss.cost(residuals(p)), popt, free)
+    def find(popt: NDArray, limits: Any) -> AnyArray:
+        cost = lambda p: loss.cost(residuals(p))  # noqa: E731
+        free = free_of("curve_fit", limits, popt, slope_of("curve_fit", cost))
+        return minimum_of("curve_fit", cost, popt, free)
 
     fitted = _fitted(result, residuals, find, bounds, loss, absolute_sigma)
     y = fitted[0]
@@ -338,7 +339,7 @@ def _residuals_of(
 def _fitted(
     result: tuple[Any, ...],
     residuals: Callable[[AnyArray], AnyArray],
-    find: Callable[[NDArray, NDArray], AnyArray],
+    find: Callable[[NDArray, Any], AnyArray],
     bounds: Any,
     loss: _Loss,
     absolute_sigma: bool,
@@ -346,7 +347,7 @@ def _fitted(
     """Give a result of `curve_fit` with the derivatives of parameters that `find` gives."""
     popt, pcov, *report = result
     low, high = (np.broadcast_to(to_numpy_items(b), popt.shape) for b in _pair(bounds))
-    y = find(popt, free_of(locate(f"{_HERE}.Bounds")(low, high), popt))
+    y = find(popt, locate(f"{_HERE}.Bounds")(low, high))
     if y is popt:
         return result
     if report:

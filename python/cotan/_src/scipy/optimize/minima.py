@@ -16,6 +16,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
+from cotan._src.kit.bounds import free_of, may_be_held
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.kit.kkt import Problem, constrained
@@ -77,20 +78,6 @@ def minimum_of(
     return put(solution(f"{_HERE}.{name}", lambda v: slope(put(v))[index], x[index]))
 
 
-def free_of(bounds: Any, x: Any) -> NDArray:
-    """Say which variables do not lie at a bound."""
-    if bounds is None:
-        return np.ones(np.shape(x), bool)
-    if hasattr(bounds, "lb"):
-        low, high = np.broadcast_to(bounds.lb, x.shape), np.broadcast_to(bounds.ub, x.shape)
-    else:
-        low = np.array([-np.inf if b[0] is None else b[0] for b in bounds], np.float64)
-        high = np.array([np.inf if b[1] is None else b[1] for b in bounds], np.float64)
-    near: NDArray = 1e-8 * np.maximum(1, np.abs(x))
-    is_free: NDArray = (x - low > near) & (high - x > near)
-    return is_free
-
-
 @override(f"{_HERE}.minimize", when=ALWAYS)
 def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function | str | None = None,
              jac: Function | str | bool | None = None, hess: Function | str | None = None,
@@ -108,18 +95,20 @@ def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function |
         )  # fmt: skip
 
     def derived(plain: PlainSolve, result: Any) -> Any:
-        free, functions = free_of(bounds, result.x), plain.both(jac is True)
+        functions = plain.both(jac is True)
         if is_free:
+            free = free_of("minimize", bounds, result.x, slope_of("minimize", functions[1]))
             x = plain.minimum(f"{_HERE}.minimize", functions, result.x, free, nearest)
         else:
             problem = Problem(functions[0], constraints)
             copy_of = Problem(functions[1], plain.others[3])
-            x = plain.constrained("minimize", problem, copy_of, result, free)
+            x = plain.constrained("minimize", problem, copy_of, result, bounds)
         if x is result.x:
             return result
+        at_bounds = not is_free or np.any(may_be_held(bounds, result.x))
         result.x, call = x, functions[0]
         result.fun = asarray(call(x)).reshape(())[()]
-        _report(result, call, not (is_free and np.all(free)))
+        _report(result, call, bool(at_bounds))
         return result
 
     is_free = isinstance(constraints, (list, tuple)) and not constraints
@@ -143,7 +132,7 @@ def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function |
     )
     value = (lambda x, *a: fun(x, *a)[0]) if jac is True else fun
     call = with_args(value, args)
-    at_bounds = not np.all(free_of(bounds, result.x)) or bool(_each(constraints))
+    at_bounds = bool(np.any(may_be_held(bounds, result.x))) or bool(_each(constraints))
     multipliers = result.get("v")
     result.x = inside_of("minimize", call, result.x, bounds, constraints, nearest, multipliers)
     result.fun = asarray(call(result.x)).reshape(())[()]
@@ -184,11 +173,11 @@ def inside_of(
     multipliers: Any = None,
 ) -> AnyArray:
     """Give a minimum under bounds and constraints, if there are any."""
-    free = free_of(bounds, x)
     several = isinstance(constraints, (list, tuple))
     if several and not constraints:
+        free = free_of(name, bounds, x, slope_of(name, call))
         return minimum_of(name, call, x, free, nearest).reshape(np.shape(x))
-    found: Any = constrained(name, Problem(call, constraints), x, free, multipliers=multipliers)
+    found: Any = constrained(name, Problem(call, constraints), x, bounds, multipliers=multipliers)
     return found.reshape(np.shape(x))  # type: ignore[no-any-return]
 
 
@@ -248,7 +237,7 @@ def _in_bounds(name: str) -> None:
         whole = (y, *result[1:])
         if name != "fmin_tnc":
             report = result[2]
-            if not np.all(free_of(bounds, result[0])):
+            if np.any(may_be_held(bounds, result[0])):
                 report = report | {
                     "grad": attach_derivative(report["grad"], slope_of(name, call)(y))
                 }

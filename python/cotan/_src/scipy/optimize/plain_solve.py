@@ -87,11 +87,11 @@ class PlainSolve(PlainCallback):
         return found
 
     def constrained(
-        self, name: str, problem: Problem, plain: Problem, result: Any, free: NDArray
+        self, name: str, problem: Problem, plain: Problem, result: Any, bounds: Any
     ) -> AnyArray:
         """Give a minimum under constraints, with its derivative; `result.x` if that is constant."""
         constant, multipliers = not self.is_given_active, result.get("v")
-        found = constrained(name, problem, result.x, free, plain, constant, multipliers)
+        found = constrained(name, problem, result.x, bounds, plain, constant, multipliers)
         x: AnyArray = result.x if found is None else found.reshape(np.shape(result.x))
         return x
 
