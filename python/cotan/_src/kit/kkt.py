@@ -25,6 +25,8 @@ _NEAR = 1e-6
 _AT_BOUND = 1e-8
 # Slopes of constraints, scaled to length 1, depend on each other from here on.
 _DEPENDENT = 1e-10
+# Nearer to its bound than this part of all variables, a variable lies at it.
+_ROUNDING = 1e-14
 
 _Function = Callable[[AnyArray], ArrayLike]
 
@@ -159,7 +161,7 @@ class _System:
         held = np.flatnonzero(self._near_bounds(far, way, multipliers))
         gradient = to_numpy_items(self.slope(start, np.zeros(0)))
         scale = max(float(np.linalg.norm(gradient)), float(np.finfo(float).tiny))
-        is_first = True
+        rounding, is_first = _ROUNDING * np.max(np.abs(x), initial=0.0), True
         while True:
             count = sum(i.size for i in self.chosen)
             matrix = jacobian(self.active, start) if count else np.zeros((0, start.size))
@@ -179,7 +181,7 @@ class _System:
             pushes[:count][fixed] = np.inf
             pulls = pushes * lengths <= -WEAK * scale
             # A variable that is not pushed into its bound, and has not stopped there, is free.
-            pulls[count:] |= (pushes[count:] <= WEAK * scale) & (far[held] > 0)
+            pulls[count:] |= (pushes[count:] <= WEAK * scale) & (far[held] > rounding)
             if not np.any(pulls):
                 break
             # What pulls is not in the way.

@@ -113,7 +113,8 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
         scalar = fun
 
         def fun(t: Time, y: AnyArray, *more: object) -> AnyArray:
-            return stacked(scalar(t, y[:, None], *more))[:, 0]
+            # As SciPy does, whatever the shape.
+            return stacked(scalar(t, y[:, None], *more)).reshape(-1)
 
     slope = slope_of(fun, args, result.y.dtype)
     if not known:

@@ -333,7 +333,13 @@ def plain_args(args: Iterable[object] | None) -> Args | None:
 def slope_of(fun: Function, args: Iterable[object] | None, dtype: Dtype) -> Slope:
     """Give the right side as a function of time and state alone, whose results are vectors."""
     more = () if args is None else tuple(args)
-    return lambda t, y: _core.cast(stacked(fun(t, y, *more)).reshape(-1), dtype)
+
+    def slope(t: Time, y: AnyArray) -> AnyArray:
+        k = _core.cast(stacked(fun(t, y, *more)).reshape(-1), dtype)
+        # SciPy's steps take a number for all states.
+        return k if k.shape == y.shape else np.broadcast_to(k, y.shape)
+
+    return slope
 
 
 def log_of(

@@ -166,7 +166,9 @@ class _Counter:
 
 
 def _slope(function: Function, more: Args, t: Any, y: AnyArray) -> AnyArray:
-    return _core.cast(stacked(function(t, y, *more)).reshape(-1), np.float64)
+    k = _core.cast(stacked(function(t, y, *more)).reshape(-1), np.float64)
+    # SciPy's steps take a number for all states.
+    return k if k.shape == y.shape else np.broadcast_to(k, y.shape)
 
 
 def _both(slope: Function, t: Any, y: AnyArray) -> tuple[AnyArray, AnyArray]:

@@ -81,7 +81,7 @@ def solve_at_once(
 
     def derived(found: Any) -> Any:
         run, result = found
-        if not run.steps or not result.t.size or result.y.dtype != np.float64:
+        if not run.steps or not len(result.t) or result.y.dtype != np.float64:
             raise NotPlainError
         steps: Steps
         if is_explicit:
