@@ -53,9 +53,7 @@ def may_be_held(bounds: Any, x: NDArray) -> NDArray:
     return found
 
 
-def free_of(
-    name: str, bounds: Any, x: NDArray, slope: Callable[[AnyArray], AnyArray]
-) -> NDArray:
+def free_of(name: str, bounds: Any, x: NDArray, slope: Callable[[AnyArray], AnyArray]) -> NDArray:
     """Say which variables do not stay at a bound; `slope` gives the gradient at a point.
 
     Raises `ValueError` where that cannot be told.

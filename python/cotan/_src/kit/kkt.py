@@ -274,10 +274,11 @@ def constrained(
 ) -> AnyArray | None:
     """Give where a function is smallest under constraints, as a function of what these depend on.
 
-    Variables that are pushed into one of `bounds`, of any form of SciPy's, stay there. With `plain`, the problem with values in the
-    place of what is active, the derivative is the first one only, and the user's functions are
-    recorded once; None if nothing depends on anything active, and `is_constant` then. `multipliers`
-    are those that the solver has found, for each constraint with SciPy's signs.
+    Variables that are pushed into one of `bounds`, of any form of SciPy's, stay there. With
+    `plain`, the problem with values in the place of what is active, the derivative is the first one
+    only, and the user's functions are recorded once; None if nothing depends on anything active,
+    and `is_constant` then. `multipliers` are those that the solver has found, for each constraint
+    with SciPy's signs, and last those of bounds.
 
     Raises `ValueError` where the minimum has no derivative.
     """

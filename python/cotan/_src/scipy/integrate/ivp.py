@@ -116,7 +116,9 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
             # As SciPy does, whatever the shape.
             return stacked(scalar(t, y[:, None], *more)).reshape(-1)
 
-    slope = slope_of(fun, args, result.y.dtype)
+    # Where no time is asked for, SciPy gives empty lists.
+    dtype = np.result_type(np.asarray(result.y), to_numpy(asarray(y0)), np.float64)
+    slope = slope_of(fun, args, dtype)
     if not known:
         if events is not None:
             raise NotDifferentiableError(
@@ -125,7 +127,7 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
             )
         log = log_of("Radau", fun, t_span, y0, args, options)
         kind = "Radau"
-    start = _core.cast(asarray(y0), result.y.dtype)
+    start = _core.cast(asarray(y0), dtype)
     events_of = None if some is None else [_event(e, args) for e in some]
     more = () if args is None else tuple(args)
     ends = t_span[0], t_span[1]
@@ -176,7 +178,8 @@ def _filled(result: Solution, steps: list[RepeatedStep], t_span: Sequence[Time],
             exact: bool) -> Solution:  # fmt: skip
     """Put what is differentiated into a result of SciPy's."""
     if not steps:
-        result.y = np.stack([y0] * result.t.shape[0], axis=1)
+        if len(result.t):
+            result.y = np.stack([y0] * len(result.t), axis=1)
         return result
     end, state = steps[-1].t, steps[-1].y
     if events is not None:
@@ -192,7 +195,7 @@ def _filled(result: Solution, steps: list[RepeatedStep], t_span: Sequence[Time],
         result.t = _core.array(ends) if contains_active(ends) else result.t
         y: AnyArray | None = np.stack([y0, *(s.y for s in steps[:-1]), state], axis=1)
     else:
-        times = asarray(result.t if t_eval is None else t_eval)[: result.t.shape[0]]
+        times = asarray(result.t if t_eval is None else t_eval)[: len(result.t)]
         y = states_at(steps, times) if len(times) else None
         result.t = times if is_array(times) else result.t
     if y is not None:

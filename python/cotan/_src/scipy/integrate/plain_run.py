@@ -77,6 +77,11 @@ class PlainRun:
         found = [self.states[i] for i in calls]
         return np.frombuffer(b"".join(found), np.float64).reshape(len(found), -1)
 
+    def slopes_at(self, calls: Iterable[int], states: NDArray) -> NDArray:
+        """Give the slopes of some calls, as rows; a right side may give a number for all states."""
+        found = np.array([self.slopes[i] for i in calls], np.float64)
+        return np.broadcast_to(found.reshape(len(states), -1), states.shape)
+
 
 class PlainEvent:
     """An event of a plain run; `terminal` and `direction` are those of the user's."""
@@ -144,5 +149,4 @@ def points_of(run: PlainRun, count: int) -> tuple[NDArray, NDArray, NDArray]:
     """Give times, states and slopes of some calls, spread over the run."""
     chosen = np.unique(np.linspace(0, len(run.times) - 1, count).astype(int))
     states = run.states_at(chosen)
-    slopes = np.array([run.slopes[i] for i in chosen], np.float64).reshape(states.shape)
-    return np.array([run.times[i] for i in chosen]), states, slopes
+    return np.array([run.times[i] for i in chosen]), states, run.slopes_at(chosen, states)

@@ -81,7 +81,10 @@ def solve_at_once(
 
     def derived(found: Any) -> Any:
         run, result = found
-        if not run.steps or not len(result.t) or result.y.dtype != np.float64:
+        if np.size(y0) == 0 and not watched and not contains_active(t_eval):
+            return result
+        # Where no time is asked for, SciPy gives empty lists.
+        if not run.steps or np.asarray(result.y).dtype != np.float64 or _is_complex(y0):
             raise NotPlainError
         steps: Steps
         if is_explicit:
@@ -97,6 +100,10 @@ def solve_at_once(
     return side.run(solve, derived)
 
 
+def _is_complex(y0: ArrayLike) -> bool:
+    return bool(np.iscomplexobj(to_numpy_items(y0)))
+
+
 class _Filling:
     """A result of SciPy's, in which derivatives are to be put."""
 
@@ -106,15 +113,15 @@ class _Filling:
     def filled(self, events: Args, args: Args) -> Any:
         """Give the result with its derivatives."""
         result, moved = self._result, self._moved
-        times = result.t
+        times = np.asarray(result.t)
         is_end = np.full(times.shape, self._t_eval is None)
         has_stopped = result.status == 1
-        if has_stopped:
+        if has_stopped and len(times):
             is_end[-1] = False
         if contains_active(self._t_eval):
             result.t = asarray(self._t_eval)[: len(times)]
             result.y = attach_derivative(result.y, moved.interpolant(result.t).T)
-        elif moved.is_active:
+        elif moved.is_active and len(times):
             y = moved.at(moved.steps.outputs(times, is_end))
             result.y = attach_derivative(result.y, y.T)
         if result.sol is not None:
