@@ -46,14 +46,14 @@ def distances(limits: tuple[NDArray, NDArray], x: NDArray) -> tuple[NDArray, NDA
     return np.maximum(np.where(is_low, x - low, high - x), 0.0), np.where(is_low, -1.0, 1.0)
 
 
-def may_be_held(bounds: Any, x: NDArray) -> NDArray:
+def may_be_held(bounds: Any, x: Any) -> NDArray:
     """Say which variables lie at a bound or so close to it that a solver may have stopped short."""
     far, _ = distances(limits_of(bounds, x), x)
     found: NDArray = far <= _CLOSE * np.maximum(1, np.abs(x))
     return found
 
 
-def free_of(name: str, bounds: Any, x: NDArray, slope: Callable[[AnyArray], AnyArray]) -> NDArray:
+def free_of(name: str, bounds: Any, x: Any, slope: Callable[[AnyArray], AnyArray]) -> NDArray:
     """Say which variables do not stay at a bound; `slope` gives the gradient at a point.
 
     Raises `ValueError` where that cannot be told.
@@ -61,7 +61,7 @@ def free_of(name: str, bounds: Any, x: NDArray, slope: Callable[[AnyArray], AnyA
     x = np.asarray(x, np.float64)
     low, high = limits_of(bounds, x)
     close = may_be_held(bounds, x)
-    free = low != high
+    free: NDArray = low != high
     if not np.any(close & free):
         return free
     far, way = distances((low, high), x)

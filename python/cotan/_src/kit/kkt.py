@@ -60,7 +60,8 @@ class _Rows:
             pushes = -self.sign * np.reshape(multipliers[self.number], -1)
             if pushes.shape == values.shape:
                 found = found | (pushes > np.abs(values))
-        return found & ~np.broadcast_to(self.skipped, values.shape)
+        near: NDArray = found & ~np.broadcast_to(self.skipped, values.shape)
+        return near
 
     def at(self, x: NDArray) -> NDArray:
         return np.reshape(to_numpy_items(stacked(self.function(x))), -1)
