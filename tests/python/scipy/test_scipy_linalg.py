@@ -226,7 +226,9 @@ def test_errors():
         L.solve(ct.array(np.full((2, 2), np.nan)), np.ones(2))
     with pytest.raises(np.linalg.LinAlgError, match="[Ss]ingular"):
         L.solve(ct.array(np.zeros((2, 2))), np.ones(2))
-    with pytest.raises(np.linalg.LinAlgError, match="diagonal 2"):
+    with pytest.raises(np.linalg.LinAlgError) as theirs:
+        sla.solve_triangular(np.diag([1.0, 0.0]), np.ones(2))
+    with pytest.raises(np.linalg.LinAlgError, match=f"^{theirs.value}$"):
         L.solve_triangular(ct.array(np.diag([1.0, 0.0])), np.ones(2))
     with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
         L.cholesky(ct.array(-np.eye(2)))

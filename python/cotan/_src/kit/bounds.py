@@ -104,6 +104,7 @@ def _hold(
 
 
 def refuse_kink(name: str, variable: int) -> NoReturn:
+    """Raise the `ValueError` for a bound that a variable reaches and is not held at."""
     raise ValueError(
         f"scipy.optimize.{name}: at the minimum variable {variable} lies at its bound, but is not "
         "held there (the slope is zero): to one side it would begin to move, so the minimum has a "
