@@ -155,18 +155,20 @@ print(found[0].tobytes().hex())
 """
 
 
-def test_switched_off_it_is_the_kernels_and_the_same_bits():
-    def run(setting):
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            env={**os.environ, "COTAN_MACHINE_CODE": setting},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout
+def printed(program, setting):
+    """What a program prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "COTAN_MACHINE_CODE": setting},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
 
-    assert run("0") == run("always") == run("1")
+
+def test_switched_off_it_is_the_kernels_and_the_same_bits():
+    assert printed(PROGRAM, "0") == printed(PROGRAM, "always") == printed(PROGRAM, "1")
 
 
 def rising(x, c):
@@ -292,18 +294,50 @@ for dtype in (np.float64, np.float32):
 
 
 def test_factors_and_systems_have_the_same_bits():
-    def run(setting):
-        done = subprocess.run(
-            [sys.executable, "-c", SYSTEMS],
-            env={**os.environ, "COTAN_MACHINE_CODE": setting},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.split("\n")
-
-    kernels = run("0")
-    assert kernels == run("always")
+    kernels = printed(SYSTEMS, "0").split("\n")
+    assert kernels == printed(SYSTEMS, "always").split("\n")
     assert "Singular matrix" in kernels
     assert "Matrix is not positive definite" in kernels
     assert len(set(kernels)) > 50
+
+
+FORKS = """
+import os, threading
+import numpy as np
+import cotan as ct
+
+x = np.linspace(0.0, 1.0, 3)
+
+def compiled(k):
+    def f(x):
+        for _ in range(40):
+            x = np.sin(x) * (1.0 + k) - x * x
+        return np.sum(x)
+
+    return ct.prepare(f, x)(x)[0].tobytes().hex()
+
+done = threading.Event()
+
+def compile_on():
+    k = 0
+    while not done.is_set():
+        k += 1
+        compiled(1.0 / k)
+
+thread = threading.Thread(target=compile_on)
+thread.start()
+want = compiled(0.25)
+for _ in range(30):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if compiled(0.25) == want and compiled(0.125) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+done.set()
+thread.join()
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_children_compile_what_the_parent_was_compiling():
+    assert printed(FORKS, "always") == "done\n"

@@ -174,7 +174,7 @@ def test_conversions_of_arrays():
         f"{x:.2f}"
     with pytest.raises(ValueError, match="size 1"):
         x.item()
-    with pytest.raises(ValueError, match="ambiguous"):
+    with pytest.raises(ValueError, match="with more than one element is ambiguous. Use a.any"):
         bool(x)
     with pytest.raises(ValueError, match="copied"):
         np.asarray(x, copy=False)

@@ -91,7 +91,7 @@ def put_in(skeleton: Any, leaves: Sequence[Any]) -> Any:
     if kind is dict:
         return {key: put_in(part, leaves) for key, part in skeleton.items()}
     how = layout_of(skeleton)
-    if how is None or how.kind == "foreign" or how.is_foreign:
+    if how is None or how.is_whole:
         return skeleton
     children = [(key, put_in(part, leaves)) for key, part in children_of(skeleton, how)]
     return with_children(skeleton, how, children)
@@ -136,7 +136,7 @@ class _Walk:
                 "PyTorch and jax.lax.stop_gradient hold a value constant"
             )
         how = layout_of(tree)
-        if how is None or how.kind == "foreign" or how.is_foreign:
+        if how is None or how.is_whole:
             return tree, self._data(tree)
         if id(tree) in self._above:
             raise ValueError(f"{path} contains itself; pass a structure without circles")

@@ -59,9 +59,9 @@ class _Rows:
         if multipliers is not None and self.number < len(multipliers):
             pushes = -self.sign * np.reshape(multipliers[self.number], -1)
             if pushes.shape == values.shape:
-                found = found | (pushes > np.abs(values))
-        near: NDArray = found & ~np.broadcast_to(self.skipped, values.shape)
-        return near
+                found |= pushes > np.abs(values)
+        found &= ~np.broadcast_to(self.skipped, values.shape)
+        return found
 
     def at(self, x: NDArray) -> NDArray:
         return np.reshape(to_numpy_items(stacked(self.function(x))), -1)

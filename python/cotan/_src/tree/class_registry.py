@@ -62,6 +62,11 @@ class Layout(NamedTuple):
     is_foreign: bool = False
     """Whether objects are arrays of another library."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether objects have no parts for those who look for arrays of NumPy's and of cotan."""
+        return self.is_foreign or self.kind == "foreign"
+
 
 # Built-in classes whose subclasses are taken apart, with what tells them from each other.
 _BASES: dict[type, str] = {

@@ -97,7 +97,7 @@ def _parts(tree: Any) -> dict[object, Any] | None:
     if isinstance(tree, Mapping) and not isinstance(tree, dict):
         return dict(tree)
     how = layout_of(tree)
-    if how is None or how.is_foreign:
+    if how is None or how.is_whole:
         return None
     names = how.names
     pairs = children_of(tree, how)

@@ -92,6 +92,8 @@ pub fn lock_for_fork() -> impl Sized {
         kernels::lock_products(),
         kernels::lock_pool(),
         crate::prim::lock_sites(),
+        // The compiler takes none of the others.
+        sched::lock_compiler(),
     )
 }
 

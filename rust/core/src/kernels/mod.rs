@@ -40,10 +40,11 @@ pub use ctx::Ctx;
 pub use finite::{Look, contiguous, first_found, for_each};
 #[cfg(feature = "fft")]
 pub use fourier::{fourier, fourier_real, lock_plans, real_fourier, release_plans};
-pub use fused::{BoundFused, Fused, FusedBuilder, Recipe, RecipeNode, RecipeOutput, ReduceOp, Reg};
-pub use fused::{ROW_LANES, SHORT_ROW, Split};
-pub use gemm::{SMALL_PRODUCT, lanes_of_dots};
-pub use gemm::{know_caches, lock_products, matmul};
+pub use fused::{
+    BoundFused, Fused, FusedBuilder, ROW_LANES, Recipe, RecipeNode, RecipeOutput, ReduceOp, Reg,
+    SHORT_ROW, Split,
+};
+pub use gemm::{SMALL_PRODUCT, know_caches, lanes_of_dots, lock_products, matmul};
 pub use index::{gather, iota, nonzero, scatter, scatter_add};
 pub use lane::{LaneOp, make_tables, number, result_dtype};
 pub use memory_reserve::{Allocator, set_aside};

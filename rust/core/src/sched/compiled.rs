@@ -43,6 +43,13 @@ const LARGEST_FRAME: usize = 16 << 20;
 /// Code is made that saves at least this part of what kernels take.
 const GAIN: f64 = 0.2;
 
+/// Locks the compiler until the guard is dropped. Programs are compiled one after the other, since their runs need the
+/// processor, too, and a `fork` must not copy one that is half done.
+pub fn lock_compiler() -> impl Sized {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What comes of a program.
 enum Attempt {
     Draft(Box<Draft>),
@@ -125,6 +132,7 @@ impl Draft {
 
     /// Compiles it; `None` where that is not possible.
     fn compile(self) -> Option<Compiled> {
+        let _turn = lock_compiler();
         let functions = Code::compile(&self.codes)?;
         let mut origins: FastMap<usize, Arc<[Origin]>> = FastMap::default();
         let code = (self.plan.steps.iter().zip(self.numbers)).map(|(step, number)| {
@@ -278,7 +286,8 @@ impl Compilation {
     /// Makes the code, unless somebody does. Where nothing is said of the runs, or that they wait, this thread compiles.
     fn make(&self, plan: &Arc<Plan>, runs: Option<Runs>) -> Result<()> {
         let Progress { done, price, .. } = &*self.0;
-        if price.swap(UNDER_WAY, Ordering::Relaxed) == UNDER_WAY {
+        let before = price.swap(UNDER_WAY, Ordering::Relaxed);
+        if before == UNDER_WAY {
             return Ok(());
         }
         let _timed = timed(Phase::Plan);
@@ -289,21 +298,20 @@ impl Compilation {
         match attempt {
             Ok(Attempt::Draft(draft)) if runs.is_some_and(|runs| !runs.wait) => {
                 let progress = Arc::clone(&self.0);
-                let compile = move || {
-                    // One after the other: the runs need the processor, too.
-                    static TURN: Mutex<()> = Mutex::new(());
-                    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-                    progress.done.get_or_init(|| draft.compile());
-                };
                 // Where there are no threads, the kernels do without.
                 let thread = std::thread::Builder::new().name("cotan-compile".into());
-                let _ = thread.spawn(compile);
+                let _ =
+                    thread.spawn(move || progress.done.get_or_init(|| draft.compile()).is_some());
             }
             Ok(Attempt::Draft(draft)) => {
                 done.get_or_init(|| draft.compile());
             }
             Ok(Attempt::Later(later)) => price.store(later.max(1), Ordering::Relaxed),
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(Error::Interrupted) => {
+                // The next run tries again.
+                price.store(before, Ordering::Relaxed);
+                return Err(Error::Interrupted);
+            }
             // The kernels do without.
             Ok(Attempt::Nothing) | Err(_) => {
                 done.get_or_init(|| None);

@@ -26,6 +26,7 @@ mod stages;
 mod threads;
 
 pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized};
+pub use compiled::lock_compiler;
 pub use device::{Backend, Device, PROCESSOR, device, devices, register_backend};
 pub use device_plan::{DevicePlan, DeviceStep, Task};
 pub use frame::Frame;

@@ -273,16 +273,15 @@ impl SystemWriter<'_> {
             is.push(list);
         }
         let (unit, plain) = (true, false);
+        let how = |lower, unit| Triangle { lower, unit };
         if transposed {
             let mut x = b;
-            let how = |lower, unit| Triangle { lower, unit };
             self.solve_triangular(&columns, &mut x, how(true, plain))?;
             self.solve_triangular(&columns, &mut x, how(false, unit))?;
             return self.chosen(&x, &turned(&is));
         }
         let mut x = self.chosen(&b, &is)?;
         let rows = turned(&columns);
-        let how = |lower, unit| Triangle { lower, unit };
         self.solve_triangular(&rows, &mut x, how(true, unit))?;
         self.solve_triangular(&rows, &mut x, how(false, plain))?;
         Some(x)

@@ -121,11 +121,14 @@ pub fn whole<'py>(py: Python<'py>, array: &Array, round: Prim) -> PyResult<Bound
 /// Whether the only element is true.
 pub fn truth(cell: &PyArray, py: Python<'_>) -> PyResult<bool> {
     let array = cell.read()?;
-    if array.aval().size() != 1 {
-        return Err(PyValueError::new_err(format!(
-            "the truth value of an array with {} elements is ambiguous; use a.any() or a.all()",
-            array.aval().size()
-        )));
+    let size = array.aval().size();
+    if size != 1 {
+        // In NumPy's words.
+        return Err(PyValueError::new_err(if size == 0 {
+            "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
+        } else {
+            "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+        }));
     }
     decisions::note(&array);
     let item = escapes::guard(py, &array)?.item();

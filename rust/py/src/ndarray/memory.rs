@@ -134,7 +134,7 @@ fn has_plain_bits(array: &Bound<'_, PyUntypedArray>) -> bool {
     // SAFETY: an ndarray's header is valid while we hold a reference to it, and so are its elements.
     unsafe {
         let data = (*array.as_array_ptr()).fields.data.cast::<u8>();
-        if array.is_c_contiguous() {
+        if array.is_contiguous() {
             return bits(data, &[array.len()], &[1]) <= 1;
         }
         bits(data, array.shape(), array.strides()) <= 1
@@ -151,6 +151,10 @@ unsafe fn bits(data: *const u8, shape: &[usize], strides: &[isize]) -> u8 {
         ([n], [1]) => {
             let bytes = unsafe { std::slice::from_raw_parts(data, *n) };
             bytes.iter().fold(0, |all, byte| all | byte)
+        }
+        ([n], [stride]) => {
+            let byte = |k: usize| unsafe { data.offset(k as isize * stride).read() };
+            (0..*n).fold(0, |all, k| all | byte(k))
         }
         ([n, shape @ ..], [stride, strides @ ..]) => {
             let n = if *stride == 0 { (*n).min(1) } else { *n };

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.implicit_diff import stacked
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.values import to_numpy
+from cotan._src.scipy.integrate.repeated_steps import slope_of
 from cotan._src.state.plain_copy import (
     NotPlainError,
     PlainCallback,
@@ -29,6 +29,8 @@ from cotan._src.typing import AnyArray, Args, Function, NDArray
 _WAYS = 32
 # Of a right side with more ways than this most points would be recorded by `_each`.
 _RECORDED = 8
+
+_FLOAT = np.dtype(np.float64)
 
 
 class _Way(NamedTuple):
@@ -64,7 +66,7 @@ class RightSide(PlainCallback):
 
     def slopes(self, times: NDArray, states: AnyArray) -> AnyArray:
         """Give the slopes at points as they depend on everything."""
-        slope = functools.partial(_slope, self.function, self.args)
+        slope = slope_of(self.function, self.args, _FLOAT)
         if self._is_batched:
             try:
                 found: AnyArray = _batched(slope, times, states)
@@ -87,7 +89,7 @@ class RightSide(PlainCallback):
     def derivatives(self, times: NDArray, states: NDArray) -> tuple[NDArray, NDArray]:
         """Give slopes at points, and their derivatives with respect to the state."""
         n = states.shape[1]
-        both = functools.partial(_both, functools.partial(_slope, self.plain, self.values))
+        both = functools.partial(_both, slope_of(self.plain, self.values, _FLOAT))
         shape = len(times), n, n
         if self._is_batched:
             try:
@@ -127,7 +129,7 @@ class RightSide(PlainCallback):
 
         def side(t: Any, y: AnyArray, *leaves_of: AnyArray) -> AnyArray:
             function, args = with_arrays(given, leaves, leaves_of)
-            return _slope(self._order(function), args, t, y)
+            return slope_of(self._order(function), args, _FLOAT)(t, y)
 
         counter = _Counter()
 
@@ -163,12 +165,6 @@ class _Counter:
     def next(self) -> float:
         self._count += 1
         return float(self._count)
-
-
-def _slope(function: Function, more: Args, t: Any, y: AnyArray) -> AnyArray:
-    k = _core.cast(stacked(function(t, y, *more)).reshape(-1), np.float64)
-    # SciPy's steps take a number for all states.
-    return k if k.shape == y.shape else np.broadcast_to(k, y.shape)
 
 
 def _both(slope: Function, t: Any, y: AnyArray) -> tuple[AnyArray, AnyArray]:

@@ -117,12 +117,10 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
     if aval.size() == 0 {
         return Value::empty(aval);
     }
-    if dims.work() > SMALL_PRODUCT
-        && let Some(out) = broadcast_operand::repeated(a, b, &aval, matmul, ctx)?
-    {
+    let small = dims.work() <= SMALL_PRODUCT;
+    if !small && let Some(out) = broadcast_operand::repeated(a, b, &aval, matmul, ctx)? {
         return Ok(out);
     }
-    let small = dims.work() <= SMALL_PRODUCT;
     let (near_a, near_b) = (in_reach(a, small, ctx)?, in_reach(b, small, ctx)?);
     let (a, b) = (near_a.as_ref().unwrap_or(a), near_b.as_ref().unwrap_or(b));
     // SAFETY (all blocks): the type is that of the dtype of both operands.
