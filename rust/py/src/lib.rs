@@ -79,7 +79,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<program::equation::PyEquation>()?;
     module.add_class::<program::equation::PyVariable>()?;
     module.add_class::<runtime::profile::PyProfile>()?;
-    module.add_class::<ndarray::memory::Memory>()?;
+    module.add_class::<ndarray::export::Memory>()?;
     module.add_class::<interpose::override_function::OverrideFunction>()?;
     module.add_class::<runtime::recording_state::Scope>()?;
     module.add_class::<array::device::PyDevice>()?;

@@ -21,7 +21,7 @@ use crate::array::pending_writes::{Found, Pieces};
 use crate::array::scalar_classes;
 use crate::array::view_op::Gathered;
 use crate::array::view_op::ViewOp;
-use crate::ndarray::memory::to_numpy_scalar;
+use crate::ndarray::export::to_numpy_scalar;
 use crate::runtime::error::OrRaise;
 use crate::runtime::recording_state::is_anything_recorded;
 

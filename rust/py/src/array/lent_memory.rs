@@ -11,9 +11,8 @@ use cotan::{Array, tape};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use crate::ndarray::memory::{
-    Borrow, from_ndarray, references, same_elements, to_ndarray, to_owned,
-};
+use crate::ndarray::export::to_ndarray;
+use crate::ndarray::memory::{Borrow, from_ndarray, references, same_elements, to_owned};
 use crate::runtime::error::{NotDifferentiableError, OrRaise, enter};
 
 /// Memory that an array lends.

@@ -13,7 +13,7 @@ use crate::array::cell::PyArray;
 use crate::array::escapes::compute;
 use crate::array::view_op::Gathered;
 use crate::array::view_op::ViewOp;
-use crate::ndarray::memory::to_ndarray;
+use crate::ndarray::export::to_ndarray;
 use crate::runtime::error::OrRaise;
 use crate::runtime::hooks;
 

@@ -7,7 +7,7 @@ use crate::array::cell::{PyArray, ScalarKind};
 use crate::array::escapes;
 use crate::array::escapes::compute;
 use crate::array::to_host::number;
-use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
+use crate::ndarray::export::{to_ndarray, to_numpy_scalar};
 use crate::runtime::recording_state::is_lifting;
 
 /// As NumPy shows one, under the name `Array`.

@@ -15,7 +15,8 @@ use crate::array::decisions;
 use crate::array::escapes;
 use crate::array::escapes::force;
 use crate::array::escapes::refuse_active;
-use crate::ndarray::memory::{original, to_ndarray, to_numpy_scalar};
+use crate::ndarray::export::{to_ndarray, to_numpy_scalar};
+use crate::ndarray::memory::original;
 use crate::runtime::error::OrRaise;
 use crate::runtime::hooks;
 

@@ -575,7 +575,7 @@ pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         Ok(array) => {
             let array = array.get().read()?;
             crate::array::traced::expect_no_variable(&array)?;
-            crate::ndarray::memory::to_ndarray(py, crate::array::escapes::force(py, &array)?)
+            crate::ndarray::export::to_ndarray(py, crate::array::escapes::force(py, &array)?)
         }
         Err(_) => crate::ndarray::memory::original(py, "numpy", "asarray")?.call1((x,)),
     }
@@ -589,7 +589,7 @@ pub fn peek<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match x.cast::<PyArray>() {
         Ok(array) => {
             let value = crate::array::escapes::compute(x.py(), &array.get().read()?)?;
-            crate::ndarray::memory::to_ndarray(x.py(), value)
+            crate::ndarray::export::to_ndarray(x.py(), value)
         }
         Err(_) => value(x),
     }

@@ -1,25 +1,25 @@
-//! Reads the memory of an ndarray as a value of the core, and hands a value to a new ndarray. All `unsafe` code for
-//! that is here.
+//! Reads the memory of an ndarray as a value of the core, and writes a value into an ndarray that is there. All `unsafe`
+//! code for that is here.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cotan::aval::{Aval, DType, Shape, Strides};
 use cotan::kernels::{self, Ctx, Storage, Value};
-use cotan::sched::{self, note};
-use numpy::npyffi::{self, PY_ARRAY_API, npy_intp};
+use cotan::sched::note;
+use numpy::npyffi;
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyString, PyType};
+use pyo3::types::{PyBytes, PyType};
 
-use crate::ndarray::dtype::{descr, dtype_of};
-use crate::runtime::error::{OrRaise, enter};
+use crate::ndarray::dtype::dtype_of;
+use crate::ndarray::export::{Memory, SMALL, to_ndarray};
+use crate::runtime::error::OrRaise;
 use crate::runtime::once_cell::OnceImported;
 
 /// How long memory of NumPy may be used.
@@ -30,9 +30,6 @@ pub enum Borrow {
     /// While the current call runs.
     Call,
 }
-
-/// Arrays of fewer bytes than this are copied even where they could be borrowed.
-const SMALL: usize = 1 << 18;
 
 /// The original of a name of a module, whatever overrides it at the moment.
 pub fn original<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -376,114 +373,6 @@ pub fn fingerprint(value: &Value) -> Option<u64> {
     Some(hash)
 }
 
-/// Keeps cotan's memory alive for an ndarray that uses it.
-#[pyclass(frozen, module = "cotan._core", name = "_Memory")]
-pub struct Memory {
-    _storage: Arc<Storage>,
-}
-
-/// A new ndarray with these elements. `value` is given up: when nothing else uses its memory,
-/// the array takes it over instead of copying.
-pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>> {
-    if value.is_remote() {
-        enter(py, |_| value.bring_here())?;
-    }
-    let descr = descr(py, value.dtype())?;
-    let can_hand_over = value.is_contiguous() && value.is_unique();
-    let bytes = value.aval().nbytes();
-    // What has to be copied anyway is copied into NumPy's memory.
-    let small = bytes < 4096 || (!can_hand_over && bytes < SMALL);
-    if !small && !can_hand_over {
-        value = enter(py, |_| sched::copied(&value))?;
-    }
-    let mut dims: Vec<npy_intp> = value.shape().iter().map(|&d| d as npy_intp).collect();
-    if !small {
-        let memory = Bound::new(
-            py,
-            Memory {
-                _storage: Arc::clone(value.storage()),
-            },
-        )?;
-        // SAFETY: the memory is contiguous, holds the elements that dtype and shape describe, and is
-        // used by nobody else; `memory` keeps it alive as the base of the array.
-        unsafe {
-            let array = PY_ARRAY_API.PyArray_NewFromDescr(
-                py,
-                npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
-                descr.into_ptr().cast(),
-                dims.len() as c_int,
-                dims.as_mut_ptr(),
-                ptr::null_mut(),
-                value.as_mut_ptr().cast::<c_void>(),
-                npyffi::NPY_ARRAY_WRITEABLE
-                    | npyffi::NPY_ARRAY_ALIGNED
-                    | npyffi::NPY_ARRAY_C_CONTIGUOUS,
-                ptr::null_mut(),
-            );
-            let array = Bound::from_owned_ptr_or_err(py, array)?;
-            PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), memory.into_ptr());
-            return Ok(array);
-        }
-    }
-    if !value.is_contiguous() {
-        let cancel = AtomicBool::new(false);
-        value = kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()?;
-    }
-    // SAFETY: a fresh array of the same dtype and shape is filled with the elements.
-    unsafe {
-        let array = PY_ARRAY_API.PyArray_NewFromDescr(
-            py,
-            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
-            descr.into_ptr().cast(),
-            dims.len() as c_int,
-            dims.as_mut_ptr(),
-            ptr::null_mut(),
-            ptr::null_mut(),
-            0,
-            ptr::null_mut(),
-        );
-        let array = Bound::from_owned_ptr_or_err(py, array)?;
-        let data = (*array.as_ptr().cast::<npyffi::PyArrayObject>())
-            .fields
-            .data
-            .cast::<u8>();
-        ptr::copy_nonoverlapping(value.as_ptr(), data, value.aval().nbytes());
-        Ok(array)
-    }
-}
-
-/// The memory of a value that is dense, as a read-only ndarray of bytes: nothing is copied.
-pub fn lent_bytes<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
-    value.bring_here().or_raise()?;
-    let bytes = (value.stored()).ok_or_else(|| PyTypeError::new_err("the value is not dense"))?;
-    let memory = Bound::new(
-        py,
-        Memory {
-            _storage: Arc::clone(value.storage()),
-        },
-    )?;
-    let descr = descr(py, DType::U8)?;
-    let mut dims: [npy_intp; 1] = [bytes.len() as npy_intp];
-    // SAFETY: the bytes are initialised, nobody writes to them, and `memory` keeps them alive as the base
-    // of the array, which cannot be written to either.
-    unsafe {
-        let array = PY_ARRAY_API.PyArray_NewFromDescr(
-            py,
-            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
-            descr.into_ptr().cast(),
-            1,
-            dims.as_mut_ptr(),
-            ptr::null_mut(),
-            bytes.as_ptr().cast_mut().cast::<c_void>(),
-            npyffi::NPY_ARRAY_ALIGNED | npyffi::NPY_ARRAY_C_CONTIGUOUS,
-            ptr::null_mut(),
-        );
-        let array = Bound::from_owned_ptr_or_err(py, array)?;
-        PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), memory.into_ptr());
-        Ok(array)
-    }
-}
-
 /// The memory behind a buffer: used as it is when it is read-only, which is whoever hands it over saying
 /// that it stays as it is; copied otherwise.
 pub fn storage_of(buffer: &Bound<'_, PyAny>) -> PyResult<Arc<Storage>> {
@@ -511,24 +400,6 @@ pub fn storage_of(buffer: &Bound<'_, PyAny>) -> PyResult<Arc<Storage>> {
     Ok(Arc::new(lent))
 }
 
-/// A NumPy scalar with the only element of a value.
-pub fn to_numpy_scalar<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
-    if value.is_remote() {
-        enter(py, |_| value.bring_here())?;
-    }
-    let descr = descr(py, value.dtype())?;
-    // SAFETY: the value has an element of this dtype at its address; NumPy copies it.
-    unsafe {
-        let scalar = PY_ARRAY_API.PyArray_Scalar(
-            py,
-            value.as_ptr().cast_mut().cast(),
-            descr.as_ptr().cast(),
-            ptr::null_mut(),
-        );
-        Bound::from_owned_ptr_or_err(py, scalar)
-    }
-}
-
 /// Whether an object is a NumPy scalar (`np.float64(1)`, not `np.array(1.0)`).
 pub fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static GENERIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
@@ -540,50 +411,6 @@ pub fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub fn ufunc_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static UFUNC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     UFUNC.found(py, "numpy", "ufunc")
-}
-
-/// The instance dictionary of an object whose class has one (`__dictoffset__` is not 0). Unlike reading
-/// `__dict__` this runs no code of the class.
-pub fn instance_dict<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-    // SAFETY: the object is alive, and the function gives a new reference or sets an exception.
-    let dict = unsafe {
-        let dict = ffi::PyObject_GenericGetDict(object.as_ptr(), ptr::null_mut());
-        Bound::from_owned_ptr_or_err(object.py(), dict)
-    }?;
-    Ok(dict.cast_into()?)
-}
-
-/// What a slot of an object holds, without code of the class (`__getattribute__`, `__getattr__`).
-pub fn slot_value<'py>(
-    object: &Bound<'py, PyAny>,
-    name: &Bound<'py, PyString>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    // SAFETY: both are alive, and the function gives a new reference or sets an exception.
-    let value = unsafe {
-        let value = ffi::PyObject_GenericGetAttr(object.as_ptr(), name.as_ptr());
-        Bound::from_owned_ptr_or_err(object.py(), value)
-    };
-    match value {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.is_instance_of::<PyAttributeError>(object.py()) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Fills a slot of an object, without code of the class (`__setattr__`).
-pub fn set_slot(
-    object: &Bound<'_, PyAny>,
-    name: &Bound<'_, PyString>,
-    value: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    // SAFETY: all three are alive, and the function sets an exception when it fails.
-    let failed = unsafe {
-        ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), value.as_ptr()) != 0
-    };
-    if failed {
-        return Err(PyErr::fetch(object.py()));
-    }
-    Ok(())
 }
 
 /// A contiguous value that is not borrowed, so that it can be kept.

@@ -1,6 +1,7 @@
 //! NumPy's memory: reading an ndarray as one of the core's values, and handing a value to NumPy.
 
 pub mod dtype;
+pub mod export;
 pub mod memory;
 pub mod placement;
 pub mod strided_view;

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use cotan::kernels::Value;
 use pyo3::prelude::*;
 
-use crate::ndarray::memory::to_numpy_scalar;
+use crate::ndarray::export::to_numpy_scalar;
 use crate::prepare::guards::{described, same_object, same_structure};
 use crate::prepare::specialization::{Mismatch, Specialization, Taken};
 use crate::runtime::hooks;

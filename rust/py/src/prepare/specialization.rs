@@ -12,8 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::array::cell::{PyArray, ScalarKind, wrap};
+use crate::ndarray::export::{to_ndarray, to_numpy_scalar};
+use crate::ndarray::memory::copied;
 use crate::ndarray::memory::to_owned;
-use crate::ndarray::memory::{copied, to_ndarray, to_numpy_scalar};
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Spec, Watched, same_structure};
 use crate::prepare::out_buffers::Buffers;

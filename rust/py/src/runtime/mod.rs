@@ -11,10 +11,11 @@ pub mod swallowed_errors;
 pub mod fork;
 pub mod interpreter_exit;
 
-// Values made once and object identity.
+// Values made once, object identity and fields.
 pub mod hooks;
 pub mod identity;
 pub mod once_cell;
+pub mod slots;
 
 // What goes into the module.
 pub mod exports;

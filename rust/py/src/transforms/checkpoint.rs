@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::cell::{PyArray, ScalarKind};
 use crate::array::escapes::force;
-use crate::ndarray::memory::to_ndarray;
+use crate::ndarray::export::to_ndarray;
 use crate::runtime::error::OrRaise;
 use crate::runtime::exports::exports;
 use crate::runtime::recording_state::{is_tracing, isderiving};

@@ -286,7 +286,7 @@ impl Inputs {
             return Ok(());
         }
         let plain = f.is_exact_instance_of::<PyFunction>()
-            && crate::ndarray::memory::instance_dict(f)?.is_empty();
+            && crate::runtime::slots::instance_dict(f)?.is_empty();
         self.names = if plain {
             Names::Code(f.getattr(intern!(f.py(), "__code__"))?.unbind())
         } else {

@@ -4,7 +4,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
-use crate::ndarray::memory::{instance_dict, slot_value};
+use crate::runtime::slots::{instance_dict, slot_value};
 use crate::tree::class_layout::{self, Annotated, Layout, check_declared};
 use crate::tree::fault::Parts;
 use crate::tree::flatten::{Flattener, Position};

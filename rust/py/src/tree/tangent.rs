@@ -4,9 +4,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
-use crate::ndarray::memory::{instance_dict, set_slot, slot_value};
 use crate::runtime::hooks;
 use crate::runtime::once_cell::{Once, intern};
+use crate::runtime::slots::{instance_dict, set_slot, slot_value};
 use crate::tree::class_layout::known;
 
 /// Why a field has no cotangent.

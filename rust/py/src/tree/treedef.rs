@@ -9,7 +9,7 @@ use pyo3::types::PyString;
 use crate::array::cell::{ScalarKind, wrap};
 use crate::array::escapes::force;
 use crate::array::to_host::item;
-use crate::ndarray::memory::{to_ndarray, to_numpy_scalar};
+use crate::ndarray::export::{to_ndarray, to_numpy_scalar};
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::tree::class_layout::known;

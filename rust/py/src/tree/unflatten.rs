@@ -4,10 +4,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use crate::ndarray::memory::{instance_dict, set_slot, slot_value};
 use crate::runtime::error::step;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::{Once, intern};
+use crate::runtime::slots::{instance_dict, set_slot, slot_value};
 use crate::tree::class_layout::{Layout, Sort, known};
 use crate::tree::treedef::{Const, Form, Other, Tree};
 

@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
 
 use crate::array::cell::PyArray;
-use crate::ndarray::memory::{instance_dict, slot_value};
 use crate::runtime::error::step;
 use crate::runtime::once_cell::intern;
+use crate::runtime::slots::{instance_dict, slot_value};
 use crate::tree::class_layout::{self, Sort};
 use crate::tree::treedef::{Form, Tree};
 

@@ -1,0 +1,147 @@
+//! Hands a value of the core to NumPy: as a new ndarray, as read-only bytes, or as a scalar. All `unsafe` code for that
+//! is here.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use cotan::aval::DType;
+use cotan::kernels::{self, Ctx, Storage, Value};
+use cotan::sched;
+use numpy::npyffi::{self, PY_ARRAY_API, npy_intp};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::ndarray::dtype::descr;
+use crate::runtime::error::{OrRaise, enter};
+
+/// Arrays of fewer bytes than this are copied even where they could be borrowed.
+pub const SMALL: usize = 1 << 18;
+
+/// Keeps cotan's memory alive for an ndarray that uses it.
+#[pyclass(frozen, module = "cotan._core", name = "_Memory")]
+pub struct Memory {
+    _storage: Arc<Storage>,
+}
+
+/// A new ndarray with these elements. `value` is given up: when nothing else uses its memory,
+/// the array takes it over instead of copying.
+pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>> {
+    if value.is_remote() {
+        enter(py, |_| value.bring_here())?;
+    }
+    let descr = descr(py, value.dtype())?;
+    let can_hand_over = value.is_contiguous() && value.is_unique();
+    let bytes = value.aval().nbytes();
+    // What has to be copied anyway is copied into NumPy's memory.
+    let small = bytes < 4096 || (!can_hand_over && bytes < SMALL);
+    if !small && !can_hand_over {
+        value = enter(py, |_| sched::copied(&value))?;
+    }
+    let mut dims: Vec<npy_intp> = value.shape().iter().map(|&d| d as npy_intp).collect();
+    if !small {
+        let memory = Bound::new(
+            py,
+            Memory {
+                _storage: Arc::clone(value.storage()),
+            },
+        )?;
+        // SAFETY: the memory is contiguous, holds the elements that dtype and shape describe, and is
+        // used by nobody else; `memory` keeps it alive as the base of the array.
+        unsafe {
+            let array = PY_ARRAY_API.PyArray_NewFromDescr(
+                py,
+                npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+                descr.into_ptr().cast(),
+                dims.len() as c_int,
+                dims.as_mut_ptr(),
+                ptr::null_mut(),
+                value.as_mut_ptr().cast::<c_void>(),
+                npyffi::NPY_ARRAY_WRITEABLE
+                    | npyffi::NPY_ARRAY_ALIGNED
+                    | npyffi::NPY_ARRAY_C_CONTIGUOUS,
+                ptr::null_mut(),
+            );
+            let array = Bound::from_owned_ptr_or_err(py, array)?;
+            PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), memory.into_ptr());
+            return Ok(array);
+        }
+    }
+    if !value.is_contiguous() {
+        let cancel = AtomicBool::new(false);
+        value = kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()?;
+    }
+    // SAFETY: a fresh array of the same dtype and shape is filled with the elements.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            dims.len() as c_int,
+            dims.as_mut_ptr(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+            0,
+            ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        let data = (*array.as_ptr().cast::<npyffi::PyArrayObject>())
+            .fields
+            .data
+            .cast::<u8>();
+        ptr::copy_nonoverlapping(value.as_ptr(), data, value.aval().nbytes());
+        Ok(array)
+    }
+}
+
+/// The memory of a value that is dense, as a read-only ndarray of bytes: nothing is copied.
+pub fn lent_bytes<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    value.bring_here().or_raise()?;
+    let bytes = (value.stored()).ok_or_else(|| PyTypeError::new_err("the value is not dense"))?;
+    let memory = Bound::new(
+        py,
+        Memory {
+            _storage: Arc::clone(value.storage()),
+        },
+    )?;
+    let descr = descr(py, DType::U8)?;
+    let mut dims: [npy_intp; 1] = [bytes.len() as npy_intp];
+    // SAFETY: the bytes are initialised, nobody writes to them, and `memory` keeps them alive as the base
+    // of the array, which cannot be written to either.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            1,
+            dims.as_mut_ptr(),
+            ptr::null_mut(),
+            bytes.as_ptr().cast_mut().cast::<c_void>(),
+            npyffi::NPY_ARRAY_ALIGNED | npyffi::NPY_ARRAY_C_CONTIGUOUS,
+            ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), memory.into_ptr());
+        Ok(array)
+    }
+}
+
+/// A NumPy scalar with the only element of a value.
+pub fn to_numpy_scalar<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    if value.is_remote() {
+        enter(py, |_| value.bring_here())?;
+    }
+    let descr = descr(py, value.dtype())?;
+    // SAFETY: the value has an element of this dtype at its address; NumPy copies it.
+    unsafe {
+        let scalar = PY_ARRAY_API.PyArray_Scalar(
+            py,
+            value.as_ptr().cast_mut().cast(),
+            descr.as_ptr().cast(),
+            ptr::null_mut(),
+        );
+        Bound::from_owned_ptr_or_err(py, scalar)
+    }
+}
