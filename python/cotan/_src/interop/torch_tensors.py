@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cotan import _core
 from cotan._src.typing import NDArray
 
 
@@ -29,7 +30,8 @@ def to_tensor(x: Any) -> Any:
     if type(x) is not np.ndarray:
         x = np.asarray(x)
     flags = x.flags
-    if flags.owndata and flags.writeable:
+    # Larger results lie in memory that cotan has handed over.
+    if flags.writeable and (flags.owndata or type(x.base) is _core._Memory):
         try:
             return torch.from_numpy(x)
         except (TypeError, ValueError):
