@@ -22,35 +22,54 @@ unsafe fn half_lane<const LEVEL: usize, const OP: usize, const DTYPE: usize>(
     n: usize,
 ) {
     let (level, op, dtype) = (Level::ALL[LEVEL], LaneOp::ALL[OP], DType::ALL[DTYPE]);
-    let Some(lane) = real::f32_lane(level, op) else {
-        return;
-    };
-    let widen = cast::cast_at(level, dtype, DType::F32);
-    let narrow = cast::cast_at(level, DType::F32, dtype);
-    let to_bool = matches!(result_dtype(op, DType::F32), DType::Bool);
-    let null = std::ptr::null();
-    let mut wide: [Wide; 3] = [const { [const { MaybeUninit::uninit() }; BLOCK] }; 3];
-    let mut done = 0;
-    // SAFETY: the contract of `Lane`; each buffer holds `BLOCK` elements. Operands of a block are
-    // read before its results are written.
-    unsafe {
+    if let Some(lane) = real::f32_lane(level, op) {
+        let steps = Steps {
+            widen: cast::cast_at(level, dtype, DType::F32),
+            lane,
+            narrow: (result_dtype(op, DType::F32) != DType::Bool)
+                .then(|| cast::cast_at(level, DType::F32, dtype)),
+        };
+        // SAFETY: the contract of `Lane`.
+        unsafe { steps.run(out, [a, b, c], n) };
+    }
+}
+
+/// What a block goes through.
+struct Steps {
+    widen: Lane,
+    lane: Lane,
+    /// Nothing where the results are booleans.
+    narrow: Option<Lane>,
+}
+
+impl Steps {
+    /// One copy for all operations.
+    ///
+    /// # Safety
+    /// The contract of `Lane`.
+    unsafe fn run(&self, out: *mut u8, operands: [*const u8; 3], n: usize) {
+        let null = std::ptr::null();
+        let mut wide: [Wide; 3] = [const { [const { MaybeUninit::uninit() }; BLOCK] }; 3];
         let [wa, wb, wc] = wide.each_mut().map(|w| w.as_mut_ptr().cast::<u8>());
-        while done < n {
-            let m = BLOCK.min(n - done);
-            widen(wa, a.add(2 * done), null, null, m);
-            if !b.is_null() {
-                widen(wb, b.add(2 * done), null, null, m);
+        let mut done = 0;
+        // SAFETY: the contract of `Lane`; each buffer holds `BLOCK` elements. Operands of a block are
+        // read before its results are written.
+        unsafe {
+            while done < n {
+                let m = BLOCK.min(n - done);
+                for (w, from) in [wa, wb, wc].into_iter().zip(operands) {
+                    if !from.is_null() {
+                        (self.widen)(w, from.add(2 * done), null, null, m);
+                    }
+                }
+                if let Some(narrow) = self.narrow {
+                    (self.lane)(wa, wa, wb, wc, m);
+                    narrow(out.add(2 * done), wa, null, null, m);
+                } else {
+                    (self.lane)(out.add(done), wa, wb, wc, m);
+                }
+                done += m;
             }
-            if !c.is_null() {
-                widen(wc, c.add(2 * done), null, null, m);
-            }
-            if to_bool {
-                lane(out.add(done), wa, wb, wc, m);
-            } else {
-                lane(wa, wa, wb, wc, m);
-                narrow(out.add(2 * done), wa, null, null, m);
-            }
-            done += m;
         }
     }
 }
