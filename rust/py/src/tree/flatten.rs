@@ -20,7 +20,7 @@ use crate::ndarray::placement::taken_along;
 use crate::runtime::error::step;
 use crate::tree::class_layout::{self, Layout, Sort, check_declared};
 use crate::tree::fault::{Fault, MAX_DEPTH, Parts};
-use crate::tree::integers::{Integers, beside_floats};
+use crate::tree::integers::{Integers, beside_floats, is_plain_sequence};
 use crate::tree::treedef::{Const, Form, Kind, Leaf, Other, Tree, other};
 
 /// Objects that refer to each other in many ways are met once for each way; this many are too many.
@@ -59,6 +59,8 @@ pub struct Flattener {
     pub(super) integers: Integers,
     /// How many integers were taken for data that may be numbers.
     pub(super) unclear: usize,
+    /// Whether the sequence that is met next was searched for numbers with the one that it is in.
+    searched: bool,
     /// Arrays of other libraries and of dtypes without leaves, which hold numbers that nobody
     /// would differentiate.
     pub foreign: Vec<Py<PyAny>>,
@@ -98,6 +100,7 @@ impl Flattener {
             field: Integers::Data,
             integers: Integers::Data,
             unclear: 0,
+            searched: false,
             foreign: Vec::new(),
             parts: 0,
             stopped: false,
@@ -496,14 +499,18 @@ impl Flattener {
         entries: Vec<Bound<'_, PyAny>>,
         active: bool,
     ) -> Parts<Vec<Tree>> {
-        if self.integers == Integers::Unclear && active && beside_floats(&entries)? {
+        let searched = self.searched;
+        let looks = self.integers == Integers::Unclear && active;
+        if looks && !searched && beside_floats(&entries)? {
             self.integers = Integers::Numbers;
         }
         let mut items = Vec::with_capacity(entries.len());
         for (i, item) in entries.iter().enumerate() {
+            self.searched = looks && is_plain_sequence(item);
             let tree = self.part(item, Position::Nested, active);
             items.push(tree.map_err(|f| f.at(|| format!("[{i}]")))?);
         }
+        self.searched = searched;
         Ok(items)
     }
 

@@ -34,13 +34,19 @@ pub fn beside_floats(entries: &[Bound<'_, PyAny>]) -> PyResult<bool> {
         if integer && float {
             return Ok(true);
         }
-        let is_sequence =
-            item.is_exact_instance_of::<PyTuple>() || item.is_exact_instance_of::<PyList>();
-        if is_sequence && seen.insert(item.as_ptr()) {
-            work.extend(item.try_iter()?.collect::<PyResult<Vec<_>>>()?);
+        if is_plain_sequence(&item) && seen.insert(item.as_ptr()) {
+            match item.cast::<PyList>() {
+                Ok(list) => work.extend(list.iter()),
+                Err(_) => work.extend(item.cast::<PyTuple>().map_err(PyErr::from)?.iter()),
+            }
         }
     }
     Ok(false)
+}
+
+/// Whether something is a sequence that [`beside_floats`] looks into.
+pub fn is_plain_sequence(object: &Bound<'_, PyAny>) -> bool {
+    object.is_exact_instance_of::<PyTuple>() || object.is_exact_instance_of::<PyList>()
 }
 
 /// Whether something is a number of a floating or complex type, recorded or not.
