@@ -229,7 +229,7 @@ sbom: $(VENV)/.extra-release
 	mv rust/py/cotan-rust.cdx.json dist
 	$(BIN)/cyclonedx-py requirements --output-file dist/cotan-python.cdx.json --of JSON <($(PYTHON) -c 'import tomllib; \
 	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")')
-	rm -f rust/linalg/*.cdx.json *.cdx.json
+	rm -f rust/*/*.cdx.json *.cdx.json
 
 workflows: $(VENV)/.extra-release
 	$(BIN)/zizmor --offline --quiet .github
