@@ -15,6 +15,7 @@ from cotan._src.kit.host_call import conj, host_call, linear
 from cotan._src.kit.linear_systems import LinearSolver, products
 from cotan._src.runtime.values import attach_derivative, is_active, of_table
 from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.state.plain_copy import call_outside
 from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 # A Newton step longer than this part of a point says that it is no solution.
@@ -29,14 +30,13 @@ def stacked(y: ArrayLike) -> Array:
 
 def jacobian(function: Callable[[AnyArray], ArrayLike], x: AnyArray) -> NDArray:
     """Give the matrix of derivatives of a function of a vector, on values."""
-    y, back = _core.pullback(lambda x: stacked(function(x)).reshape(-1), _core.value(x))
-    rows = []
-    for i in range(y.shape[0]):
-        unit = np.zeros(y.shape, y.dtype)
-        unit[i] = 1
-        (row,) = back(unit)
-        rows.append(np.zeros(np.shape(x)) if row is None else _core.value(row))
-    return np.array(rows).reshape(y.shape[0], -1)
+    at: AnyArray = _core.value(x)
+    (matrix,), _ = _core.jacobian_of(
+        "jacobian", lambda x: stacked(function(x)).reshape(-1), (at,), None, None, "reverse",
+        False, False,
+    )  # fmt: skip
+    found: NDArray = _core.value(matrix)
+    return found.reshape(len(found), -1)
 
 
 def solution(
@@ -109,6 +109,41 @@ def plain_solution(
     expect_solution(name, at, _core.value(step))
     found: Array = attach_derivative(at, _core.asarray(at) - step.reshape(at.shape))
     return found
+
+
+def plain_number(
+    name: str,
+    equation: Callable[[AnyArray], ArrayLike],
+    plain: Callable[[AnyArray], ArrayLike],
+    x: float,
+    is_constant: bool = False,
+) -> Array | None:
+    """Give the same for one equation in one variable, as an `Array` of one element.
+
+    The equation and its derivative are a number each, so all but the record is done with floats.
+    """
+    at: Any = np.float64(x)
+    residual = stacked(equation(at)).reshape(1)
+    if is_constant and not is_active(residual):
+        return None
+    slope = _slope(plain, at)
+    is_regular = slope != 0.0 and np.isfinite([slope, 1.0 / slope]).all()
+    if residual.dtype != np.float64 or not is_regular:
+        first, second = (lambda v, f=f: stacked(f(v[0])).reshape(1) for f in (equation, plain))
+        return plain_solution(name, first, second, np.array([at]), is_constant=is_constant)
+    step = residual * (1.0 / slope)
+    length = float(_core.value(step)[0])
+    if not abs(length) <= FAR * max(abs(x), 0.1):
+        expect_solution(name, np.array([at]), np.array([length]))
+    return attach_derivative(np.array([at]), -step)
+
+
+def _slope(function: Callable[[AnyArray], ArrayLike], at: float) -> float:
+    """Give the derivative of a function of one number, 0 where it is constant."""
+    _, (slope,) = call_outside(
+        lambda: _core.value_and_gradient(lambda x: stacked(function(x)).reshape(()), at)
+    )
+    return 0.0 if slope is None else float(slope)
 
 
 def recorded_solution(name: str, equation: Callable[[AnyArray], ArrayLike], x: Array) -> Array:
@@ -196,6 +231,9 @@ def _inverse(matrix: NDArray, near: float | None = None) -> NDArray | None:
             return np.array([[1.0 / number]], matrix.dtype)
     if near is None:
         near = 10 * float(np.finfo(matrix.dtype).eps)
+        found = _far_from_singular(matrix, near)
+        if found is not None:
+            return found
     rows, columns = np.ones((len(matrix), 1)), np.ones(len(matrix))
     for _ in range(2 * (near > 0)):
         sizes = np.abs(matrix * rows * columns)
@@ -211,6 +249,17 @@ def _inverse(matrix: NDArray, near: float | None = None) -> NDArray | None:
     if near and np.linalg.norm(scaled, 1) * np.linalg.norm(inverse, 1) * near * len(matrix) > 1:
         return None
     return rows.T * inverse * columns[:, None]
+
+
+def _far_from_singular(matrix: NDArray, near: float) -> NDArray | None:
+    """Give the inverse of a matrix that needs no scaling to be told from a singular one."""
+    try:
+        inverse: NDArray = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    # The product of the 1-norms; NaN fails the comparison.
+    condition = abs(matrix).sum(0).max() * abs(inverse).sum(0).max()
+    return inverse if condition * np.sqrt(near) < 1 else None
 
 
 def _root(sizes: NDArray) -> NDArray:

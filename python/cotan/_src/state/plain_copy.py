@@ -27,6 +27,7 @@ from cotan._core import Array
 from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.state.quick_state import QuickState
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Args, Function
 
@@ -80,7 +81,8 @@ class PlainCallback:
         self.others = [copy for copy, _ in copies]
         # Arrays may lie in dictionaries and objects, too.
         self.values: Args = to_numpy_items(plain_copy(args)[0])
-        self._snapshot = StateSnapshot(function, self.plain, args, self.values, others, self.others)
+        roots = function, self.plain, args, self.values, others, self.others
+        self._snapshot = QuickState.of(*roots) or StateSnapshot(*roots)
 
     def run(
         self, solve: Callable[[], _R], derived: Callable[[_R], Any], outside: bool = True

@@ -11,7 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.callbacks import more_of
-from cotan._src.kit.implicit_diff import plain_solution, stacked
+from cotan._src.kit.implicit_diff import plain_number, plain_solution
 from cotan._src.kit.kkt import Problem, constrained
 from cotan._src.runtime.values import contains_active
 from cotan._src.scipy.optimize.solver_arguments import slope_of
@@ -109,9 +109,8 @@ class PlainSolve(PlainCallback):
         """Give the root of one equation in one variable, with its derivative."""
         if np.iscomplexobj(root):
             raise NotPlainError
-        equation, plain = (lambda v, f=f: stacked(f(v[0])).reshape(1) for f in self.both(is_pair))
-        at = np.array([float(root)])
-        found = plain_solution(name, equation, plain, at, is_constant=not self.is_given_active)
+        is_constant = not self.is_given_active
+        found = plain_number(name, *self.both(is_pair), float(root), is_constant)
         y: AnyArray = root if found is None else found[0]
         return y
 

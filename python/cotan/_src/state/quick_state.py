@@ -1,0 +1,163 @@
+"""The state that simple functions can change, found without a walk: `QuickState`.
+
+Problem: most functions that a solver calls are a formula of numbers and arrays that they capture.
+The walk that finds every object that may be written to (`state.snapshot`) takes longer than SciPy
+takes for the root of such a function. Here a function is looked through that assigns to none of its
+captured or global variables and to no attribute, and reaches nothing but numbers, arrays, plain
+collections of them, libraries, and functions of the same kind. Then only elements of arrays and
+items of collections can change.
+"""
+
+import functools
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from cotan import _core
+from cotan._core import Array
+from cotan._src.runtime.call_site import assigns_captured
+from cotan._src.runtime.libraries import UNRESTORED_LIBRARIES
+from cotan._src.state.bitwise_equal import same_bits
+from cotan._src.state.buffers import ArraySlot
+from cotan._src.state.object_graph import ATOMS, CodeNames
+
+# Arrays of more bytes together are left to snapshots.
+_MAX_BYTES = 1 << 20
+# Collections of more items are left to snapshots.
+_MAX_ITEMS = 64
+# What leads to objects in other ways, or has a state.
+_FAR = frozenset({"random", "base", "globals", "locals", "vars", "setattr", "delattr", "exec",
+                  "eval", "gc", "setflags", "cell_contents", "__dict__", "__closure__",
+                  "__globals__", "__defaults__", "__kwdefaults__", "__code__", "__setattr__",
+                  "__delattr__", "__import__"})  # fmt: skip
+_CALLABLES = (np.ufunc, BuiltinFunctionType, type(np.sum))
+
+
+class QuickState:
+    """What arrays and plain collections held when it was made."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, object] = {}
+        self._bytes = 0
+        self._memory: list[tuple[np.ndarray, np.ndarray]] = []
+        self._arrays: list[tuple[ArraySlot, Any]] = []
+        self._lists: list[tuple[list[Any], list[Any]]] = []
+        self._dicts: list[tuple[dict[Any, Any], list[Any], list[Any]]] = []
+
+    @classmethod
+    def of(cls, *values: object) -> "QuickState | None":
+        """Give the state that functions, arguments and collections reach; None for another way."""
+        made = cls()
+        return made if all(map(made._add, values)) else None
+
+    def has_changed(self) -> bool:
+        """Say whether anything differs from when it was found."""
+        return not (
+            all(same_bits(was, now) for now, was in self._memory)
+            and all(slot.matches(was) for slot, was in self._arrays)
+            and all(_core.same_items(now, was) for now, was in self._lists)
+            and all(
+                _core.same_items(list(now), keys) and _core.same_items(list(now.values()), values)
+                for now, keys, values in self._dicts
+            )
+        )
+
+    def restore(self) -> bool:
+        """Put back what was there; says whether anything had changed."""
+        has_changed = self.has_changed()
+        for now, items in self._lists:
+            now[:] = items
+        for into, keys, values in self._dicts:
+            into.clear()
+            into.update(zip(keys, values, strict=True))
+        for array, was in self._memory:
+            if not same_bits(was, array):
+                array[...] = was
+        for slot, saved in self._arrays:
+            if not slot.matches(saved):
+                slot.restore(saved)
+        return has_changed
+
+    def _add(self, value: Any) -> bool:
+        kind = type(value)
+        if kind in ATOMS or id(value) in self._seen:
+            return True
+        self._seen[id(value)] = value
+        if kind is FunctionType:
+            return self._add_function(value)
+        if kind is np.ndarray:
+            return self._add_memory(value)
+        # Proxies are not asked for their class.
+        if issubclass(kind, Array):
+            return self._add_array(value)
+        if kind is tuple:
+            return len(value) <= _MAX_ITEMS and all(map(self._add, value))
+        if kind is list:
+            self._lists.append((value, value[:]))
+            return len(value) <= _MAX_ITEMS and all(map(self._add, value))
+        if kind is dict:
+            keys, values = list(value), list(value.values())
+            self._dicts.append((value, keys, values))
+            return len(keys) <= _MAX_ITEMS and all(map(self._add, (*keys, *values)))
+        return issubclass(kind, _CALLABLES) and getattr(value, "__self__", None) is None
+
+    def _add_function(self, function: FunctionType) -> bool:
+        names = _names_of(function.__code__)
+        if names is None or function.__dict__:
+            return False
+        if not self._add(function.__defaults__) or not self._add(function.__kwdefaults__):
+            return False
+        try:
+            if not all(self._add(cell.cell_contents) for cell in function.__closure__ or ()):
+                return False
+        except ValueError:
+            return False  # a variable without a value yet
+        found = function.__globals__
+        return all(self._is_fine(found[name]) for name in names if name in found)
+
+    def _is_fine(self, value: Any) -> bool:
+        """Say whether a global variable leads to nothing else."""
+        kind = type(value)
+        if kind is ModuleType:
+            return _is_library(value.__name__) and "random" not in value.__name__
+        if kind is type:
+            return _is_library(value.__module__) or value.__module__ == "builtins"
+        if kind is FunctionType and _is_library(value.__module__):
+            return True
+        owner = getattr(value, "__self__", None) if kind is BuiltinFunctionType else None
+        return type(owner) is ModuleType or self._add(value)
+
+    def _add_memory(self, array: np.ndarray) -> bool:
+        self._bytes += array.nbytes
+        if array.dtype.hasobject or self._bytes > _MAX_BYTES:
+            return False
+        if array.flags.writeable:
+            # Memory of a compiled solver may be gone when it is compared.
+            if array.base is not None and type(array.base) is not np.ndarray:
+                return False
+            self._memory.append((array, array.copy()))
+        return True
+
+    def _add_array(self, array: Array) -> bool:
+        if array._writeable:
+            self._bytes += array.nbytes
+            if self._bytes > _MAX_BYTES or _core.is_traced(array):
+                return False
+            slot = ArraySlot(array)
+            self._arrays.append((slot, slot.read(True)))
+        return True
+
+
+@functools.lru_cache(4096)
+def _is_library(home: object) -> bool:
+    return str(home).partition(".")[0] in UNRESTORED_LIBRARIES
+
+
+@functools.lru_cache(4096)
+def _names_of(code: CodeType) -> tuple[str, ...] | None:
+    """Give the names that code refers to, None if it may change what is not looked at here."""
+    found = CodeNames.of(code)
+    if found.assigned or found.sets_attributes or assigns_captured(code):
+        return None
+    return None if not _FAR.isdisjoint(found.mentioned) else tuple(found.names)
