@@ -13,11 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun
-from cotan._src.typing import NDArray
+from cotan import _core
+from cotan._src.scipy.integrate.plain_run import Outputs, Step
+from cotan._src.typing import Function, NDArray
 
 # Up to so many times as many steps as the solver has taken.
 _MOST = 8
+# Rows of matrices for which LAPACK asks for no threads.
+_SMALL = 24
 _ROOT = 6**0.5
 #: The method with three stages as SciPy has it.
 _THREE = ((4 - _ROOT) / 10, (4 + _ROOT) / 10, 1.0)
@@ -57,25 +60,38 @@ class CollocationSteps:
     `states`, and `begin` called with them. If that is False, it has to be done once more.
     """
 
-    def __init__(self, run: PlainRun, stages: int, tolerances: Any = (0.0, 0.0)) -> None:
-        self._of, self._tolerances = run.steps, tolerances
+    def __init__(
+        self,
+        steps: list[Step] | NDArray,
+        stages: int,
+        tolerances: Any = (0.0, 0.0),
+        states_at: Function | None = None,
+    ) -> None:
+        """Take the steps of a run; or where they begin and end, and what gives states at times."""
+        self._tolerances, self._states_at = tolerances, states_at
         self._c, self._a = nodes_of(stages)
+        if isinstance(steps, np.ndarray):
+            self._of: list[Step] = []
+            self._low, self._high = steps[:-1], steps[1:]
+        else:
+            self._of = steps
+            self._low = np.array([step.begin for step in steps])
+            self._high = np.array([step.end for step in steps])
+        self._most = _MOST * len(self._low)
         # Numbers of steps, and which part of them.
-        self._numbers = np.arange(len(run.steps))
-        self._low = np.array([step.begin for step in run.steps])
-        self._high = np.array([step.end for step in run.steps])
-        self.is_exact = isinstance(run.steps[0].inside, np.ndarray)
+        self._numbers = np.arange(len(self._low))
+        self.is_exact = bool(self._of) and isinstance(self._of[0].inside, np.ndarray)
         self._place()
 
     def _place(self) -> None:
         self._h = self._high - self._low
         at = self._low[:, None] + self._h[:, None] * np.concatenate([[0.0], self._c])
         at[:, -1] = self._high
-        inside = [self._of[i].inside for i in self._numbers]
-        if self.is_exact:
-            self._known = np.array(inside)
+        if self._states_at is not None:
+            self._known = self._states_at(at.reshape(-1)).reshape(*at.shape, -1)
         else:
-            self._known = _evaluated(inside, at)
+            inside = [self._of[i].inside for i in self._numbers]
+            self._known = np.array(inside) if self.is_exact else _evaluated(inside, at)
         self._n = self._known.shape[-1]
         self.times = at[:, 1:].reshape(-1)
         self.states = self._known[:, 1:].reshape(-1, self._n)
@@ -119,7 +135,7 @@ class CollocationSteps:
         scaled = self._h[:, None, None] * self._a
         # Of the change at node i the part that comes back as a change of the slope there.
         coupling = np.einsum("kij,kjab->kiajb", scaled, j).reshape(count, s * n, s * n)
-        self._inverse = np.linalg.inv(np.eye(s * n) - coupling)
+        self._inverse = _inverses(np.eye(s * n) - coupling)
         if not self.is_exact and self._halved(slopes.reshape(count, s, n)):
             self._place()
             return False
@@ -136,7 +152,7 @@ class CollocationSteps:
         rtol, atol = self._tolerances
         allowed = 30 * (atol + rtol * np.max(np.abs(self._known), 1))
         is_off = ~np.all(off <= allowed[:, None], (1, 2))
-        if not is_off.any() or count >= _MOST * len(self._of):
+        if not is_off.any() or count >= self._most:
             return False
         parts = np.where(is_off, 2, 1)
         middle = (self._low + self._high) / 2
@@ -197,6 +213,14 @@ def _applied(matrices: NDArray, vectors: NDArray) -> NDArray:
     Not by BLAS: it would wake a thread for each product, which takes longer than the product.
     """
     found: NDArray = np.einsum("kij,kj->ki", matrices, vectors)
+    return found
+
+
+def _inverses(matrices: NDArray) -> NDArray:
+    """Invert many matrices, the larger ones not by LAPACK, for the same reason."""
+    if matrices.shape[-1] <= _SMALL:
+        return np.linalg.inv(matrices)
+    found: NDArray = _core.value(np.linalg.inv(_core.asarray(matrices)))
     return found
 
 

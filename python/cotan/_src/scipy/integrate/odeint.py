@@ -1,8 +1,8 @@
 """Override of `scipy.integrate.odeint`.
 
-`odeint` is compiled, and does not tell which steps it took. The derivative is that along a second
-run of the same solver, LSODA, step by step; where that does not do, that of an integrator with the
-same tolerances.
+`odeint` is compiled, and does not tell which steps it took. The times at which it calls the right
+side do; a second run gives the states within these steps, and the derivative is that along them.
+Where that does not do, it is that of an integrator with the same tolerances.
 """
 
 from collections.abc import Callable
@@ -12,17 +12,13 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.callbacks import more_of
-from cotan._src.rebind.engine import locate, locate_original
+from cotan._src.rebind.engine import locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.moved_states import MovedStates
-from cotan._src.scipy.integrate.plain_run import (
-    PlainRun,
-    noting,
-    plain_slopes,
-)
+from cotan._src.scipy.integrate.plain_run import TimedRun, plain_slopes
 from cotan._src.scipy.integrate.repeated_steps import (
     Called,
     Time,
@@ -35,32 +31,30 @@ from cotan._src.scipy.integrate.repeated_steps import (
 from cotan._src.scipy.integrate.right_side import RightSide
 from cotan._src.scipy.integrate.step_adjoint import COLLOCATED
 from cotan._src.state.callback_probe import to_numpy_items
-from cotan._src.state.plain_copy import NotPlainError, is_gradient
+from cotan._src.state.plain_copy import NotPlainError, call_outside, is_gradient
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
 # The tolerances of `odeint`.
 _USUAL = 1.49012e-8
+# What `odeint` says where it has come to the end.
+_FINE = "Integration successful."
 #: What `odeint` gives with full output.
 _Found = tuple[NDArray, dict[str, Any]]
 
 
 class _Options(NamedTuple):
-    """Options of `odeint` that a second run needs."""
+    """Options of `odeint` that matter for the derivative."""
 
     jac: Any
-    col_deriv: int
     ml: int | None
     mu: int | None
     rtol: Any
     atol: Any
-    h0: float
-    hmax: float
-    hmin: float
 
 
 def _at_once(
-    solve: Callable[[Function, Any, Any], _Found],
+    solve: Callable[[Function, Any, Any, NDArray], _Found],
     func: Function,
     y0: ArrayLike,
     t: ArrayLike,
@@ -81,50 +75,35 @@ def _at_once(
     if not side.captures and not contains_active((y0, args)):
         return None
 
-    def run_twice() -> tuple[_Found, PlainRun]:
-        jac = plain_slopes(side.jac) if callable(side.jac) else None
-        found = solve(PlainRun(side.plain, False), side.values, jac)
-        return found, _second_run(side, times, to_numpy_items(y0), jac, options)
+    jac = plain_slopes(side.jac) if callable(side.jac) else None
 
-    def derived(found: tuple[_Found, PlainRun]) -> tuple[AnyArray, dict[str, Any]]:
+    def solve_plainly() -> tuple[_Found, TimedRun]:
+        run = TimedRun(side.plain)
+        found = solve(run, side.values, jac, times)
+        if found[1]["message"] != _FINE:
+            raise NotPlainError
+        return found, run
+
+    def states_at(at: NDArray) -> NDArray:
+        # The first time is that of the initial state.
+        return call_outside(lambda: solve(side.plain, side.values, jac, at))[0]
+
+    def derived(found: tuple[_Found, TimedRun]) -> tuple[AnyArray, dict[str, Any]]:
         (y, info), run = found
-        steps = CollocationSteps(run, COLLOCATED["LSODA"], _tolerances(options))
+        mesh = run.mesh(times[0], times[-1])
+        steps = CollocationSteps(mesh, COLLOCATED["LSODA"], _tolerances(options), states_at)
         moved = MovedStates("odeint", side, run, steps, y0)
         if not moved.is_active:
             return y, info
         return attach_derivative(y, moved.at(steps.outputs(times))), info
 
-    attempted: tuple[AnyArray, dict[str, Any]] | None = side.run(run_twice, derived)
+    attempted: tuple[AnyArray, dict[str, Any]] | None = side.run(solve_plainly, derived)
     return attempted
 
 
 def _tolerances(options: _Options) -> tuple[Any, Any]:
     rtol, atol = to_numpy(options.rtol), to_numpy(options.atol)
     return _USUAL if options.rtol is None else rtol, _USUAL if options.atol is None else atol
-
-
-def _second_run(
-    side: RightSide, times: NDArray, y0: Any, jac: Function | None, options: _Options
-) -> PlainRun:
-    """Let LSODA find the steps, with the same options."""
-    run = PlainRun(lambda t, y: side.plain(t, y, *side.values), False)
-    slopes: Any = None
-    if jac is not None:
-        turned = np.transpose if options.col_deriv else np.asarray
-        slopes = lambda t, y: turned(jac(t, y, *side.values))  # noqa: E731
-    rtol, atol = _tolerances(options)
-
-    solver = noting(locate("scipy.integrate.LSODA"))(
-        run, times[0], np.array(np.atleast_1d(y0), np.float64), times[-1], run=run,
-        rtol=rtol, atol=atol, first_step=options.h0 or None, min_step=options.hmin,
-        max_step=options.hmax or np.inf, jac=slopes,
-        lband=options.ml, uband=options.mu,
-    )  # fmt: skip
-    while solver.status == "running":
-        solver.step()
-    if solver.status == "failed":
-        raise NotPlainError
-    return run
 
 
 @override("scipy.integrate.odeint", when=ALWAYS)
@@ -140,15 +119,13 @@ def odeint(func: Function, y0: ArrayLike, t: ArrayLike, args: object = (),
     steps_of = (col_deriv, 1, ml, mu, to_numpy(rtol), to_numpy(atol), tcrit, h0, hmax, hmin, ixpr,
                 mxstep, mxhnil, mxordn, mxords, printmessg)  # fmt: skip
 
-    def solve_plain(function: Function, values: Any, slopes: Any) -> _Found:
-        found: _Found = solve(
-            function, to_numpy_items(y0), to_numpy_items(t), values, slopes, *steps_of, True
-        )
+    def solve_plain(function: Function, values: Any, slopes: Any, times: NDArray) -> _Found:
+        found: _Found = solve(function, to_numpy_items(y0), times, values, slopes, *steps_of, True)
         return found
 
-    chosen = _Options(Dfun, col_deriv, ml, mu, rtol, atol, h0, hmax, hmin)
+    chosen = _Options(Dfun, ml, mu, rtol, atol)
     found = None
-    if tcrit is None:
+    if tcrit is None and not contains_active((h0, hmax, hmin)):
         found = _at_once(solve_plain, func, y0, t, args, chosen, not tfirst)
     if found is not None:
         return found if full_output else found[0]

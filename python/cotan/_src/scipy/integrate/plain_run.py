@@ -83,6 +83,31 @@ class PlainRun:
         return np.broadcast_to(found.reshape(len(states), -1), states.shape)
 
 
+class TimedRun(PlainRun):
+    """A right side of a compiled solver, which does not tell its steps: when it was called."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__(function, False)
+        self._called: list[float] = []
+
+    def __call__(self, t: float, y: NDArray, *args: object) -> Any:
+        self._called.append(t)
+        return super().__call__(t, y, *args)
+
+    def mesh(self, begin: float, end: float) -> NDArray:
+        """Give where steps begin and end, from one time to another.
+
+        Solvers of many steps call the right side at the end of each step; after a step that they
+        reject they go back.
+        """
+        sign = 1.0 if end > begin else -1.0
+        called = sign * np.array(self._called, np.float64)
+        accepted = sign * np.unique(np.minimum.accumulate(called[::-1]))
+        near = 1e-10 * abs(end - begin)
+        is_inside = (sign * (accepted - begin) > near) & (sign * (end - accepted) > near)
+        return np.concatenate([[begin], accepted[is_inside], [end]])
+
+
 class PlainEvent:
     """An event of a plain run; `terminal` and `direction` are those of the user's."""
 

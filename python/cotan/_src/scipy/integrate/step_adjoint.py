@@ -91,7 +91,7 @@ def solve_at_once(
             steps = ExplicitSteps(run, locate(f"scipy.integrate.{method}"))
         else:
             tolerances = to_numpy(options.get("rtol", 1e-3)), to_numpy(options.get("atol", 1e-6))
-            steps = CollocationSteps(run, COLLOCATED[method], tolerances)
+            steps = CollocationSteps(run.steps, COLLOCATED[method], tolerances)
         moved = MovedStates("solve_ivp", side, run, steps, y0)
         if not moved.is_active and not contains_active(t_eval) and not watched:
             return result
