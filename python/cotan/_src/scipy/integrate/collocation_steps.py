@@ -21,6 +21,10 @@ from cotan._src.typing import Function, NDArray
 _MOST = 8
 # Rows of matrices for which LAPACK asks for no threads.
 _SMALL = 24
+# How many steps are one where matrices are larger, and the stages of the collocation then.
+_TOGETHER, _STAGES = 4, 5
+# So many tolerances collocation may move a state.
+_LEEWAY = 30.0
 _ROOT = 6**0.5
 #: The method with three stages as SciPy has it.
 _THREE = ((4 - _ROOT) / 10, (4 + _ROOT) / 10, 1.0)
@@ -66,9 +70,13 @@ class CollocationSteps:
         stages: int,
         tolerances: Any = (0.0, 0.0),
         states_at: Function | None = None,
+        leeway: float = _LEEWAY,
     ) -> None:
-        """Take the steps of a run; or where they begin and end, and what gives states at times."""
-        self._tolerances, self._states_at = tolerances, states_at
+        """Take the steps of a run; or where they begin and end, and what gives states at times.
+
+        `leeway` is how many tolerances collocation may move a state.
+        """
+        self._tolerances, self._states_at, self._leeway = tolerances, states_at, leeway
         self._c, self._a = nodes_of(stages)
         if isinstance(steps, np.ndarray):
             self._of: list[Step] = []
@@ -82,6 +90,20 @@ class CollocationSteps:
         self._numbers = np.arange(len(self._low))
         self.is_exact = bool(self._of) and isinstance(self._of[0].inside, np.ndarray)
         self._place()
+
+    @classmethod
+    def along(
+        cls, mesh: NDArray, n: int, tolerances: Any, states_at: Function
+    ) -> "CollocationSteps":
+        """Give steps along a run of many small steps of high order, of `n` equations.
+
+        Where their matrices are large, some steps at once are one, and halved where that is too
+        much.
+        """
+        is_large = _STAGES * n > _SMALL and len(mesh) > _TOGETHER
+        if is_large:
+            mesh = np.concatenate([mesh[:-1:_TOGETHER], mesh[-1:]])
+        return cls(mesh, _STAGES, tolerances, states_at, 1.0 if is_large else _LEEWAY)
 
     def _place(self) -> None:
         self._h = self._high - self._low
@@ -150,7 +172,7 @@ class CollocationSteps:
         rest = begin + self._h[:, None, None] * np.einsum("ij,kja->kia", self._a, slopes) - at
         off = np.abs(_applied(self._inverse, rest.reshape(count, s * n))).reshape(count, s, n)
         rtol, atol = self._tolerances
-        allowed = 30 * (atol + rtol * np.max(np.abs(self._known), 1))
+        allowed = self._leeway * (atol + rtol * np.max(np.abs(self._known), 1))
         is_off = ~np.all(off <= allowed[:, None], (1, 2))
         if not is_off.any() or count >= self._most:
             return False

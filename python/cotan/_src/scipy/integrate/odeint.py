@@ -18,7 +18,7 @@ from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.moved_states import MovedStates
-from cotan._src.scipy.integrate.plain_run import TimedRun, plain_slopes
+from cotan._src.scipy.integrate.plain_run import PlainRun, plain_slopes
 from cotan._src.scipy.integrate.repeated_steps import (
     Called,
     Time,
@@ -29,7 +29,6 @@ from cotan._src.scipy.integrate.repeated_steps import (
     states_at,
 )
 from cotan._src.scipy.integrate.right_side import RightSide
-from cotan._src.scipy.integrate.step_adjoint import COLLOCATED
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.plain_copy import NotPlainError, call_outside, is_gradient
 from cotan._src.state.snapshot import StateSnapshot
@@ -77,8 +76,8 @@ def _at_once(
 
     jac = plain_slopes(side.jac) if callable(side.jac) else None
 
-    def solve_plainly() -> tuple[_Found, TimedRun]:
-        run = TimedRun(side.plain)
+    def solve_plainly() -> tuple[_Found, PlainRun]:
+        run = PlainRun(side.plain, False)
         found = solve(run, side.values, jac, times)
         if found[1]["message"] != _FINE:
             raise NotPlainError
@@ -88,10 +87,10 @@ def _at_once(
         # The first time is that of the initial state.
         return call_outside(lambda: solve(side.plain, side.values, jac, at))[0]
 
-    def derived(found: tuple[_Found, TimedRun]) -> tuple[AnyArray, dict[str, Any]]:
+    def derived(found: tuple[_Found, PlainRun]) -> tuple[AnyArray, dict[str, Any]]:
         (y, info), run = found
         mesh = run.mesh(times[0], times[-1])
-        steps = CollocationSteps(mesh, COLLOCATED["LSODA"], _tolerances(options), states_at)
+        steps = CollocationSteps.along(mesh, np.size(y[0]), _tolerances(options), states_at)
         moved = MovedStates("odeint", side, run, steps, y0)
         if not moved.is_active:
             return y, info

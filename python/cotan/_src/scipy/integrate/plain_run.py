@@ -47,7 +47,8 @@ class PlainRun:
     def __init__(self, function: Function, keeps_all: bool) -> None:
         self._function = function
         self._keeps_all = keeps_all
-        self._count = 0
+        # The times of all calls of a run whose stages are not needed.
+        self._called: list[float] = []
         self.times: list[float] = []
         # As bytes.
         self.states: list[bytes] = []
@@ -64,7 +65,8 @@ class PlainRun:
         if y.tobytes() != before or not (type(k) is np.ndarray or is_plain(k)):
             raise NotPlainError
         if not self._keeps_all:
-            n = self._count = self._count + 1
+            self._called.append(t)
+            n = len(self._called)
             if n > _SAMPLES and n & (n - 1):
                 return k
         self.times.append(t)
@@ -72,30 +74,8 @@ class PlainRun:
         self.slopes.append(k)
         return k
 
-    def states_at(self, calls: Iterable[int]) -> NDArray:
-        """Give the states of some calls, as rows."""
-        found = [self.states[i] for i in calls]
-        return np.frombuffer(b"".join(found), np.float64).reshape(len(found), -1)
-
-    def slopes_at(self, calls: Iterable[int], states: NDArray) -> NDArray:
-        """Give the slopes of some calls, as rows; a right side may give a number for all states."""
-        found = np.array([self.slopes[i] for i in calls], np.float64)
-        return np.broadcast_to(found.reshape(len(states), -1), states.shape)
-
-
-class TimedRun(PlainRun):
-    """A right side of a compiled solver, which does not tell its steps: when it was called."""
-
-    def __init__(self, function: Function) -> None:
-        super().__init__(function, False)
-        self._called: list[float] = []
-
-    def __call__(self, t: float, y: NDArray, *args: object) -> Any:
-        self._called.append(t)
-        return super().__call__(t, y, *args)
-
     def mesh(self, begin: float, end: float) -> NDArray:
-        """Give where steps begin and end, from one time to another.
+        """Give where steps begin and end that a compiled solver has taken, of a run without stages.
 
         Solvers of many steps call the right side at the end of each step; after a step that they
         reject they go back.
@@ -106,6 +86,16 @@ class TimedRun(PlainRun):
         near = 1e-10 * abs(end - begin)
         is_inside = (sign * (accepted - begin) > near) & (sign * (end - accepted) > near)
         return np.concatenate([[begin], accepted[is_inside], [end]])
+
+    def states_at(self, calls: Iterable[int]) -> NDArray:
+        """Give the states of some calls, as rows."""
+        found = [self.states[i] for i in calls]
+        return np.frombuffer(b"".join(found), np.float64).reshape(len(found), -1)
+
+    def slopes_at(self, calls: Iterable[int], states: NDArray) -> NDArray:
+        """Give the slopes of some calls, as rows; a right side may give a number for all states."""
+        found = np.array([self.slopes[i] for i in calls], np.float64)
+        return np.broadcast_to(found.reshape(len(states), -1), states.shape)
 
 
 class PlainEvent:
