@@ -1,8 +1,9 @@
 """The derivative of a call of `ode.integrate`, from all its steps at once.
 
 SciPy's solver runs on a plain copy of the right side, outside of the recording. `dopri5` and
-`dop853` tell which steps they have accepted: with these the stages are computed once more, on
-values. Then the right side is recorded once for all points that matter (`moved_states`).
+`dop853` tell which steps they have accepted; the stages of these are among the calls of the right
+side, and are computed once more where they are not found there. Then the right side is recorded
+once for all points that matter (`moved_states`).
 """
 
 import itertools
@@ -49,15 +50,20 @@ def integrated_at_once(
     y0 = np.array(to_numpy(start), np.float64).reshape(-1)
 
     def solve() -> Any:
-        noted = PlainRun(side.plain, False)
-        y, end, times = run(noted, side.values)
+        run_of = PlainRun(side.plain, True)
+        y, end, times = run(run_of, side.values)
         if end == begin or len(times) < 2 or not np.all(np.isfinite(y)):
             raise NotPlainError
-        again = PlainRun(lambda t, y: side.plain(t, y, *side.values), True)
         cls = locate(f"scipy.integrate.{method}")
+        if np.any(np.diff(times) * (end - begin) <= 0):
+            # The first step, of the user's length, leads away from the end.
+            raise NotPlainError
+        if _find_steps(run_of, cls, times, y):
+            return y, end, run_of, ExplicitSteps(run_of, cls)
+        again = PlainRun(lambda t, y: side.plain(t, y, *side.values), True)
         if not np.allclose(_repeated(again, cls, times, y0), y, 1e-9, 1e-12):
             raise NotPlainError
-        return y, end, noted, ExplicitSteps(again, cls)
+        return y, end, run_of, ExplicitSteps(again, cls)
 
     def derived(found: Any) -> Any:
         y, end, noted, steps = found
@@ -68,6 +74,39 @@ def integrated_at_once(
         return attach_derivative(y, moved.at(outputs)[0]), end
 
     return side.run(solve, derived)
+
+
+def _find_steps(run: PlainRun, cls: Any, times: list[float], y: NDArray) -> bool:
+    """Find the stages of steps among the calls of a run; False if they are not all there.
+
+    The last call of a step is that at its end, and the others are the stages just before.
+    """
+    called, stages, first = run.times, cls.n_stages, float(cls.C[1])
+    steps, last = [], 0
+    for begin, end in itertools.pairwise(times):
+        h = end - begin
+        near, second = 1e-9 * abs(h), begin + first * h
+        last += stages
+        while last < len(called):
+            if called[last] == end and abs(called[last - stages + 1] - second) <= near:
+                break
+            last += 1
+        else:
+            return False
+        steps.append(Step(begin, end, last + 1 - stages, last + 1, None))
+    ends = np.array([0, *(step.after - 1 for step in steps)])
+    states = run.states_at(ends)
+    inside = np.concatenate([ends[:-1, None], ends[1:, None] - np.arange(stages)[::-1]], 1)
+    of_stages = inside[:, :-1].ravel()
+    slopes = run.slopes_at(of_stages, run.states_at(of_stages)).reshape(len(steps), stages, -1)
+    lengths = np.diff(times)[:, None]
+    expected = states[:-1] + lengths * (cls.B @ slopes)
+    scale = np.max(np.abs(states), initial=0.0)
+    is_same = np.allclose(expected, states[1:], 1e-9, 1e-9 * scale)
+    if not is_same or not np.array_equal(states[-1], y.reshape(-1)):
+        return False
+    run.steps.extend(steps)
+    return True
 
 
 def _repeated(run: PlainRun, cls: Any, times: list[float], y: NDArray) -> NDArray:

@@ -1,0 +1,108 @@
+"""Compiled solvers that do not tell their stages: where these are found among the calls."""
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+import cotan as ct
+from cotan._src.scipy.integrate import collocation_steps, ode_at_once
+
+
+def central(f, at, step=1e-5):
+    return (f(at + step) - f(at - step)) / (2 * step)
+
+
+def bump(t, y, p):
+    """Give slopes that a solver rejects steps for."""
+    return [y[1] * np.cos(t), -p * y[0] - 0.3 * y[1] + 30 / (1 + 400 * (t - 0.7) ** 2)]
+
+
+def reached(p, name, end, **options):
+    solver = integrate.ode(lambda t, y: bump(t, y, p)).set_integrator(name, nsteps=5000, **options)
+    return np.sum(solver.set_initial_value([1.0, 0.0], 0.0).integrate(end) ** 2)
+
+
+@pytest.mark.parametrize("name", ["dopri5", "dop853"])
+@pytest.mark.parametrize("end", [5.0, -2.0])
+@pytest.mark.parametrize("options", [{}, {"first_step": 0.01}, {"max_step": 0.05}])
+def test_stages_are_found_among_the_calls(monkeypatch, name, end, options):
+    found = []
+    original = ode_at_once._find_steps
+    monkeypatch.setattr(
+        ode_at_once, "_find_steps", lambda *args: found.append(original(*args)) or found[-1]
+    )
+    forward = {k: v if end > 0 or k != "first_step" else 0.0 for k, v in options.items()}
+    options = {"rtol": 1e-9, "atol": 1e-11, **forward}
+    value, (slope,) = ct.value_and_gradient(lambda p: reached(p, name, end, **options), 2.0)
+    assert found == [True]
+    assert value == reached(2.0, name, end, **options)
+    assert slope == pytest.approx(
+        central(lambda p: reached(p, name, end, **options), 2.0), rel=1e-5
+    )
+    # Computed once more they give the same.
+    monkeypatch.setattr(ode_at_once, "_find_steps", lambda *args: False)
+    _, (again,) = ct.value_and_gradient(lambda p: reached(p, name, end, **options), 2.0)
+    assert slope == pytest.approx(again, rel=1e-11)
+
+
+@pytest.mark.parametrize("name", ["dopri5", "dop853"])
+def test_a_first_step_away_from_the_end(name):
+    # SciPy takes the first step forward, and then goes back to the end.
+    def f(p):
+        return reached(p, name, -2.0, rtol=1e-8, first_step=0.5)
+
+    _, (slope,) = ct.value_and_gradient(f, 2.0)
+    assert slope == pytest.approx(central(f, 2.0), rel=1e-4)
+
+
+def cells(p, n, times, **options):
+    rate = np.linspace(1.0, 2.0, n)
+
+    def slope(u, t):
+        left, right = np.concatenate([u[:1], u[:-1]]), np.concatenate([u[1:], u[-1:]])
+        return p * rate * (left - 2.0 * u + right) - 0.1 * u**2 + np.sin(t)
+
+    return np.sum(integrate.odeint(slope, np.linspace(1.0, 2.0, n), times, **options)[1:] ** 2)
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 20])
+@pytest.mark.parametrize("times", [[0.0, 2.0], [0.0, -0.05, -0.1], np.linspace(0.0, 2.0, 15)])
+def test_odeint_with_few_and_many_equations(n, times):
+    f = lambda p: cells(p, n, times)
+    value, (slope,) = ct.value_and_gradient(f, 3.0)
+    assert value == f(3.0)
+    tight = lambda p: cells(p, n, times, rtol=1e-11, atol=1e-11)
+    assert slope == pytest.approx(central(tight, 3.0, 1e-4), rel=1e-6, abs=1e-6)
+
+
+def test_steps_that_were_too_long_together_are_halved(monkeypatch):
+    made = []
+    original = collocation_steps.CollocationSteps._halved
+
+    def noting(self, slopes):
+        made.append(original(self, slopes))
+        return made[-1]
+
+    monkeypatch.setattr(collocation_steps.CollocationSteps, "_halved", noting)
+
+    def f(p, **options):
+        def slope(t, u):
+            return -p * u + 20.0 / (1.0 + 4000.0 * (t - 0.7) ** 2)
+
+        y = integrate.odeint(slope, np.linspace(0, 1, 6), [0.0, 1.5], tfirst=True, **options)
+        return np.sum(y[1:] ** 2)
+
+    _, (slope,) = ct.value_and_gradient(f, 3.0)
+    assert made[0]
+    assert not made[-1]
+    tight = lambda p: f(p, rtol=1e-12, atol=1e-12)
+    assert slope == pytest.approx(central(tight, 3.0), rel=1e-6)
+
+
+def test_an_odeint_that_gives_up_is_differentiated_as_before():
+    def f(p):
+        with pytest.warns(integrate.ODEintWarning):
+            y = integrate.odeint(lambda y, t: -p * y, [1.0], [0.0, 1.0], mxstep=3)
+        return y[0, 0] * p
+
+    assert ct.gradient(f, 2.0)[0] == pytest.approx(1.0)
