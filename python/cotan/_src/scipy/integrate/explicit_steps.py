@@ -48,6 +48,8 @@ class ExplicitSteps:
         self._begins = np.array([step.begin for step in run.steps])
         self._lasts = np.array([step.end for step in run.steps])
         self._h = self._lasts - self._begins
+        # What is asked for again for each tangent and cotangent.
+        self._last_inside: tuple[Outputs, NDArray] | None = None
         if extra:
             self._a[stages + 1 :, : method.A_EXTRA.shape[1]] = method.A_EXTRA
 
@@ -114,22 +116,28 @@ class ExplicitSteps:
         stages = np.zeros((count, size, n, n + size * n if is_small else n))
         unit = np.eye(n, stages.shape[-1])
         for i in range(size):
-            inner = np.tensordot(stages[:, :i], self._a[i, :i], (1, 0)) if i else 0.0
+            inner = _weighted(self._a[i, :i], stages[:, :i]) if i else 0.0
             np.matmul(self._j[:, i], unit + h * inner, out=stages[:, i])
             if is_small:
                 stages[:, i, :, n + i * n : 2 * n + i * n] += np.eye(n)
         of_stages = stages[..., :n]
+        self._last_inside = None
         self._response: NDArray | None = None
         if is_small:
             response = stages.reshape(count, size * n, -1)[..., n:]
             self._response = np.ascontiguousarray(response)
         unit = np.eye(n)
         self._of_stages = of_stages
-        self._whole = unit + h * np.tensordot(of_stages, self._b, (1, 0))
+        self._whole = unit + h * _weighted(self._b, of_stages)
         return True
 
     def _inside(self, outputs: Outputs) -> NDArray:
         """Give derivatives of states with respect to those at the beginning of their steps."""
+        if self._last_inside is None or self._last_inside[0] is not outputs:
+            self._last_inside = outputs, self._inside_of(outputs)
+        return self._last_inside[1]
+
+    def _inside_of(self, outputs: Outputs) -> NDArray:
         steps = outputs.steps
         inside = np.einsum("js,jsab->jab", outputs.weights, self._of_stages[steps])
         found: NDArray = np.eye(self._n) + self._h[steps, None, None] * inside
@@ -187,9 +195,9 @@ class ExplicitSteps:
         if self._response is not None:
             stages = (self._response @ stages.reshape(len(h), -1, 1)).reshape(stages.shape)
         for i in range(1, stages.shape[1] if self._response is None else 0):
-            inner = h * np.tensordot(stages[:, :i], self._a[i, :i], (1, 0))
+            inner = h * _weighted(self._a[i, :i], stages[:, :i])
             stages[:, i] += (self._j[:, i] @ inner[..., None])[..., 0]
-        added = h * np.tensordot(stages, self._b, (1, 0))
+        added = h * _weighted(self._b, stages)
         before = np.empty((len(h), n))
         for i, step in enumerate(self._whole):
             before[i] = state
@@ -199,3 +207,10 @@ class ExplicitSteps:
         moved = np.einsum("jab,jb->ja", self._inside(outputs), before[steps])
         found: NDArray = (moved + h[steps] * inside).reshape(-1)
         return found
+
+
+def _weighted(weights: NDArray, stages: NDArray) -> NDArray:
+    """Give sums over the stages of each step: of an array with axes for steps and stages first."""
+    count, size = stages.shape[:2]
+    found: NDArray = weights @ stages.reshape(count, size, -1)
+    return found.reshape(count, *stages.shape[2:])
