@@ -182,12 +182,12 @@ def many_terms(x, p):
     return np.mean(np.exp(-p * FREQUENCIES) * np.sin(FREQUENCIES * x)) - 0.1
 
 
-def many_equations(p):
+def many_equations(p, n=20):
     def equations(v):
         left, right = np.concatenate([[1.0], v[:-1]]), np.concatenate([v[1:], [0.0]])
         return (3.0 - p[0] * v) * v - left - p[1] * right + 1.0
 
-    return np.sum(optimize.fsolve(equations, -np.ones(20)))
+    return np.sum(optimize.fsolve(equations, -np.ones(n)))
 
 
 def many_fitted(y):
@@ -252,6 +252,7 @@ CASES: list[tuple[str, Callable, object]] = [
     ("`newton`", lambda p: optimize.newton(lambda x: x * np.exp(x) - p, 1.0), 2.0),
     ("`fsolve`", system, np.array([0.7, 0.4])),
     ("`fsolve`, twenty equations", many_equations, np.array([2.0, 1.5])),
+    ("`fsolve`, fifty equations", lambda p: many_equations(p, 50), np.array([2.0, 1.5])),
     ("`root`", rooted, np.array([0.7, 0.4])),
     ("`minimize` BFGS", lambda p: valley(p, "BFGS"), 0.7),
     ("`minimize` Nelder-Mead", lambda p: valley(p, "Nelder-Mead"), 0.7),
@@ -281,13 +282,13 @@ def row(name: str, f: Callable, at: object, rounds: int, clock: Clock) -> tuple[
     return (name, str(plain), str(times["value"]), str(times["gradient"]), f"{ratio:.1f}")
 
 
-def calibration(rounds: int, clock: Clock) -> list[tuple[str, ...]]:
+def calibration(rounds: int, clock: Clock, method: str) -> list[tuple[str, ...]]:
     truth = {"birth": 1.1, "hunt": 0.4, "feed": 0.1, "death": 0.4, "lynxes": 5.0}
     data = simulated(truth) + 0.1 * np.random.default_rng(0).standard_normal((2, 31))
     numbers, unravel = ct.ravel(RATES)
 
     def residuals(p):
-        return (simulated(p) - data) / 0.1
+        return (simulated(p, method) - data) / 0.1
 
     def flat(v):
         return np.ravel(residuals(unravel(v)))
@@ -307,7 +308,7 @@ def calibration(rounds: int, clock: Clock) -> list[tuple[str, ...]]:
     times: dict[str, Timing] = time_together(calls, rounds, clock=clock)
     base = times["SciPy, `2-point` differences"].median
     return [
-        (name, str(t), str(evaluations[name]), f"{base / t.median:.2f}")
+        (method, name, str(t), str(evaluations[name]), f"{base / t.median:.2f}")
         for name, t in times.items()
     ]
 
@@ -328,8 +329,13 @@ def main() -> None:
     head = ("problem", "plain", "value under a gradient", "value and gradient", "ratio")
     text = f"`benches/python/solvers.py`. {machine()}.\n\n{table(head, rows)}"
     if options.only in "calibration":
-        head = ("calibration of five parameters", "time", "evaluations", "times as fast")
-        text += f"\n\n{table(head, calibration(options.rounds, clock))}"
+        head = ("method", "calibration of five parameters", "time", "evaluations", "times as fast")
+        found = []
+        for method in ("RK45", "LSODA", "BDF", "Radau"):
+            # Methods in Python take seconds, and differ little from one round to the next.
+            few = 3 if method in {"BDF", "Radau"} else options.rounds
+            found += calibration(few, clock, method)
+        text += f"\n\n{table(head, found)}"
     print(f"\n{text}")
     if options.markdown:
         write_section(options.markdown, "solvers", f"### Solvers of SciPy\n\n{text}")
