@@ -18,8 +18,7 @@ from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.libraries import UNRESTORED_LIBRARIES
-from cotan._src.state.bitwise_equal import same_bits
-from cotan._src.state.buffers import ArraySlot
+from cotan._src.state.buffers import ArraySlot, SmallBuffer
 from cotan._src.state.object_graph import ATOMS, CodeNames
 
 # Arrays of more bytes together are left to snapshots.
@@ -40,8 +39,7 @@ class QuickState:
     def __init__(self) -> None:
         self._seen: dict[int, object] = {}
         self._bytes = 0
-        self._memory: list[tuple[np.ndarray, np.ndarray]] = []
-        self._arrays: list[tuple[ArraySlot, Any]] = []
+        self._arrays: list[tuple[SmallBuffer, Any]] = []
         self._lists: list[tuple[list[Any], list[Any]]] = []
         self._dicts: list[tuple[dict[Any, Any], list[Any], list[Any]]] = []
 
@@ -54,8 +52,7 @@ class QuickState:
     def has_changed(self) -> bool:
         """Say whether anything differs from when it was found."""
         return not (
-            all(same_bits(was, now) for now, was in self._memory)
-            and all(slot.matches(was) for slot, was in self._arrays)
+            all(slot.matches(was) for slot, was in self._arrays)
             and all(_core.same_items(now, was) for now, was in self._lists)
             and all(
                 _core.same_items(list(now), keys) and _core.same_items(list(now.values()), values)
@@ -71,9 +68,6 @@ class QuickState:
         for into, keys, values in self._dicts:
             into.clear()
             into.update(zip(keys, values, strict=True))
-        for array, was in self._memory:
-            if not same_bits(was, array):
-                array[...] = was
         for slot, saved in self._arrays:
             if not slot.matches(saved):
                 slot.restore(saved)
@@ -136,7 +130,8 @@ class QuickState:
             # Memory of a compiled solver may be gone when it is compared.
             if array.base is not None and type(array.base) is not np.ndarray:
                 return False
-            self._memory.append((array, array.copy()))
+            slot = SmallBuffer(array)
+            self._arrays.append((slot, slot.read(True)))
         return True
 
     def _add_array(self, array: Array) -> bool:
