@@ -21,8 +21,10 @@ from cotan._src.typing import Function, NDArray
 _MOST = 8
 # Rows of matrices for which LAPACK asks for no threads.
 _SMALL = 24
-# How many steps are one where matrices are larger, and the stages of the collocation then.
-_TOGETHER, _STAGES = 4, 5
+# So many steps are one where matrices are larger.
+_TOGETHER = 4
+# Stages of the collocation along runs of many small steps.
+_STAGES = 5
 # So many tolerances collocation may move a state.
 _LEEWAY = 30.0
 _ROOT = 6**0.5
