@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, optimize
 
 import cotan as ct
 from cotan._src.scipy.integrate import collocation_steps, ode_at_once
@@ -106,3 +106,29 @@ def test_an_odeint_that_gives_up_is_differentiated_as_before():
         return y[0, 0] * p
 
     assert ct.gradient(f, 2.0)[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_a_root_of_what_a_solver_gives(is_compiled):
+    """Shoot: the equations are solved for each guess of the root."""
+
+    def ends(v, p):
+        if is_compiled:
+            y = integrate.odeint(
+                lambda y, t: [y[1], -p * np.sin(y[0])], [v[0], v[1]], [0.0, 1.0], rtol=1e-10
+            )
+            return y[-1, 0]
+        span, options = (0.0, 1.0), {"rtol": 1e-10, "atol": 1e-11}
+        return integrate.solve_ivp(
+            lambda t, y: [y[1], -p * np.sin(y[0])], span, [v[0], v[1]], **options
+        ).y[0, -1]
+
+    def total(p):
+        return np.sum(
+            optimize.fsolve(
+                lambda v: [ends(v, p) - 1.0, v[1] - 0.5 - 0.1 * v[0]], [1.0, 0.5], xtol=1e-11
+            )
+        )
+
+    _, (slope,) = ct.value_and_gradient(total, 2.0)
+    assert slope == pytest.approx(central(total, 2.0, 1e-4), rel=1e-6)
