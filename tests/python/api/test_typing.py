@@ -96,8 +96,9 @@ def found(tmp_path_factory):
     for name, calls in (("checked", WRONG), ("unchecked", UNCHECKED)):
         lines = [f"{call}  # {what}" for what, call in calls.items()]
         (folder / f"{name}.py").write_text(right + "\n".join(lines) + "\n")
+    files = ["checked.py", "unchecked.py"]
     return subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "checked.py", "unchecked.py"],
+        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", *files],
         capture_output=True, text=True, check=False, cwd=folder,
     ).stdout  # fmt: skip
 
