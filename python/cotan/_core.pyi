@@ -967,7 +967,7 @@ def with_gradient(program: Program, wrt: Sequence[bool]) -> tuple[Program, list[
     """The program that also gives the gradients of its only output with respect to the marked inputs, and for each input which output that is (None without influence)."""
 
 def plain(program: Program) -> dict[str, Any]:
-    """A program as an exporter takes it: calls of rules are written out, and what is common or not needed is gone. As plain data: `outputs` (variables by number), `names` of the inputs, `output_names`, `constants` (values of the last inputs), `types` (dtype and shape of every variable) and `equations` (primitive, arguments, result, parameters)."""
+    """A program as an exporter takes it: calls of rules are written out, and what is common or not needed is gone. As plain data: `outputs` (variables by number), `names` of the inputs, `output_names`, `constants` (values of the last inputs), `types` (dtype and shape of every variable) and `equations` (primitive, arguments, result, parameters). The parameters of a loop have its `body`, as plain data too, without what no equation needs."""
 
 # program/pyclass.rs
 def restore_program(head: bytes, blobs: Sequence[object]) -> Program:
@@ -1184,7 +1184,14 @@ def jacobian_of(
 
 # transforms/looped.rs
 def record_loop(
-    step: Function, carried: list[Any], scanned: list[Any], length: int, reverse: bool, counts: bool
+    step: Function,
+    carried: list[Any],
+    scanned: list[Any],
+    length: int,
+    reverse: bool,
+    counts: bool,
+    conditional: bool,
+    budget: int | None,
 ) -> tuple[list[Any], list[Any]] | None:
     """Records a loop as one equation for each result, if its step can be traced: it looks at no value, does the same each time, calls nothing back, and carries on what it is given. Gives the last carries and the stacked results; `None` if it cannot."""
 

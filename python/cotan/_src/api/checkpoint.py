@@ -191,7 +191,7 @@ def _policy(
     if budget is not None:
         if policy is not None:
             raise ValueError("checkpoint: give a policy or a budget, not both")
-        return _bytes(budget)
+        return budget_bytes(budget)
     if policy is None or policy == "nothing":
         return None
     if policy == "products":
@@ -211,7 +211,8 @@ def _policy(
     return names
 
 
-def _bytes(budget: object) -> int:
+def budget_bytes(budget: object) -> int:
+    """Give a budget in bytes: a number or a text such as "200MB"."""
     if isinstance(budget, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]i?)?b?\s*", budget.lower())
         if match is None:

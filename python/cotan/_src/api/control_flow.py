@@ -14,8 +14,9 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.api.carry import Outline, expect_same, outline, settled, with_arrays
+from cotan._src.api.checkpoint import budget_bytes
 from cotan._src.api.checkpoint import checkpoint as checkpointed
-from cotan._src.api.loop_equation import recorded_loop
+from cotan._src.api.loop_equation import recorded_loop, recorded_while
 from cotan._src.tree.tangent import leaves_of, map_leaves
 from cotan._src.typing import AnyArray, R, Scalar
 
@@ -76,7 +77,12 @@ def cond(
 
 
 def while_loop(
-    cond_fun: Callable[[_Carry], Any], body_fun: Callable[[_Carry], _Carry], init_val: _Carry
+    cond_fun: Callable[[_Carry], Any],
+    body_fun: Callable[[_Carry], _Carry],
+    init_val: _Carry,
+    *,
+    max_steps: int | None = None,
+    rolled: bool = False,
 ) -> _Carry:
     """Repeat a function as long as a condition holds.
 
@@ -88,39 +94,69 @@ def while_loop(
         From the carry to a carry of the same structure, with the same shapes and dtypes.
     init_val
         The first carry: any structure.
+    max_steps
+        How many steps there may be. It is an error when the condition still holds after them.
+    rolled
+        Whether the loop may be one equation of a program, with a body, as for `scan`. The number of
+        steps then is found when the program runs, and a prepared function takes another number for
+        other arguments. The reverse pass takes the steps again, and keeps carries of 16 MB for each
+        thousand, or so, in loops in loops: it needs `max_steps` for more than a million steps.
 
     Returns
     -------
     The last carry. It has derivatives of any order, through the steps that were taken. In a
-    prepared function the number of steps is guarded, as that of a `while` is.
+    prepared function the number of steps is guarded, as that of a `while` is, unless the loop is
+    `rolled`.
 
     Raises
     ------
     TypeError
         When `cond_fun` returns no bool, or a step changes the carry in kind; it names the path.
     ValueError
-        Inside `vmap`, when the condition differs between examples.
+        Inside `vmap`, when the condition differs between examples; when there are more than
+        `max_steps` steps.
 
     >>> import cotan as ct
     >>> halved = lambda x: ct.while_loop(lambda v: v > 1, lambda v: v / 2, x)
     >>> ct.value_and_grad(halved)(12.0)
     (0.75, 0.0625)
     """
-    carry, expected = init_val, None
+    most = None if max_steps is None else operator.index(max_steps)
+    if most is not None and most < 1:
+        raise ValueError(f"while_loop: max_steps must be positive, not {most}")
+    if rolled:
+        found = recorded_while(
+            lambda carry: _bool(cond_fun(carry)),
+            body_fun, init_val, most or 0, functions=(cond_fun, body_fun),
+        )  # fmt: skip
+        if found is not None:
+            last: _Carry = found[0]
+            return last
+    carry, expected, count = init_val, None, 0
     while _holds(cond_fun(carry)):
+        if count == most:
+            raise ValueError(
+                f"while_loop: the condition still holds after {most} steps, and max_steps={most}"
+            )
+        count += 1
         carry, expected = _stepped("while_loop", carry, body_fun(carry), expected)
     return carry
 
 
-def _holds(pred: Any) -> bool:
-    """Say whether a condition holds; refuse what is no bool, and what nobody knows yet."""
+def _bool(pred: Any) -> Any:
+    """Give a condition; refuse what is no bool."""
     is_bool = isinstance(pred, bool) or getattr(pred, "dtype", None) == np.bool_
     if not is_bool or np.shape(pred):
         what = pred if isinstance(pred, _core.Array | np.ndarray) else type(pred).__name__
         if isinstance(what, _core.Array | np.ndarray):
             what = f"{what.dtype}{tuple(what.shape)}"
         raise TypeError(f"while_loop: cond_fun must return a bool, not {what}")
-    if _differs(pred):
+    return pred
+
+
+def _holds(pred: Any) -> bool:
+    """Say whether a condition holds; refuse what is no bool, and what nobody knows yet."""
+    if _differs(_bool(pred)):
         raise ValueError(
             "while_loop: inside vmap the condition differs between examples; repeat as often as "
             "the longest needs with fori_loop and keep what is finished with where(), or map with "
@@ -135,6 +171,7 @@ def fori_loop(
     body_fun: Callable[[int, _Carry], _Carry],
     init_val: _Carry,
     *,
+    checkpoint: bool | int | str | None = None,
     rolled: bool = False,
 ) -> _Carry:
     """Repeat a function for the integers from `lower` to less than `upper`.
@@ -148,6 +185,8 @@ def fori_loop(
         dtypes.
     init_val
         The first carry: any structure.
+    checkpoint
+        What the reverse pass keeps, as for `scan`.
     rolled
         Whether the loop may be one equation of a program, with a body, as for `scan`. The integer
         is an int64 array then.
@@ -167,17 +206,26 @@ def fori_loop(
     (8.0, 12.0)
     """
     steps = range(operator.index(lower), operator.index(upper))
+    size = _segment("fori_loop", checkpoint, len(steps))
     carry: Any = init_val
     expected: Outline | None = None
     if rolled:
         looped = recorded_loop(
             lambda carry, i: (body_fun(i, carry), None), carry, np.arange(lower, upper), len(steps),
-            function=body_fun, counts=True,
+            function=body_fun, counts=True, **_kept(checkpoint, size),
         )  # fmt: skip
         if looped is not None:
             carry, steps = looped[0], range(0)
-    for i in steps:
-        carry, expected = _stepped("fori_loop", carry, body_fun(i, carry), expected)
+
+    def run(carry: Any, steps: range) -> Any:
+        nonlocal expected
+        for i in steps:
+            carry, expected = _stepped("fori_loop", carry, body_fun(i, carry), expected)
+        return carry
+
+    again = _checkpointed(run, checkpoint)
+    for start in range(0, len(steps), size):
+        carry = again(carry, steps[start : start + size])
     last: _Carry = carry
     return last
 
@@ -210,7 +258,9 @@ def scan(
     checkpoint
         What the reverse pass keeps. An int `n`: the carry of every n-th step; the steps between are
         computed again. True: of about the square root of all. A text such as `"200MB"`: the budget
-        of `ct.checkpoint` around the whole loop.
+        of `ct.checkpoint` around the whole loop. Of a `rolled` loop as many carries are kept as a
+        budget holds, at least one, and as few steps as possible are taken again (binomial
+        checkpointing: Griewank and Walther, Algorithm 799, 2000).
     rolled
         Whether the loop may be one equation of a program, with a body: the size of the program does
         not depend on the number of steps then. `f` has to be pure: it is called a few times, on
@@ -244,25 +294,22 @@ def scan(
     array([12., 12., 12.])
     """
     count = _length(xs, length)
-    size = _segment(checkpoint, count)
+    size = _segment("scan", checkpoint, count)
 
     steps = _Steps(f)
     if not count:
         # One step, whose result is dropped, says what the results look like.
         _, (y,) = steps.run(init, [map_leaves(_blank, xs)])
         return init, map_leaves(lambda leaf: np.zeros((0, *np.shape(leaf)), _dtype(leaf)), y)
-    if rolled and not isinstance(checkpoint, str):
+    if rolled:
         looped = recorded_loop(
-            _pair_of(f), init, xs, count, function=f, reverse=reverse,
-            segments=[size] if checkpoint else [],
-        )  # fmt: skip
+            _pair_of(f), init, xs, count, function=f, reverse=reverse, **_kept(checkpoint, size)
+        )
         if looped is not None:
             return looped
     order = range(count - 1, -1, -1) if reverse else range(count)
     slices = [_slice(xs, i) for i in order]
-    run: Callable[..., tuple[Any, list[Any]]] = steps.run
-    if checkpoint is not None and checkpoint is not False:
-        run = checkpointed(run, budget=checkpoint if isinstance(checkpoint, str) else None)
+    run = _checkpointed(steps.run, checkpoint)
     carry: Any = init
     ys: list[Any] = []
     for start in range(0, count, size):
@@ -346,7 +393,23 @@ def _length(xs: Any, length: int | None) -> int:
     return count
 
 
-def _segment(checkpoint: bool | int | str | None, count: int) -> int:
+def _checkpointed(
+    run: Callable[..., Any], checkpoint: bool | int | str | None
+) -> Callable[..., Any]:
+    """Give a function that takes some steps, of which the reverse pass keeps what it is told to."""
+    if checkpoint is None or checkpoint is False:
+        return run
+    return checkpointed(run, budget=checkpoint if isinstance(checkpoint, str) else None)
+
+
+def _kept(checkpoint: bool | int | str | None, size: int) -> dict[str, Any]:
+    """Give what `recorded_loop` takes: segments of some steps, or a budget."""
+    if isinstance(checkpoint, str):
+        return {"budget": budget_bytes(checkpoint)}
+    return {"segments": [size] if checkpoint else []}
+
+
+def _segment(name: str, checkpoint: bool | int | str | None, count: int) -> int:
     """Give how many steps are checkpointed together."""
     if checkpoint is None or checkpoint is False or isinstance(checkpoint, str):
         return max(count, 1)
@@ -354,7 +417,7 @@ def _segment(checkpoint: bool | int | str | None, count: int) -> int:
         return max(math.isqrt(count), 1)
     size = operator.index(checkpoint)
     if size < 1:
-        raise ValueError(f"scan: checkpoint must be a positive number of steps, not {size}")
+        raise ValueError(f"{name}: checkpoint must be a positive number of steps, not {size}")
     return size
 
 

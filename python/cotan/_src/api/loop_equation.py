@@ -12,13 +12,10 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.api.carry import expect_same, outline, settled
-from cotan._src.runtime.loops import writes_out_loops
+from cotan._src.runtime.loops import ENDLESS, fewest_steps
 from cotan._src.state.slots import NotRestorableError, Slot
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.tree.tangent import leaves_of, map_leaves
-
-#: Shorter loops are written out: what their steps have in common is computed once.
-_FEWEST_STEPS = 16
 
 _Step = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -37,8 +34,11 @@ def recorded_loop(
     reverse: bool = False,
     counts: bool = False,
     segments: Sequence[int] = (),
+    budget: int | None = None,
 ) -> tuple[Any, Any] | None:
-    """Record a loop; gives the last carry and what is stacked, or None if it has to be written out.
+    """Record a loop of a number of steps; None if it has to be written out.
+
+    Gives the last carry and what is stacked.
 
     Parameters
     ----------
@@ -57,23 +57,74 @@ def recorded_loop(
     segments
         How many steps lie between two carries that the reverse pass keeps; then the same for the
         steps in one segment, and so on.
+    budget
+        How many bytes of carries the reverse pass keeps; None for all.
 
     Raises
     ------
     TypeError
         When a step has changed what cannot be put back.
     """
-    is_wanted = _core.is_anything_recorded() and not writes_out_loops.get()
-    if length < _FEWEST_STEPS or not is_wanted:
+    if length < fewest_steps.get() or not _core.is_anything_recorded():
         return None
+    loop = _Loop(step, reverse, counts, budget=budget)
+    return _attempt(lambda: _nested(loop, init, xs, length, tuple(segments)), function)
+
+
+def recorded_while(
+    holds: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    init: Any,
+    max_steps: int,
+    *,
+    functions: tuple[Callable[..., Any], ...],
+) -> Any:
+    """Record a loop that ends when a condition no longer holds; gives the last carry, or None.
+
+    Parameters
+    ----------
+    holds, body
+        From a carry to a bool, and to the next carry.
+    init
+        The first carry.
+    max_steps
+        How many steps there may be; 0 for any number.
+    functions
+        The user's functions in `holds` and `body`, whose state must not change.
+    """
+    if not _core.is_anything_recorded() or fewest_steps.get() == ENDLESS:
+        return None
+
+    # The number of steps is carried for the reverse pass.
+    def step(carry: Any, _: Any) -> tuple[Any, Any]:
+        _, count, last = carry
+        new = body(last)
+        return (_as_array(holds(new)), count + 1, new), None
+
+    def first() -> Any:
+        return _as_array(holds(init)), np.zeros((), np.int64), init
+
+    loop = _Loop(step, False, False, True)
+    found = _attempt(lambda: _recorded(loop, first(), None, max_steps), *functions)
+    return None if found is None else (found[0][2],)
+
+
+def _as_array(pred: Any) -> Any:
+    return pred if isinstance(pred, _core.Array) else np.asarray(pred)
+
+
+def _attempt(
+    record: Callable[[], tuple[Any, Any]], *functions: Callable[..., Any]
+) -> tuple[Any, Any] | None:
+    """Record a loop; None where its steps have to be taken one by one."""
     try:
-        snapshot = StateSnapshot(function)
+        snapshot = StateSnapshot(*functions)
     except TypeError:
         return None
     pending = snapshot.pending_arrays()
     found = None
     try:
-        found = _nested(_Loop(step, reverse, counts), init, xs, length, tuple(segments))
+        found = record()
     except Exception:  # noqa: BLE001, S110
         # Whatever it is, steps that are taken one by one raise it again, with values.
         pass
@@ -116,6 +167,8 @@ class _Loop(NamedTuple):
     step: _Step
     reverse: bool
     counts: bool
+    conditional: bool = False
+    budget: int | None = None
 
 
 def _nested(
@@ -150,8 +203,9 @@ def _recorded(loop: _Loop, init: Any, xs: Any, length: int) -> tuple[Any, Any]:
     one = _Traced(loop.step, init, xs)
     carried, slices = leaves_of(init), leaves_of(xs)
     looped = _core.record_loop(
-        one.step, carried, slices, length, loop.reverse, loop.counts and length > 0
-    )
+        one.step, carried, slices, length, loop.reverse, loop.counts and length > 0,
+        loop.conditional, loop.budget,
+    )  # fmt: skip
     if looped is None:
         raise _NotSteadyError
     last, stacked = looped
@@ -193,7 +247,11 @@ def _carried_constants(tree: object) -> Iterator[object]:
 
     Of anything else than these, leaves and containers nobody can say whether a step has changed it.
     """
-    if isinstance(tree, (bool, int, str, bytes)):
+    if isinstance(tree, (np.ndarray, _core.Array)):
+        # One that stands for a bool says that it is one.
+        if tree.dtype.kind not in "fciub":
+            raise _NotSteadyError
+    elif isinstance(tree, (bool, int, str, bytes)):
         yield tree
     elif type(tree) is dict:
         for value in tree.values():
@@ -201,8 +259,5 @@ def _carried_constants(tree: object) -> Iterator[object]:
     elif isinstance(tree, (tuple, list)):
         for value in tree:
             yield from _carried_constants(value)
-    elif isinstance(tree, (np.ndarray, _core.Array)):
-        if tree.dtype.kind not in "fciub":
-            raise _NotSteadyError
     elif tree is not None and not isinstance(tree, (float, complex)):
         raise _NotSteadyError

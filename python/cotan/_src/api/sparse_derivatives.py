@@ -16,7 +16,7 @@ from cotan import _core
 from cotan._src.api.selected import Selected, with_keywords
 from cotan._src.api.sparsity import Coloring, SparsityPattern, scipy_sparse, transpose
 from cotan._src.kit.host_call import writes_primitives
-from cotan._src.runtime.loops import writes_out_loops
+from cotan._src.runtime.loops import ENDLESS, fewest_steps
 from cotan._src.tree.ravel import Unravel, ravel_floats
 from cotan._src.tree.structure import integers_as_floats, without_constants
 from cotan._src.typing import AnyArray, Args, Function, NDArray
@@ -201,11 +201,11 @@ class _Traced:
             return np.zeros(self.columns.size) if found is None else found
 
         written_out = writes_primitives.set(True)
-        loops = writes_out_loops.set(True)
+        loops = fewest_steps.set(ENDLESS)
         try:
             program = _core.trace(gradient if second else value, self.point)
         finally:
-            writes_out_loops.reset(loops)
+            fewest_steps.reset(loops)
             writes_primitives.reset(written_out)
         if not self.rows.paths:
             raise TypeError(f"{name}: there is no float array or number in what the function gives")

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from cotan import _core
 from cotan._src.array import fancy_indexing
-from cotan._src.runtime.loops import writes_out_loops
+from cotan._src.runtime.loops import fewest_steps
 from cotan._src.typing import Args, Function, NDArray
 
 #: An equation: primitive, arguments, result, parameters.
@@ -40,11 +40,11 @@ class Recorded:
         gradient: bool,
     ) -> None:
         masks = fancy_indexing.refuses_masks.set(operation)
-        written_out = writes_out_loops.set(True)
+        steps = fewest_steps.set(2)
         try:
             program, results, able, self.leaves = _core.record(f, args, replaced)
         finally:
-            writes_out_loops.reset(written_out)
+            fewest_steps.reset(steps)
             fancy_indexing.refuses_masks.reset(masks)
         self.inputs = [v.name for v in program.inputs][: len(able)]
         self.outputs = [f"y{path}" for path in results]

@@ -7,7 +7,7 @@ use crate::aval::Aval;
 use crate::error::Result;
 use crate::ops;
 use crate::prim::{Params, Var};
-use crate::program::{FastMap, Loop, LoopOutput, Program};
+use crate::program::{End, FastMap, Loop, LoopOutput, Program};
 use crate::tape::Recording;
 use crate::tape::close::close;
 use crate::tape::node::Op;
@@ -78,6 +78,8 @@ impl TracedStep {
         scanned: &[Array],
         length: usize,
         reverse: bool,
+        end: End,
+        budget: Option<usize>,
     ) -> Result<Option<(Vec<Array>, Vec<Array>)>> {
         let (carries, body) = (carried.len(), &self.program);
         let is_same = |j: usize| {
@@ -89,7 +91,9 @@ impl TracedStep {
         }
         let (body, ahead) = self.read_ahead(carries, scanned, length)?;
         let count = scanned.len() + ahead.len();
-        let of = Loop::new(body, length, carries, count, reverse)?;
+        let of = Loop::new(body, length, carries, count, reverse)?
+            .ending(end)?
+            .keeping(budget);
         let inputs: Vec<&Array> = (carried.iter().chain(scanned))
             .chain(&ahead)
             .chain(&self.captured)

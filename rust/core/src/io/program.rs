@@ -10,7 +10,7 @@ use crate::aval::{Aval, DType, Shape};
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Params, Prim, Var};
-use crate::program::{Builder, Loop, Program};
+use crate::program::{Builder, End, Loop, Program};
 use crate::util::FastMap;
 
 /// The number that stands for a dtype. They never change.
@@ -129,7 +129,15 @@ fn encode_loop(out: &mut Vec<u8>, of: &Loop) -> Result<()> {
     for n in [of.length, of.carries, of.scanned, body.len()] {
         out.extend_from_slice(&(n as u64).to_le_bytes());
     }
-    out.push(u8::from(of.reverse));
+    let end = match of.end {
+        End::Length => 0,
+        End::Count => 1,
+        End::False => 2,
+    };
+    out.push(u8::from(of.reverse) | end << 1 | u8::from(of.budget.is_some()) << 3);
+    if let Some(budget) = of.budget {
+        out.extend_from_slice(&(budget as u64).to_le_bytes());
+    }
     out.extend_from_slice(&body);
     Ok(())
 }
@@ -140,9 +148,17 @@ fn decode_loop(fields: &mut Fields<'_>, writer: &str, depth: usize) -> Result<Ar
     }
     let (length, carries, scanned) = (fields.size()?, fields.size()?, fields.size()?);
     let bytes = fields.size()?;
-    let reverse = fields.u8()? != 0;
+    let how = fields.u8()?;
+    let budget = (how >> 3 != 0).then(|| fields.size()).transpose()?;
+    let end = match how >> 1 & 3 {
+        0 => End::Length,
+        1 => End::Count,
+        2 => End::False,
+        _ => return Err(damaged("nobody knows when a loop ends")),
+    };
     let body = decode_at(fields.bytes(bytes)?, writer, depth + 1)?;
-    let of = Loop::new(body, length, carries, scanned, reverse);
+    let of = Loop::new(body, length, carries, scanned, how & 1 != 0).and_then(|of| of.ending(end));
+    let of = of.map(|of| of.keeping(budget));
     Ok(Arc::new(of.map_err(damaged)?))
 }
 

@@ -115,7 +115,7 @@ primitives! {
             batching: Batching::None("outputs of loops are mapped together"),
         },
         cost: Heavy,
-        onnx: Onnx::None("loops are not exported yet"),
+        onnx: Onnx::Recipe("loop"),
         wgsl: Wgsl::None("it has a program of its own"),
         numpy: "",
         samples: Samples::None("what it computes is a program of its own"),

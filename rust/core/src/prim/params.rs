@@ -12,7 +12,7 @@ use super::V;
 use crate::aval::{Aval, Axes, DType, Shape, SliceDim, WindowDim, tuple};
 use crate::error::Result;
 use crate::kernels::Value;
-use crate::program::Loop;
+use crate::program::{End, Loop};
 
 /// One call of a function with a derivative rule of its own, given as the equations that it and its rule
 /// write. It is lowered before a program is planned, so it is fused and differentiated again like any
@@ -285,13 +285,24 @@ impl Params {
             ],
             Params::Host { call, output } => named(call.name(), *output, call.outputs().len()),
             Params::Custom { rule, output } => named(rule.name(), *output, rule.num_outputs()),
-            Params::Loop { of, output } => vec![
-                ("length", of.length.to_string()),
-                ("carries", of.carries.to_string()),
-                ("scanned", of.scanned.to_string()),
-                ("reverse", of.reverse.to_string()),
-                ("output", output.to_string()),
-            ],
+            Params::Loop { of, output } => {
+                let mut found = vec![
+                    ("length", of.length.to_string()),
+                    ("carries", of.carries.to_string()),
+                    ("scanned", of.scanned.to_string()),
+                    ("reverse", of.reverse.to_string()),
+                ];
+                match of.end {
+                    End::Length => {}
+                    End::Count => found.push(("end", "count".into())),
+                    End::False => found.push(("end", "false".into())),
+                }
+                if let Some(budget) = of.budget {
+                    found.push(("budget", budget.to_string()));
+                }
+                found.push(("output", output.to_string()));
+                found
+            }
         }
     }
 }

@@ -5,12 +5,15 @@
 //! takes the first carries, the scanned arrays with an axis of steps in front, and what is the same in all
 //! steps. It is one of these outputs, numbered in this order: the last carries, what is stacked, and for
 //! each carry the stack of what it was before each step.
+//!
+//! A loop may end before its length is reached: after a number of steps that is its last argument, or when its
+//! first carry is false.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::Program;
-use crate::aval::Aval;
+use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
 use crate::prim::Var;
 
@@ -26,7 +29,25 @@ pub struct Loop {
     pub scanned: usize,
     /// Whether the last slice comes first.
     pub reverse: bool,
+    /// When it ends.
+    pub end: End,
+    /// How many bytes the reverse pass may keep of what the carries were before each step; the others are
+    /// computed again. `None`: all are kept.
+    pub budget: Option<usize>,
     key: u64,
+}
+
+/// When a loop ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// After as many steps as it is long.
+    Length,
+    /// After as many steps as the last argument says, an int64 that is at most the length. What is stacked
+    /// has zeros behind them.
+    Count,
+    /// Before a step where the first carry is false, a bool; its length is the most steps that it may take,
+    /// or 0 for any number. It scans and stacks nothing.
+    False,
 }
 
 /// What an output of a loop is.
@@ -83,8 +104,42 @@ impl Loop {
             carries,
             scanned,
             reverse,
+            end: End::Length,
+            budget: None,
             key,
         })
+    }
+
+    /// The loop with another end.
+    ///
+    /// # Errors
+    /// When it has no argument or carry that says when it ends.
+    pub fn ending(self, end: End) -> Result<Loop> {
+        let body = &self.body;
+        let is_scalar = |v: usize, dtype: DType| *body.aval(v as Var) == Aval::new(dtype, &[]);
+        let (last, own) = (
+            body.num_inputs().wrapping_sub(1),
+            self.carries + self.scanned,
+        );
+        let fits = match end {
+            End::Length => true,
+            End::Count => body.num_inputs() > own && is_scalar(last, DType::I64),
+            End::False => {
+                let nothing_else = self.scanned == 0 && self.num_stacked() == 0 && !self.reverse;
+                self.carries > 0 && nothing_else && is_scalar(0, DType::Bool)
+            }
+        };
+        if !fits {
+            return Err(Error::Program(format!(
+                "loop: there is nothing that says when it ends ({end:?})"
+            )));
+        }
+        Ok(Loop { end, ..self })
+    }
+
+    /// The loop with another budget.
+    pub fn keeping(self, budget: Option<usize>) -> Loop {
+        Loop { budget, ..self }
     }
 
     /// What is repeated.
@@ -99,7 +154,12 @@ impl Loop {
 
     /// How many outputs it has.
     pub fn num_outputs(&self) -> usize {
-        self.body.outs().len() + self.carries
+        let before = if self.end == End::False {
+            0
+        } else {
+            self.carries
+        };
+        self.body.outs().len() + before
     }
 
     /// What an output is.
@@ -109,7 +169,7 @@ impl Loop {
             Some(LoopOutput::Last(output))
         } else if output < outs {
             Some(LoopOutput::Stacked(output - self.carries))
-        } else if output < outs + self.carries {
+        } else if output < self.num_outputs() {
             Some(LoopOutput::Before(output - outs))
         } else {
             None
@@ -198,8 +258,16 @@ impl Loop {
                 None => {}
             }
         }
+        if self.end == End::False {
+            wanted[0] = true;
+        }
         let needed = loop {
-            let needed = body.needed(&wanted);
+            let mut needed = body.needed(&wanted);
+            if self.end == End::Count
+                && let Some(count) = needed.get_mut(body.num_inputs() - 1)
+            {
+                *count = true;
+            }
             let more: Vec<usize> = (0..self.carries)
                 .filter(|&j| needed[j] && !wanted[j])
                 .collect();
@@ -232,7 +300,9 @@ impl Loop {
             carries,
             scanned,
             self.reverse,
-        )?;
+        )?
+        .ending(self.end)?
+        .keeping(self.budget);
         let place = |o: usize| of_body.binary_search(&o).unwrap_or(0);
         let numbers = (outputs.iter())
             .map(|&output| match self.output(output) {
@@ -247,8 +317,9 @@ impl Loop {
 impl PartialEq for Loop {
     fn eq(&self, other: &Loop) -> bool {
         self.key == other.key
-            && (self.length, self.carries, self.scanned, self.reverse)
-                == (other.length, other.carries, other.scanned, other.reverse)
+            && (self.length, self.carries, self.scanned)
+                == (other.length, other.carries, other.scanned)
+            && (self.reverse, self.end, self.budget) == (other.reverse, other.end, other.budget)
             && self.body.same_structure(&other.body)
     }
 }
@@ -258,7 +329,8 @@ impl Eq for Loop {}
 impl Hash for Loop {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.key.hash(state);
-        (self.length, self.carries, self.scanned, self.reverse).hash(state);
+        (self.length, self.carries, self.scanned).hash(state);
+        (self.reverse, self.end, self.budget).hash(state);
     }
 }
 

@@ -25,7 +25,7 @@ pub use crate::util::{FastHasher, FastMap};
 pub use builder::Builder;
 pub use call_groups::Calls;
 pub use literals::{literal_of, number_text};
-pub use looped::{Loop, LoopOutput};
+pub use looped::{End, Loop, LoopOutput};
 pub(crate) use looped::{SameLoops, stacked};
 use sites::Sites;
 pub use splice::Splice;

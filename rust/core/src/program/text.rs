@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use super::literals::parse_number;
 use super::text_parts::{bare, nearest, one_line, pointed_at, quoted, write_comment};
-use super::{Builder, Loop, Program};
+use super::{Builder, End, Loop, Program};
 use crate::aval::{Aval, DType, Shape, checked_size};
 use crate::error::{Error, Result};
 use crate::kernels::Value;
@@ -439,7 +439,14 @@ impl<'a> Parser<'a> {
         let body = self.program()?;
         self.depth -= 1;
         (self.names, self.sites) = (names, sites);
-        let of = Loop::new(body, length, carries, scanned, reverse);
+        let end = match text("end") {
+            None => End::Length,
+            Some("count") => End::Count,
+            Some("false") => End::False,
+            Some(_) => return Err(self.error("a loop has end=count, end=false or none")),
+        };
+        let of = Loop::new(body, length, carries, scanned, reverse).and_then(|of| of.ending(end));
+        let of = of.map(|of| of.keeping(number("budget")));
         let of = Arc::new(of.map_err(|e| self.error(&e.to_string()))?);
         Ok(Params::Loop { of, output })
     }

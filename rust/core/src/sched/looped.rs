@@ -4,24 +4,33 @@
 use std::sync::Arc;
 
 use super::frame::Frame;
-use super::plan::{Compilation, LoopPlan, Plan};
+use super::plan::{Again, Compilation, LoopPlan, Plan};
 use super::profile::Stopwatch;
 use super::run::{WORTH_THREADS, take_all};
 use crate::aval::{Aval, SliceDim};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, Value};
 use crate::prim::Var;
-use crate::program::{Loop, LoopOutput};
+use crate::program::{End, Loop, LoopOutput};
 
 /// What a step costs besides its equations, in nanoseconds.
 const STEP: f64 = 100.0;
 /// Bodies whose buffers take up to so many bytes have all of them at once.
 const SMALL: usize = 256 << 10;
+/// As many steps are expected where nobody knows.
+const UNKNOWN: usize = 100;
 
 impl LoopPlan {
     /// Plans a loop for these outputs, and says which arguments it reads.
     pub fn new(of: &Loop, outputs: &[usize]) -> Result<(LoopPlan, Vec<usize>)> {
         let (of, inputs, outputs) = of.slim(outputs)?;
+        let mut plan = LoopPlan::of_steps(of)?;
+        plan.outputs = outputs.iter().filter_map(|&o| plan.of.output(o)).collect();
+        Ok((plan, inputs))
+    }
+
+    /// Plans the steps of a loop of which no output is asked for.
+    pub(super) fn of_steps(of: Loop) -> Result<LoopPlan> {
         if let Some(name) = of.body().host_calls().first() {
             return Err(Error::Program(format!(
                 "loop: its body calls {name} back, which only steps that are written out can do; use a Python loop"
@@ -32,21 +41,31 @@ impl LoopPlan {
         let own = (0..first).map(|i| of.body().aval(i as Var).nbytes());
         let made = plan.steps.iter().flat_map(|s| &s.outputs);
         let bytes: usize = own.chain(made.map(|(_, aval)| aval.nbytes())).sum();
-        let outputs = outputs.iter().filter_map(|&o| of.output(o)).collect();
         let fits_frame = bytes <= SMALL && plan.cost < WORTH_THREADS;
-        let looped = LoopPlan {
+        Ok(LoopPlan {
             plan,
             of,
-            outputs,
+            outputs: Vec::new(),
+            again: None,
             fits_frame,
             compiled: Compilation::default(),
-        };
-        Ok((looped, inputs))
+        })
     }
 
     /// Estimated nanoseconds of all steps.
     pub fn cost(&self) -> f64 {
-        (self.plan.cost + STEP) * self.of.length as f64
+        let own = (self.plan.cost + STEP) * self.expected() as f64;
+        let again = |again: &Again| (again.forward.plan.cost + STEP) * again.repeated() as f64;
+        own + self.again.as_deref().map_or(0.0, again)
+    }
+
+    /// How many steps there are, for estimates.
+    pub fn expected(&self) -> usize {
+        match self.of.end {
+            End::Length => self.of.length,
+            End::Count => self.of.length.min(UNKNOWN),
+            End::False => UNKNOWN,
+        }
     }
 
     /// The outputs that are asked for.
@@ -56,57 +75,129 @@ impl LoopPlan {
         stopwatch: &mut Stopwatch,
         ctx: &Ctx<'_>,
     ) -> Result<Vec<Value>> {
+        if let Some(again) = &self.again {
+            return self.run_backwards(again, args, stopwatch, ctx);
+        }
         let of = &self.of;
         let shared = args.split_off(of.carries + of.scanned);
         let scanned = args.split_off(of.carries);
         let mut carried = args;
-        let mut stacks = Vec::with_capacity(self.outputs.len());
-        for output in &self.outputs {
-            let of_step = match *output {
-                LoopOutput::Last(_) => None,
-                LoopOutput::Before(j) => Some(of.body().outs()[j]),
-                LoopOutput::Stacked(i) => Some(of.body().outs()[of.carries + i]),
-            };
-            let stack = of_step
-                .map(|var| Value::empty(crate::program::stacked(of.body().aval(var), of.length)));
-            stacks.push(stack.transpose()?);
+        let stacks = self.stacks()?;
+        let most = self.most(&shared)?;
+        if of.end != End::Length {
+            for stack in stacks.iter().flatten() {
+                clear_behind(stack, most, ctx)?;
+            }
         }
-        if of.length > 0 {
-            let scanned = (scanned.into_iter())
-                .map(|x| {
-                    if slices_lie_in_order(&x) {
-                        Ok(x)
-                    } else {
-                        kernels::copy(&x, ctx)
-                    }
-                })
-                .collect::<Result<Vec<Value>>>()?;
-            let frame = self.frame(&shared)?;
-            carried = self.compiled.timed(of.length, || match frame {
-                Some(frame) => self.in_frame(frame, &carried, &scanned, &stacks, stopwatch, ctx),
-                None => self.in_turn(carried, &scanned, &shared, &stacks, stopwatch, ctx),
+        if most > 0 {
+            let scanned = self.in_order(scanned, ctx)?;
+            let mut running = Running::new(self, carried, &shared)?;
+            let (scanned, stacked) = (
+                scanned.iter().map(Scanned::Array).collect::<Vec<_>>(),
+                self.stacked(&stacks),
+            );
+            carried = self.compiled.timed(self.expected().min(most), || {
+                let mut n = 0;
+                while self.goes_on(n, most, running.carried())? {
+                    ctx.check()?;
+                    running.step(self.place(n, most), &scanned, &stacked, stopwatch, ctx)?;
+                    n += 1;
+                }
+                Ok(running.into_carried())
             })?;
         }
-        let outs = self
-            .outputs
-            .iter()
-            .zip(stacks)
-            .map(|(output, stack)| match (output, stack) {
-                (_, Some(stack)) => Ok(stack),
-                (LoopOutput::Last(j), None) => Ok(carried[*j].clone()),
-                _ => Err(Error::Program("loop: no place for an output".into())),
-            });
-        outs.collect()
+        self.results(&carried, stacks)
     }
 
-    /// The slices in the order of the steps.
-    fn order(&self) -> impl Iterator<Item = usize> + use<> {
-        let (length, reverse) = (self.of.length, self.of.reverse);
-        (0..length).map(move |n| if reverse { length - 1 - n } else { n })
+    /// Memory for what is stacked, by output.
+    pub(super) fn stacks(&self) -> Result<Vec<Option<Value>>> {
+        let body = self.of.body();
+        let stacks = self.outputs.iter().map(|output| {
+            let of_step = match *output {
+                LoopOutput::Last(_) => return Ok(None),
+                LoopOutput::Before(j) => body.outs()[j],
+                LoopOutput::Stacked(i) => body.outs()[self.of.carries + i],
+            };
+            let aval = crate::program::stacked(body.aval(of_step), self.of.length);
+            Value::empty(aval).map(Some)
+        });
+        stacks.collect()
+    }
+
+    /// Scanned arrays whose slices lie in order.
+    pub(super) fn in_order(&self, scanned: Vec<Value>, ctx: &Ctx<'_>) -> Result<Vec<Value>> {
+        let is_empty = self.of.length == 0;
+        (scanned.into_iter())
+            .map(|x| {
+                if is_empty || slices_lie_in_order(&x) {
+                    Ok(x)
+                } else {
+                    kernels::copy(&x, ctx)
+                }
+            })
+            .collect()
+    }
+
+    /// The outputs that are asked for, once the last step is done.
+    pub(super) fn results(
+        &self,
+        carried: &[Value],
+        stacks: Vec<Option<Value>>,
+    ) -> Result<Vec<Value>> {
+        let outs = self.outputs.iter().zip(stacks);
+        outs.map(|(output, stack)| match (output, stack) {
+            (_, Some(stack)) => Ok(stack),
+            (LoopOutput::Last(j), None) => Ok(carried[*j].clone()),
+            _ => Err(Error::Program("loop: no place for an output".into())),
+        })
+        .collect()
+    }
+
+    /// How many steps there are at most; so many exactly, unless the first carry says when they end.
+    fn most(&self, shared: &[Value]) -> Result<usize> {
+        let of = &self.of;
+        match of.end {
+            End::Length => Ok(of.length),
+            End::False if of.length == 0 => Ok(usize::MAX),
+            End::False => Ok(of.length),
+            End::Count => {
+                let count = shared.last().and_then(Value::item);
+                let count =
+                    count.ok_or_else(|| Error::Program("loop: no number of steps".into()))?;
+                let count = count.re.max(0.0) as usize;
+                if count > of.length {
+                    return Err(Error::Program(
+                        "while_loop: more steps were taken than its reverse pass is made for; say how many there \
+                         may be at most: while_loop(..., max_steps=n)"
+                            .into(),
+                    ));
+                }
+                Ok(count)
+            }
+        }
+    }
+
+    /// Whether step `n` is taken, by what is carried so far.
+    fn goes_on(&self, n: usize, most: usize, carried: &[Value]) -> Result<bool> {
+        if self.of.end != End::False {
+            return Ok(n < most);
+        }
+        let goes_on = carried[0].item().is_some_and(|is| is.re != 0.0);
+        if goes_on && n >= most {
+            return Err(Error::Program(format!(
+                "while_loop: the condition still holds after {most} steps, and max_steps={most}"
+            )));
+        }
+        Ok(goes_on)
+    }
+
+    /// The slice that step `n` reads.
+    fn place(&self, n: usize, most: usize) -> usize {
+        if self.of.reverse { most - 1 - n } else { n }
     }
 
     /// Where a value of each step goes that is stacked: what it is and where it goes.
-    fn stacked<'s>(&self, stacks: &'s [Option<Value>]) -> Vec<(LoopOutput, &'s Value)> {
+    pub(super) fn stacked<'s>(&self, stacks: &'s [Option<Value>]) -> Vec<(LoopOutput, &'s Value)> {
         let stacks = self.outputs.iter().zip(stacks);
         stacks
             .filter_map(|(&output, stack)| Some((output, stack.as_ref()?)))
@@ -119,7 +210,7 @@ impl LoopPlan {
             .map(|v| body.aval(v).clone())
             .collect();
         let shared = Arc::from(shared);
-        if let Some(compiled) = self.compiled.get_for(&self.plan, self.of.length)? {
+        if let Some(compiled) = self.compiled.get_for(&self.plan, self.expected())? {
             let frame = Frame::new(&compiled.plan, Some(compiled), &inputs, &shared)?;
             if frame.is_some() {
                 return Ok(frame);
@@ -130,23 +221,52 @@ impl LoopPlan {
         }
         Frame::new(&self.plan, None, &inputs, &shared)
     }
+}
 
-    /// All steps in the same buffers; gives the last carries.
-    fn in_frame(
-        &self,
-        mut frame: Frame,
-        carried: &[Value],
-        scanned: &[Value],
-        stacks: &[Option<Value>],
-        stopwatch: &mut Stopwatch,
-        ctx: &Ctx<'_>,
-    ) -> Result<Vec<Value>> {
-        let carries = self.of.carries;
+/// A loop whose steps are being taken.
+pub(super) struct Running<'l> {
+    looped: &'l LoopPlan,
+    shared: Vec<Value>,
+    memory: Memory,
+}
+
+/// Where the carries of a loop are.
+enum Memory {
+    /// All steps go on in the same buffers.
+    Frame {
+        frame: Box<Frame>,
+        /// Carries that are copied to where the next step reads them.
+        moves: Vec<usize>,
+        /// The same for those that may be what a step got, or lie where something else does that it got: they
+        /// wait here.
+        spare: Vec<(usize, Value)>,
+    },
+    /// Steps take their buffers from the pool.
+    Pool(Vec<Value>),
+}
+
+/// What a step gets of a scanned array.
+#[derive(Clone, Copy)]
+pub(super) enum Scanned<'v> {
+    /// The slice of its number.
+    Array(&'v Value),
+    /// This.
+    Slice(&'v Value),
+}
+
+impl<'l> Running<'l> {
+    pub fn new(looped: &'l LoopPlan, carried: Vec<Value>, shared: &[Value]) -> Result<Running<'l>> {
+        let Some(mut frame) = looped.frame(shared)? else {
+            return Ok(Running {
+                looped,
+                shared: shared.to_vec(),
+                memory: Memory::Pool(carried),
+            });
+        };
+        let carries = looped.of.carries;
         for (j, value) in carried.iter().enumerate() {
             frame.write(j, value)?;
         }
-        let stacked = self.stacked(stacks);
-        // What a step carries on may be what it got, or lie where something else does that it got.
         let (mut moves, mut spare) = (Vec::new(), Vec::new());
         for j in 0..carries {
             let (from, to) = (&frame.outs()[j], &frame.inputs()[j]);
@@ -160,80 +280,178 @@ impl LoopPlan {
                 moves.push(j);
             }
         }
-        for i in self.order() {
-            ctx.check()?;
-            for (to, from) in frame.inputs()[carries..].iter().zip(scanned) {
-                kernels::read_slice(to, from, i);
-            }
-            for &(output, stack) in &stacked {
-                if let LoopOutput::Before(j) = output {
-                    kernels::write_slice(stack, i, &frame.inputs()[j]);
-                }
-            }
-            frame.advance(stopwatch, &ctx.alone(), &mut || false)?;
-            for &(output, stack) in &stacked {
-                if let LoopOutput::Stacked(k) = output {
-                    let value = &frame.outs()[carries + k];
-                    if value.is_contiguous() {
-                        kernels::write_slice(stack, i, value);
-                    } else {
-                        kernels::copy_into(&slice(stack, i)?, value, ctx)?;
-                    }
-                }
-            }
-            for (j, value) in &spare {
-                kernels::copy_into(value, &frame.outs()[*j], ctx)?;
-            }
-            for &j in &moves {
-                kernels::copy_whole(&frame.inputs()[j], &frame.outs()[j]);
-            }
-            for (j, value) in &spare {
-                kernels::copy_whole(&frame.inputs()[*j], value);
-            }
-        }
-        Ok(frame.inputs()[..carries].to_vec())
+        Ok(Running {
+            looped,
+            shared: Vec::new(),
+            memory: Memory::Frame {
+                frame: Box::new(frame),
+                moves,
+                spare,
+            },
+        })
     }
 
-    /// Steps that take their buffers from the pool; gives the last carries.
-    fn in_turn(
-        &self,
-        mut carried: Vec<Value>,
-        scanned: &[Value],
-        shared: &[Value],
-        stacks: &[Option<Value>],
+    /// What is carried to the next step.
+    pub fn carried(&self) -> &[Value] {
+        match &self.memory {
+            Memory::Frame { frame, .. } => &frame.inputs()[..self.looped.of.carries],
+            Memory::Pool(carried) => carried,
+        }
+    }
+
+    pub fn into_carried(self) -> Vec<Value> {
+        match self.memory {
+            Memory::Frame { frame, .. } => frame.inputs()[..self.looped.of.carries].to_vec(),
+            Memory::Pool(carried) => carried,
+        }
+    }
+
+    /// The carries as they are now, in memory that no step writes to.
+    pub fn kept(&self, ctx: &Ctx<'_>) -> Result<Vec<Value>> {
+        match &self.memory {
+            Memory::Frame { .. } => self
+                .carried()
+                .iter()
+                .map(|x| kernels::copy(x, ctx))
+                .collect(),
+            Memory::Pool(carried) => Ok(carried.clone()),
+        }
+    }
+
+    /// Goes on with other carries.
+    pub fn set(&mut self, carried: &[Value]) -> Result<()> {
+        match &mut self.memory {
+            Memory::Frame { frame, .. } => {
+                for (j, value) in carried.iter().enumerate() {
+                    frame.write(j, value)?;
+                }
+            }
+            Memory::Pool(own) => *own = carried.to_vec(),
+        }
+        Ok(())
+    }
+
+    /// Takes a step: it reads the slices of this number, and writes to those of the stacks.
+    pub fn step(
+        &mut self,
+        i: usize,
+        scanned: &[Scanned<'_>],
+        stacked: &[(LoopOutput, &Value)],
         stopwatch: &mut Stopwatch,
         ctx: &Ctx<'_>,
-    ) -> Result<Vec<Value>> {
-        let carries = self.of.carries;
-        let stacked = self.stacked(stacks);
-        for i in self.order() {
-            ctx.check()?;
-            let mut targets = Vec::new();
-            for &(output, stack) in &stacked {
-                match output {
-                    LoopOutput::Before(j) => {
-                        kernels::copy_into(&slice(stack, i)?, &carried[j], ctx)?;
-                    }
-                    LoopOutput::Stacked(k) => targets.push((carries + k, slice(stack, i)?)),
-                    LoopOutput::Last(_) => {}
-                }
+    ) -> Result<()> {
+        let carries = self.looped.of.carries;
+        let (frame, moves, spare) = match &mut self.memory {
+            Memory::Frame {
+                frame,
+                moves,
+                spare,
+            } => (frame, moves, spare),
+            Memory::Pool(carried) => {
+                return in_pool(
+                    self.looped,
+                    carried,
+                    &self.shared,
+                    i,
+                    scanned,
+                    stacked,
+                    stopwatch,
+                    ctx,
+                );
             }
-            let mut inputs = std::mem::take(&mut carried);
-            for x in scanned {
-                inputs.push(slice(x, i)?);
+        };
+        for (to, from) in frame.inputs()[carries..].iter().zip(scanned) {
+            match from {
+                Scanned::Array(from) => kernels::read_slice(to, from, i),
+                Scanned::Slice(from) => kernels::copy_into(to, from, ctx)?,
             }
-            inputs.extend(shared.iter().cloned());
-            let mut outs = take_all(&self.plan, inputs, &targets, stopwatch, ctx)?;
-            for (out, target) in &targets {
-                if outs[*out].as_ptr() != target.as_ptr() {
-                    kernels::copy_into(target, &outs[*out], ctx)?;
-                }
-            }
-            outs.truncate(carries);
-            carried = outs;
         }
-        Ok(carried)
+        for &(output, stack) in stacked {
+            if let LoopOutput::Before(j) = output {
+                kernels::write_slice(stack, i, &frame.inputs()[j]);
+            }
+        }
+        frame.advance(stopwatch, &ctx.alone(), &mut || false)?;
+        for &(output, stack) in stacked {
+            if let LoopOutput::Stacked(k) = output {
+                let value = &frame.outs()[carries + k];
+                if value.is_contiguous() {
+                    kernels::write_slice(stack, i, value);
+                } else {
+                    kernels::copy_into(&slice(stack, i)?, value, ctx)?;
+                }
+            }
+        }
+        for (j, value) in &*spare {
+            kernels::copy_into(value, &frame.outs()[*j], ctx)?;
+        }
+        for &j in &*moves {
+            kernels::copy_whole(&frame.inputs()[j], &frame.outs()[j]);
+        }
+        for (j, value) in &*spare {
+            kernels::copy_whole(&frame.inputs()[*j], value);
+        }
+        Ok(())
     }
+}
+
+/// A step that takes its buffers from the pool.
+#[allow(clippy::too_many_arguments)]
+fn in_pool(
+    looped: &LoopPlan,
+    carried: &mut Vec<Value>,
+    shared: &[Value],
+    i: usize,
+    scanned: &[Scanned<'_>],
+    stacked: &[(LoopOutput, &Value)],
+    stopwatch: &mut Stopwatch,
+    ctx: &Ctx<'_>,
+) -> Result<()> {
+    let carries = looped.of.carries;
+    let mut targets = Vec::new();
+    for &(output, stack) in stacked {
+        match output {
+            LoopOutput::Before(j) => kernels::copy_into(&slice(stack, i)?, &carried[j], ctx)?,
+            LoopOutput::Stacked(k) => targets.push((carries + k, slice(stack, i)?)),
+            LoopOutput::Last(_) => {}
+        }
+    }
+    let mut inputs = std::mem::take(carried);
+    for x in scanned {
+        inputs.push(match x {
+            Scanned::Array(x) => slice(x, i)?,
+            Scanned::Slice(x) => (*x).clone(),
+        });
+    }
+    inputs.extend(shared.iter().cloned());
+    let mut outs = take_all(&looped.plan, inputs, &targets, stopwatch, ctx)?;
+    for (out, target) in &targets {
+        if outs[*out].as_ptr() != target.as_ptr() {
+            kernels::copy_into(target, &outs[*out], ctx)?;
+        }
+    }
+    outs.truncate(carries);
+    *carried = outs;
+    Ok(())
+}
+
+/// Puts zeros behind the slices that steps write to.
+fn clear_behind(stack: &Value, steps: usize, ctx: &Ctx<'_>) -> Result<()> {
+    let rest = stack.shape()[0].saturating_sub(steps);
+    if rest == 0 || stack.aval().size() == 0 {
+        return Ok(());
+    }
+    let mut dims: Vec<SliceDim> = (stack.shape().iter())
+        .map(|&len| SliceDim {
+            start: 0,
+            len,
+            step: 1,
+        })
+        .collect();
+    (dims[0].start, dims[0].len) = (steps, rest);
+    let behind = stack.sliced(&dims);
+    let zero = Value::number(stack.dtype(), num_complex::Complex::default())?;
+    kernels::copy_into(&behind, &zero.broadcast_to(behind.shape()), ctx)
 }
 
 /// Whether each slice along the first axis is contiguous.

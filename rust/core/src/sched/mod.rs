@@ -17,6 +17,8 @@ mod plan;
 mod planner;
 mod profile;
 mod replay;
+mod reversal;
+mod revolve;
 mod row_values;
 mod run;
 #[cfg(feature = "linalg")]

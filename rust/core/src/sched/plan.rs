@@ -139,7 +139,7 @@ impl Plan {
         let passes = |step: &Step| match &step.work {
             Work::View => 0,
             Work::Part(part) => part.num_passes(),
-            Work::Loop(looped) => looped.plan.num_passes() * looped.of.length,
+            Work::Loop(looped) => looped.plan.num_passes() * looped.expected(),
             _ => 1,
         };
         self.steps.iter().map(passes).sum()
@@ -168,9 +168,21 @@ pub(super) struct LoopPlan {
     pub of: Loop,
     /// Those that are asked for.
     pub outputs: Vec<LoopOutput>,
+    /// The loop that it goes backwards through, where that is taken again.
+    pub again: Option<Box<Again>>,
     /// Whether a step may have all of its buffers at once.
     pub fits_frame: bool,
     pub compiled: Compilation,
+}
+
+/// The loop that is taken again by one that goes backwards through it.
+#[derive(Debug)]
+pub(super) struct Again {
+    pub forward: LoopPlan,
+    /// Which scanned arrays of the other loop are what carries of this one were, and of which carry each is.
+    pub reads: Vec<(usize, usize)>,
+    /// There is room for so many states.
+    pub slots: usize,
 }
 
 /// A program as steps, some of which are machine code.
@@ -262,9 +274,17 @@ pub(super) fn add_loops(steps: &[Step], counts: &mut Vec<(Prim, u64)>, weight: &
         let Work::Loop(looped) = &step.work else {
             continue;
         };
-        *weight += looped.plan.weight;
-        for &(prim, n) in &looped.plan.counts {
-            let n = n * looped.of.length as u64;
+        let own = (&looped.plan, looped.expected());
+        let again = looped.again.as_deref();
+        let again = again.map(|again| (&again.forward.plan, again.repeated()));
+        let all = std::iter::once(own).chain(again);
+        let each = all.flat_map(|(plan, times)| {
+            *weight += plan.weight;
+            plan.counts
+                .iter()
+                .map(move |&(prim, n)| (prim, n * times as u64))
+        });
+        for (prim, n) in each {
             match counts.iter_mut().find(|(p, _)| *p == prim) {
                 Some((_, sum)) => *sum += n,
                 None => counts.push((prim, n)),

@@ -6,8 +6,9 @@ use smallvec::SmallVec;
 
 use super::fuse::{Fusion, Place, fuse};
 use super::matmul_epilogue::{self, Found};
-use super::plan::{LoopPlan, Plan, Slot, Step, Work, add_loops, cost_of, counts, note_deaths};
+use super::plan::{Plan, Slot, Step, Work, add_loops, cost_of, counts, note_deaths};
 use super::profile::Origin;
+use super::reversal::Reversals;
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::interrupt::{Steps, room_for};
@@ -60,6 +61,7 @@ struct Planner<'p> {
     /// The same for registers with one element for each row.
     row_regs: Vec<Option<(usize, Reg)>>,
     calls: Calls,
+    reversals: Reversals,
     /// Recipes of groups and the steps that they belong to, where they are asked for.
     recipes: Option<Vec<(usize, Recipe)>>,
 }
@@ -86,6 +88,7 @@ impl<'p> Planner<'p> {
         for (i, slot) in slots[..inputs].iter_mut().enumerate() {
             *slot = i as Slot;
         }
+        let calls = program.calls();
         Planner {
             program,
             fusion,
@@ -96,7 +99,8 @@ impl<'p> Planner<'p> {
             progress: Steps::default(),
             regs: vec![None; program.num_vars()],
             row_regs: vec![None; program.num_vars()],
-            calls: program.calls(),
+            reversals: Reversals::find(program, &calls),
+            calls,
             recipes: None,
         }
     }
@@ -258,21 +262,13 @@ impl<'p> Planner<'p> {
     /// All outputs of a loop at once.
     fn looped(&mut self, k: usize) -> Result<()> {
         let program = self.program;
-        let members = self.calls.members(k);
-        let (Params::Loop { of, .. }, Some(&(first, _))) =
-            (program.params(&program.eqns()[k]), members.first())
-        else {
-            return Ok(());
-        };
-        if k > first {
+        let members = self.reversals.computed(program, self.calls.members(k));
+        if members.first().is_none_or(|&(first, _)| k != first) {
             return Ok(());
         }
-        let members = members.to_vec();
         let eqn = &program.eqns()[k];
-        let numbers: Vec<usize> = members.iter().map(|&(_, output)| output).collect();
-        let (looped, reads) = LoopPlan::new(of, &numbers)?;
-        let args = program.args(eqn);
-        let inputs = reads.iter().map(|&i| self.slot(args[i])).collect();
+        let (looped, reads) = self.reversals.plan(program, &self.calls, &members)?;
+        let inputs = reads.iter().map(|&var| self.slot(var)).collect();
         let outputs = members.iter().map(|&(k, _)| {
             let var = program.result(k);
             (self.slot(var), program.aval(var).clone())

@@ -2,7 +2,7 @@
 //! checkpoints where these save no memory.
 
 use super::loop_detection::pieces;
-use super::plan::{Plan, Work};
+use super::plan::{Again, Plan, Work};
 use crate::error::Result;
 use crate::program::Program;
 use crate::{ops, opt};
@@ -85,7 +85,10 @@ impl Plan {
                 Work::Part(part) => part.peak(),
                 // On each thread; how many there are must not matter here.
                 Work::MatmulEpilogue(epilogue) => epilogue.peak(),
-                Work::Loop(looped) => looped.plan.peak(),
+                Work::Loop(looped) => {
+                    let again = looped.again.as_deref().map_or(0, Again::peak);
+                    looped.plan.peak().saturating_add(again)
+                }
                 _ => 0,
             };
             most = most.max(now.saturating_add(inside));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::cotangent::Ct;
+use super::counted;
 use super::looped::{self, Pass};
 use crate::aval::Aval;
 use crate::error::{Error, Result};
@@ -48,7 +49,7 @@ pub(crate) fn pull<'e>(
     let found = match primal.params(eqn) {
         Params::Custom { rule, .. } => rule.vjp(x, &y, &of_outputs, &wanted)?,
         Params::Host { call, .. } => pull_host(&**call, x, &of_outputs)?,
-        Params::Loop { of, .. } => looped::pull(of, x, &of_outputs, &wanted, vjp)?,
+        Params::Loop { of, .. } => counted::pull(of, x, &of_outputs, &wanted, vjp)?,
         _ => return Ok(SmallVec::new()),
     };
     // A rule may say that an argument has no influence.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use super::mapped_calls::with_batch;
 use crate::aval::Aval;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ops;
 use crate::prim::{Params, V, Var};
-use crate::program::{Builder, Loop, LoopOutput, Program, stacked};
+use crate::program::{Builder, End, Loop, LoopOutput, Program, stacked};
 
 /// What a pass makes of a body: the program with cotangents or tangents behind it, and the places of these among its
 /// inputs and outputs. Of the reverse pass, first for each output which input is its cotangent, then for each input
@@ -22,7 +22,7 @@ pub(crate) type Derived = (Program, Vec<Option<usize>>, Vec<Option<usize>>);
 pub(crate) type Pass = fn(&Program, &[bool]) -> Result<Derived>;
 
 /// An output of a loop on these arguments.
-fn apply<'e>(of: &Arc<Loop>, x: &[V<'e>], output: LoopOutput) -> V<'e> {
+pub(super) fn apply<'e>(of: &Arc<Loop>, x: &[V<'e>], output: LoopOutput) -> V<'e> {
     let params = Params::Loop {
         of: Arc::clone(of),
         output: of.number(output),
@@ -149,8 +149,18 @@ pub(super) fn pull<'e>(
     for &i in &summed {
         carried[i] = args.carry(x[i].full_like(0.0));
     }
+    // Within a budget the steps are taken again once the cotangents are there.
+    let arrived: Vec<V<'e>> = (cts.iter().flatten())
+        .map(|ct| ct.apply(ops::DROPGRAD, Params::None, &[]))
+        .collect();
+    let later: Vec<V<'e>> = match of.budget {
+        Some(_) => (x.iter())
+            .map(|v| v.apply(ops::BARRIER, Params::None, &arrived))
+            .collect(),
+        None => x.to_vec(),
+    };
     for j in (0..carries).filter(|&j| reads[j] && !is_invariant(j)) {
-        let values = apply(of, x, LoopOutput::Before(j));
+        let values = apply(of, &later, LoopOutput::Before(j));
         places[j] = args.scan(values, body.aval(j as Var));
     }
     for i in (carries..first_shared).filter(|&i| reads[i]) {
@@ -171,7 +181,9 @@ pub(super) fn pull<'e>(
     for j in (0..carries).filter(|&j| reads[j] && is_invariant(j)) {
         places[j] = args.share(x[j]);
     }
-    for i in (first_shared..inputs).filter(|&i| reads[i]) {
+    // How many steps there are comes last.
+    let is_count = |i: usize| of.end == End::Count && i + 1 == inputs;
+    for i in (first_shared..inputs).filter(|&i| reads[i] || is_count(i)) {
         places[i] = args.share(x[i]);
     }
     let found = builder.inline(&back, &places, &is_gradient);
@@ -198,13 +210,8 @@ pub(super) fn pull<'e>(
     let Some(program) = (!outs.is_empty()).then(|| builder.finish(outs)) else {
         return Ok(gradients);
     };
-    let reversed = Arc::new(Loop::new(
-        program?,
-        of.length,
-        carried,
-        scanned,
-        !of.reverse,
-    )?);
+    let reversed =
+        Arc::new(Loop::new(program?, of.length, carried, scanned, !of.reverse)?.ending(of.end)?);
     for (n, &i) in active.iter().chain(&summed).enumerate() {
         if wanted[i] {
             gradients[i] = Some(apply(&reversed, &args, LoopOutput::Last(n)));
@@ -256,11 +263,15 @@ pub(super) fn push<'e>(
     for (i, slot) in moving(carries..first_shared) {
         places[slot] = args.scan(tangent(i), body.aval(i as Var));
     }
-    for i in first_shared..inputs {
+    let behind = inputs - usize::from(of.end == End::Count);
+    for i in first_shared..behind {
         places[i] = args.share(x[i]);
     }
-    for (i, slot) in moving(first_shared..inputs) {
+    for (i, slot) in moving(first_shared..behind) {
         places[slot] = args.share(tangent(i));
+    }
+    for i in behind..inputs {
+        places[i] = args.share(x[i]);
     }
     let every = vec![true; forward.outs().len()];
     let found = builder.inline(&forward, &places, &every);
@@ -277,13 +288,11 @@ pub(super) fn push<'e>(
     outs.extend(pushed.iter().filter_map(|&o| pushes[o].map(var)));
     let (args, num_carried, scanned) = args.finish();
     let program = builder.finish(outs)?;
-    let both = Arc::new(Loop::new(
-        program,
-        of.length,
-        num_carried,
-        scanned,
-        of.reverse,
-    )?);
+    let both = Arc::new(
+        Loop::new(program, of.length, num_carried, scanned, of.reverse)?
+            .ending(of.end)?
+            .keeping(of.budget),
+    );
     let mut results = vec![None; of.num_outputs()];
     for &output in wanted {
         let of_carry = |j: usize| carried.iter().position(|&(i, _)| i == j);
@@ -313,6 +322,18 @@ pub(super) fn map<'e>(
     let (body, carries) = (of.body(), of.carries);
     let inputs = body.num_inputs();
     let varies = of.spread(batched.to_vec(), |marks| body.depends_on(marks));
+    let ends_differ = match of.end {
+        End::Length => false,
+        End::Count => batched[inputs - 1],
+        End::False => varies[0],
+    };
+    if ends_differ {
+        return Err(Error::Program(
+            "while_loop: inside vmap the condition differs between examples, and so does the number of steps; repeat \
+             as often as the longest needs with fori_loop and keep what is finished with where(), or map with a loop"
+                .into(),
+        ));
+    }
     let differs = {
         let depends = body.depends_on(&varies);
         let outs = body.outs().iter().enumerate();
@@ -347,9 +368,8 @@ pub(super) fn map<'e>(
         .zip(one)
         .map(|(a, b)| a.or(b).unwrap_or(Var::MAX));
     let program = builder.finish(outs.collect())?;
-    let of_many = Arc::new(Loop::new(
-        program, of.length, carries, of.scanned, of.reverse,
-    )?);
+    let of_many = Loop::new(program, of.length, carries, of.scanned, of.reverse)?;
+    let of_many = Arc::new(of_many.ending(of.end)?.keeping(of.budget));
     let args: Vec<V<'e>> = (0..inputs)
         .map(|i| {
             let is_scanned = (carries..carries + of.scanned).contains(&i);

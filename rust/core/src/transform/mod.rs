@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod cotangent;
+mod counted;
 mod custom_calls;
 pub(crate) mod defer;
 mod influence;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cotan::prim::Params;
+use cotan::program::End;
 use cotan::{Array, DType, Program};
 use num_complex::Complex;
 use numpy::PyArrayDescr;
@@ -235,6 +236,14 @@ pub fn params<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDi
             out.set_item("carries", of.carries)?;
             out.set_item("scanned", of.scanned)?;
             out.set_item("reverse", of.reverse)?;
+            match of.end {
+                End::Length => {}
+                End::Count => out.set_item("end", "count")?,
+                End::False => out.set_item("end", "false")?,
+            }
+            if let Some(budget) = of.budget {
+                out.set_item("budget", budget)?;
+            }
             out.set_item("output", output)?;
         }
     }

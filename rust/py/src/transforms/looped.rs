@@ -3,6 +3,7 @@
 use cotan::Array;
 use cotan::autodiff::{Step, TracedStep};
 use cotan::aval::Aval;
+use cotan::program::End;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -53,7 +54,10 @@ impl Values {
 /// stacked results; `None` if it cannot.
 ///
 /// `step` takes two lists, of what is carried and of slices, and gives two: what is carried on, and what is
-/// stacked. An error that it raises is raised. With `counts` the first slice is a Python number.
+/// stacked. An error that it raises is raised. With `counts` the first slice is a Python number. With
+/// `conditional` the first carry, a bool, says before each step whether it is taken, and `length` is the most
+/// steps that there may be, or 0. Of `budget` bytes are the carries that the reverse pass keeps.
+#[allow(clippy::too_many_arguments)]
 #[pyfunction]
 #[pyo3(signature = (
     step: "Function",
@@ -61,7 +65,9 @@ impl Values {
     scanned: "list[Any]",
     length: "int",
     reverse: "bool",
-    counts: "bool"
+    counts: "bool",
+    conditional: "bool",
+    budget: "int | None"
 ) -> "tuple[list[Any], list[Any]] | None")]
 pub fn record_loop<'py>(
     py: Python<'py>,
@@ -71,6 +77,8 @@ pub fn record_loop<'py>(
     length: usize,
     reverse: bool,
     counts: bool,
+    conditional: bool,
+    budget: Option<usize>,
 ) -> PyResult<Option<Recorded<'py>>> {
     let (Some(mut carried), Some(mut scanned)) = (Values::new(carried)?, Values::new(scanned)?)
     else {
@@ -99,7 +107,15 @@ pub fn record_loop<'py>(
         carried.kinds = kinds;
         tries += 1;
     }
-    let repeated = first.repeat(&carried.arrays, &scanned.arrays, length, reverse);
+    let end = if conditional { End::False } else { End::Length };
+    let repeated = first.repeat(
+        &carried.arrays,
+        &scanned.arrays,
+        length,
+        reverse,
+        end,
+        budget,
+    );
     let Some((last, stacked)) = repeated.or_raise()? else {
         return Ok(None);
     };
