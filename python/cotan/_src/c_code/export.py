@@ -15,10 +15,10 @@ import numpy as np
 from cotan import _core
 from cotan._src.c_code import scalars
 from cotan._src.c_code.arrays import ARRAYS, ArrayEquation, start_of, step_of
-from cotan._src.c_code.schedule import Loop, Schedule, Step
-from cotan._src.c_code.views import View, Writer, index, merged, whole
+from cotan._src.c_code.schedule import FIRST_ONLY, Loop, Repeat, Schedule, Step
+from cotan._src.c_code.views import View, Writer, contiguous, index, merged, whole
 from cotan._src.inspect.nonfinite import recorded_lines
-from cotan._src.program.recorded import Entry, PlainProgram, Recorded, needed
+from cotan._src.program.recorded import Entry, PlainProgram, Recorded, VariableType, needed
 from cotan._src.typing import Args, Function
 
 _File = str | os.PathLike[str]
@@ -31,7 +31,7 @@ _TAKEN = set(
         auto break case char const continue default do double else enum extern float for goto if
         inline int long register restrict return short signed sizeof static struct switch typedef
         union unsigned void volatile while work total most best last NAN INFINITY isnan isinf
-        isfinite ptrdiff_t int64_t int32_t uint64_t uint32_t main
+        isfinite ptrdiff_t PTRDIFF_MAX int64_t int32_t uint64_t uint32_t main
         """,
     )
 )
@@ -114,10 +114,12 @@ class _Function:
             self._expect_type(path, plain["types"][i][0])
         for path, variable in zip(outputs, plain["outputs"], strict=True):
             self._expect_type(path, plain["types"][variable][0])
-        equations = needed(plain, {"barrier"})
+        equations = needed(plain, FIRST_ONLY)
         self._schedule = Schedule(plain, equations, self._table, self._refuse)
         self._types = self._schedule.types
         self._places: dict[int, str] = {}
+        self._slices: set[int] = set()
+        self._count = 0
         self._aliases = self._direct_outputs()
         self._work = self._allocate()
         self._write = Writer()
@@ -132,10 +134,9 @@ class _Function:
             )
             raise ValueError(f"to_c: {path} is of dtype {dtype}, which has no C here; {advice}")
 
-    def _refuse(self, entry: Entry, reason: str) -> None:
+    def _refuse(self, entry: Entry, types: list[VariableType], reason: str) -> None:
         """Refuse an equation by its name, its types and its line."""
         name, args, out, params = entry
-        types = self._plain["types"]
 
         def shown(variable: int) -> str:
             dtype, shape = types[variable]
@@ -168,12 +169,19 @@ class _Function:
         A place is free again after the last step that reads it.
         """
         sizes: dict[str, int] = {}
-        free: dict[str, list[tuple[int, int]]] = {}
+        self._place(self._schedule, sizes, {})
+        # The widest first, so that there is no gap between them.
+        return {dtype: sizes[dtype] for dtype in scalars.TYPES if sizes.get(dtype)}
+
+    def _place(
+        self, schedule: Schedule, sizes: dict[str, int], free: dict[str, list[tuple[int, int]]]
+    ) -> None:
+        """Give places to what some steps store, and to what the bodies of loops among them do."""
         busy: list[tuple[int, str, int, int]] = []
         by_step: dict[int, list[int]] = {}
-        for variable in self._schedule.stored:
-            by_step.setdefault(self._schedule.made[variable], []).append(variable)
-        for k in range(len(self._schedule.steps)):
+        for variable in schedule.stored:
+            by_step.setdefault(schedule.made[variable], []).append(variable)
+        for k, step in enumerate(schedule.steps):
             for entry in [b for b in busy if b[0] < k]:
                 busy.remove(entry)
                 _release(free.setdefault(entry[1], []), entry[2], entry[3])
@@ -187,9 +195,12 @@ class _Function:
                     start = sizes.get(dtype, 0)
                     sizes[dtype] = start + size
                 self._places[variable] = f"work->{_MEMBERS[dtype]} + {start}"
-                busy.append((self._schedule.stored[variable], dtype, start, size))
-        # The widest first, so that there is no gap between them.
-        return {dtype: sizes[dtype] for dtype in scalars.TYPES if sizes.get(dtype)}
+                busy.append((schedule.stored[variable], dtype, start, size))
+            if isinstance(step, Repeat):
+                self._slices.update(step.slices)
+                self._place(step.body, sizes, free)
+        for _, dtype, start, size in busy:
+            _release(free[dtype], start, size)
 
     def _name_of(self, variable: int) -> str:
         count = len(self._inputs)
@@ -199,7 +210,8 @@ class _Function:
             return f"c{variable}"
         if variable in self._aliases:
             return self._outputs[self._aliases[variable]]
-        return f"t{variable}" if variable in self._places else f"v{variable}"
+        is_memory = variable in self._places or variable in self._slices
+        return f"t{variable}" if is_memory else f"v{variable}"
 
     def _element(self, view: View, names: Sequence[str]) -> str:
         """Give an element of a view as C."""
@@ -216,17 +228,10 @@ class _Function:
     def text(self) -> str:
         """Give the file."""
         w = self._write
-        for step in self._schedule.steps:
-            if isinstance(step, Loop):
-                self._loop(step)
-            else:
-                self._array(step)
+        self._steps()
         for i, view in enumerate(self._schedule.outputs):
             if self._aliases.get(view.base) != i:
-                with w.loops(view.shape) as names:
-                    out = whole(0, view.shape)
-                    target = index(0, out.strides, names)
-                    w(f"{self._outputs[i]}[{target}] = {self._element(view, names)};")
+                self._copy(self._outputs[i], view)
         body = "\n".join(w.lines)
         places = [
             f"    {self._kind(variable)} *const t{variable} = {place};\n"
@@ -238,6 +243,98 @@ class _Function:
         body = "".join([*places, *(f"    (void){name};\n" for name in unused), body])
         parts = [self._head(), *self._constants(body), *scalars.helpers(body)]
         return "\n".join([*parts, f"{self._prototype()}\n{{\n{body}\n}}\n\n#endif\n"])
+
+    def _steps(self) -> None:
+        """Write all steps of the program, or of the body of a loop."""
+        for step in self._schedule.steps:
+            if isinstance(step, Loop):
+                self._loop(step)
+            elif isinstance(step, Repeat):
+                self._repeat(step)
+            else:
+                self._array(step)
+
+    def _copy(self, target: str, view: View, at: str = "0", value: str = "") -> None:
+        """Copy a view, or a value in its place, into memory: into the slice of this number."""
+        size, strides = view.size, contiguous(view.shape)
+        with self._write.loops(view.shape) as names:
+            place = index(0, [0 if at == "0" else size, *strides], [at, *names])
+            self._write(f"{target}[{place}] = {value or self._element(view, names)};")
+
+    def _repeat(self, step: Repeat) -> None:
+        """Write a loop over a body."""
+        w, outer = self._write, self._schedule
+        first, after = step.carries, step.carries + step.scanned
+        for carried, view in zip(step.carried, step.reads, strict=False):
+            self._copy(self._name_of(carried), view)
+        scanned = [v for v in step.reads[first:after] if not outer.is_constant(v.base)]
+        length, goes_on, missing = self._end_of(step)
+        with w.loops([length], goes_on) as (k,):
+            last = length - 1 if isinstance(length, int) else f"{length} - 1"
+            at = f"({last} - {k})" if step.reverse else k
+            for variable, view in zip(step.slices, scanned, strict=True):
+                if variable in step.body.read:
+                    start = index(view.offset, view.strides[:1], [at])
+                    source = f"{self._name_of(view.base)} + {start}"
+                    w(f"const {self._kind(variable)} *const t{variable} = {source};")
+            self._stack(step, "before", [self._whole(v) for v in step.carried], at)
+            self._schedule = step.body
+            self._steps()
+            self._stack(step, "stacked", step.body.outputs[first:], at)
+            self._carry_on(step)
+            self._schedule = outer
+        if missing:
+            self._spoil(step, missing)
+
+    def _end_of(self, step: Repeat) -> tuple[int | str, str, str]:
+        """Give how many steps a loop takes, what holds before each, and when some are missing."""
+        w = self._write
+        if step.end == "count":
+            length = f"n{self._count}"
+            self._count += 1
+            count = self._element(step.reads[-1], [])
+            w(f"const ptrdiff_t {length} = {count} < {step.length} ? {count} : {step.length};")
+            for _, _, variable in step.stacks:
+                self._clear(variable)
+            return length, "", f"{count} > {step.length}"
+        if step.end == "false":
+            goes_on = f"{self._name_of(step.carried[0])}[0]"
+            return step.length or "PTRDIFF_MAX", goes_on, goes_on if step.length else ""
+        return step.length, "", ""
+
+    def _carry_on(self, step: Repeat) -> None:
+        """Write what a step carries on to where the next one reads it."""
+        results = step.body.outputs
+        for j, variable in step.waiting.items():
+            self._copy(self._name_of(variable), results[j])
+        for j, variable in enumerate(step.carried):
+            if j not in step.waiting and results[j].base != variable:
+                self._copy(self._name_of(variable), results[j])
+        for j, variable in step.waiting.items():
+            self._copy(self._name_of(step.carried[j]), self._whole(variable))
+
+    def _clear(self, variable: int) -> None:
+        """Write zeros to all of a variable."""
+        size = math.prod(self._types[variable][1])
+        with self._write.loops([size]) as (k,):
+            self._write(f"{self._name_of(variable)}[{k}] = 0;")
+
+    def _spoil(self, step: Repeat, condition: str) -> None:
+        """Make NaN of what a loop carries if it would have to take more steps than it can."""
+        spoilt = [v for v in step.carried if self._types[v][0] in scalars.FLOATS]
+        if spoilt:
+            with self._write.block(f"if ({condition})"):
+                for variable in spoilt:
+                    self._copy(self._name_of(variable), self._whole(variable), "0", "NAN")
+
+    def _whole(self, variable: int) -> View:
+        return whole(variable, self._types[variable][1])
+
+    def _stack(self, step: Repeat, kind: str, views: Sequence[View], at: str) -> None:
+        """Write what is stacked of a step."""
+        for of, number, variable in step.stacks:
+            if of == kind:
+                self._copy(self._name_of(variable), views[number], at)
 
     def _loop(self, loop: Loop) -> None:
         w = self._write
@@ -401,7 +498,7 @@ def _mentions(text: str, name: str) -> bool:
 def _identifier(path: str, used: set[str]) -> str:
     """Give a name of C for a path such as `net.w[0]`."""
     name = re.sub(r"\W+", "_", path, flags=re.ASCII).strip("_") or "x"
-    if name[0].isdigit() or re.fullmatch(r"[citv]\d+", name):
+    if name[0].isdigit() or re.fullmatch(r"[cintv]\d+", name):
         name = f"x_{name}"
     while name in used:
         name += "_"

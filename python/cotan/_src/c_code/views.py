@@ -151,14 +151,15 @@ class Writer:
         self("}")
 
     @contextmanager
-    def loops(self, shape: Sequence[int]) -> Iterator[list[str]]:
-        """Write loops over a shape; gives the names of their counters."""
+    def loops(self, shape: Sequence[int | str], goes_on: str = "") -> Iterator[list[str]]:
+        """Write loops over a shape, while something holds; gives the names of their counters."""
         names = []
         for n in shape:
             name = f"i{self._names}"
             self._names += 1
             names.append(name)
-            self(f"for (ptrdiff_t {name} = 0; {name} < {n}; {name}++) {{")
+            test = f"{name} < {n}" + (f" && {goes_on}" if goes_on else "")
+            self(f"for (ptrdiff_t {name} = 0; {test}; {name}++) {{")
             self._depth += 1
         yield names
         for _ in shape:

@@ -20,7 +20,7 @@ MOVES = {
         "flip",
         "gather",
     ),
-    *("cast", "literal", "dropgrad", "barrier", "iota", "scatter", "update", "where"),
+    *("cast", "literal", "dropgrad", "barrier", "iota", "scatter", "update", "where", "loop"),
 }
 # Among them those that runtimes have for every dtype; the others go by a wider one.
 PLAIN_MOVES = MOVES - {"where", "scatter", "update", "pad", "broadcast"}

@@ -17,10 +17,8 @@ from cotan._src.onnx.equations import FIRST_ONLY, equation
 from cotan._src.onnx.graph import (
     IR_VERSION,
     OPSET,
-    Equation,
     Graph,
     need_onnx,
-    tensor_type,
 )
 from cotan._src.onnx.symbolic_sizes import (
     Factor,
@@ -31,7 +29,7 @@ from cotan._src.onnx.symbolic_sizes import (
     choose,
     merge,
 )
-from cotan._src.program.recorded import PlainProgram, Recorded, VariableType, needed
+from cotan._src.program.recorded import PlainProgram, Recorded, needed
 from cotan._src.typing import AnyArray, Args, Function, NDArray, Scalar
 
 _File = str | os.PathLike[str]
@@ -352,22 +350,15 @@ def _model(
         else:
             name = plain["names"][var] or f"residual_{i}"
             variables[var] = g.initializer(g.name(name), np.asarray(constant))
-    for name, args, out, params in equations:
-        e = Equation(
-            name, [variables[a] for a in args], [types[a] for a in args], types[out], params
-        )
-        try:
-            variables[out] = equation(g, e, _table())
-        except MisfitError as error:
-            symbols = ", ".join(g.symbols)
-            e.refuse(f"no formula was found for its {error} in {symbols}; leave the size fixed")
+    g.translate = lambda e: equation(g, e, _table())
+    g.write(equations, types, variables)
     for name, var in zip(outputs, plain["outputs"], strict=True):
         g.nodes.append(g.onnx.helper.make_node("Identity", [variables[var]], [name]))
     graph = g.onnx.helper.make_graph(
         g.nodes,
         "cotan",
-        [_info(g, name, types[i]) for i, name in enumerate(inputs)],
-        [_info(g, n, types[v]) for n, v in zip(outputs, plain["outputs"], strict=True)],
+        [g.info(name, types[i]) for i, name in enumerate(inputs)],
+        [g.info(n, types[v]) for n, v in zip(outputs, plain["outputs"], strict=True)],
         g.initializers,
     )
     return g.onnx.helper.make_model(
@@ -377,15 +368,3 @@ def _model(
         producer_name="cotan",
         producer_version=_core.__version__,
     )
-
-
-def _info(g: Graph, name: str, type: VariableType) -> object:
-    dtype, shape = type
-    if dtype.startswith("complex"):
-        raise ValueError(
-            f"to_onnx: {name} is of dtype {dtype}, and ONNX has no complex numbers; write real and "
-            "imaginary parts as two real arrays"
-        )
-    symbol = {sizes: name for name, sizes in g.symbols.items()}
-    dims = [symbol.get(n.values) if isinstance(n, Size) else n for n in shape]
-    return g.onnx.helper.make_tensor_value_info(name, tensor_type(g.onnx, dtype), dims)

@@ -1,14 +1,24 @@
 """An ONNX graph under construction: nodes, constants, open sizes, values of variables."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from cotan._src.onnx.symbolic_sizes import Factor, Length, Size, Symbols, fit_factor, fit_length
+from cotan._src.onnx.symbolic_sizes import (
+    Factor,
+    Length,
+    MisfitError,
+    Size,
+    Symbols,
+    fit_factor,
+    fit_length,
+)
+from cotan._src.program.recorded import Entry, VariableType
 from cotan._src.typing import NDArray
 
 # The version of the operators, and of the file format that goes with it: old enough for runtimes of
@@ -78,6 +88,10 @@ class Graph:
         self.where: dict[str, tuple[str, int]] = {}
         # Values that are known while the graph is written.
         self.known: dict[str, NDArray] = {}
+        # Translates an equation; gives the name of its result.
+        self.translate: Callable[[Equation], str]
+        # Loops of the graph that is being written, by number: the names of their outputs.
+        self.loops: dict[int, dict[Any, str]] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._sizes: dict[str | tuple[int, ...], str] = {}
         self._count = 0
@@ -91,10 +105,51 @@ class Graph:
 
     def op(self, operator: str, *inputs: str, outputs: int = 1, **attributes: object) -> Any:
         """Add a node; gives the name of its result, or of each of several."""
+        names = self.ops(operator, *inputs, outputs=outputs, **attributes)
+        return names[0] if outputs == 1 else names
+
+    def ops(self, operator: str, *inputs: str, outputs: int, **attributes: object) -> list[str]:
+        """Add a node; gives the names of its results."""
         names = [self.name(f"_{self._count + i}") for i in range(outputs)]
         self._count += outputs
         self.nodes.append(self.onnx.helper.make_node(operator, list(inputs), names, **attributes))
-        return names[0] if outputs == 1 else names
+        return names
+
+    @contextmanager
+    def inside(self) -> Iterator[list[object]]:
+        """Write nodes into a graph inside of this one, which reads all that there is so far."""
+        outer = self.nodes, self.loops, self._sizes
+        self.nodes, self.loops, self._sizes = [], {}, dict(self._sizes)
+        try:
+            yield self.nodes
+        finally:
+            self.nodes, self.loops, self._sizes = outer
+
+    def write(
+        self, equations: Sequence[Entry], types: Sequence[VariableType], variables: dict[int, str]
+    ) -> None:
+        """Add the nodes of equations; `variables` has names of what they read, and gets theirs."""
+        for name, args, out, params in equations:
+            x = [variables[a] for a in args]
+            e = Equation(name, x, [types[a] for a in args], types[out], params)
+            try:
+                variables[out] = self.translate(e)
+            except MisfitError as error:
+                symbols = ", ".join(self.symbols)
+                e.refuse(f"no formula was found for its {error} in {symbols}; leave the size fixed")
+
+    def info(self, name: str, type: VariableType) -> object:
+        """Give what a graph says of an input or an output."""
+        dtype, shape = type
+        if dtype.startswith("complex"):
+            raise ValueError(
+                f"to_onnx: {name} is of dtype {dtype}, and ONNX has no complex numbers; write real "
+                "and imaginary parts as two real arrays"
+            )
+        symbol = {sizes: name for name, sizes in self.symbols.items()}
+        dims = [symbol.get(n.values) if isinstance(n, Size) else n for n in shape]
+        number = tensor_type(self.onnx, dtype)
+        return self.onnx.helper.make_tensor_value_info(name, number, dims)
 
     # Constants
 

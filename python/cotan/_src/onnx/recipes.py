@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from cotan._src.onnx.array_ops import ARRAYS, PARAMETRIC
 from cotan._src.onnx.graph import Equation, Graph, Recipe
+from cotan._src.onnx.loops import looped
 from cotan._src.onnx.windows import WINDOWS
 
 __all__ = ["DOUBLE", "OPERATORS", "RECIPES"]
@@ -473,6 +474,7 @@ RECIPES: dict[str, Recipe] = {
     "hypot": _math(_hypot),
     "logaddexp": _math(_logaddexp),
     "atan2": _math(_atan2),
+    "loop": looped,
     **ARRAYS,
     **WINDOWS,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cotan::aval::SliceDim;
 use cotan::opt::{self, Passes};
 use cotan::prim::{Params, Var};
-use cotan::program::Builder;
+use cotan::program::{Builder, End, FastMap, Loop, LoopOutput};
 use cotan::{DType, Program, transform};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -61,18 +61,12 @@ pub fn with_gradient(
 /// gone. As plain data: `outputs` (variables by number), `names` of the inputs,
 /// `output_names`, `constants`
 /// (values of the last inputs), `types` (dtype and shape of every variable) and `equations` (primitive,
-/// arguments, result, parameters).
+/// arguments, result, parameters). The parameters of a loop have its `body`, as plain data too, without what
+/// no equation needs.
 #[pyfunction]
 #[pyo3(signature = (program: "Program") -> "dict[str, Any]")]
 pub fn plain<'py>(py: Python<'py>, program: &PyProgram) -> PyResult<Bound<'py, PyDict>> {
-    let lowered = opt::inline_rules(Program::clone(program.core())).or_raise()?;
-    let p = &opt::optimize(&lowered, Passes::ALL).or_raise()?;
-    let out = PyDict::new(py);
-    let names: Vec<&str> = p.input_names().iter().map(Arc::as_ref).collect();
-    out.set_item("names", names)?;
-    out.set_item("outputs", p.outs())?;
-    let names: Vec<&str> = p.output_names().iter().map(Arc::as_ref).collect();
-    out.set_item("output_names", names)?;
+    let out = plain_program(py, Program::clone(program.core()))?;
     let constants = PyList::empty(py);
     for array in program.constants() {
         if array.value().is_none() && array.is_active() {
@@ -83,17 +77,102 @@ pub fn plain<'py>(py: Python<'py>, program: &PyProgram) -> PyResult<Bound<'py, P
         constants.append(present(py, array, Kind::NdArray)?)?;
     }
     out.set_item("constants", constants)?;
+    Ok(out)
+}
+
+/// A program as plain data, without its constants.
+fn plain_program(py: Python<'_>, program: Program) -> PyResult<Bound<'_, PyDict>> {
+    let lowered = opt::inline_rules(program).or_raise()?;
+    let p = &opt::optimize(&lowered, Passes::ALL).or_raise()?;
+    let out = PyDict::new(py);
+    let names: Vec<&str> = p.input_names().iter().map(Arc::as_ref).collect();
+    out.set_item("names", names)?;
+    out.set_item("outputs", p.outs())?;
+    let names: Vec<&str> = p.output_names().iter().map(Arc::as_ref).collect();
+    out.set_item("output_names", names)?;
     let types: Vec<(&str, Vec<usize>)> = (0..p.num_vars() as Var)
         .map(|v| (p.aval(v).dtype.numpy_name(), p.aval(v).shape.to_vec()))
         .collect();
     out.set_item("types", types)?;
     let equations = PyList::empty(py);
+    let calls = p.calls();
+    let mut loops: FastMap<usize, PlainLoop<'_>> = FastMap::default();
     for (k, eqn) in p.eqns().iter().enumerate() {
-        let params = structured(py, p.params(eqn))?;
-        equations.append((eqn.prim.name(), p.args(eqn), p.result(k), params))?;
+        let (name, mut args, result) = (eqn.prim.name(), p.args(eqn).to_vec(), p.result(k));
+        let params = match p.params(eqn) {
+            Params::Loop { of, output } => {
+                let members = calls.members(k);
+                let first = members.first().map_or(k, |&(first, _)| first);
+                if first == k {
+                    let outputs: Vec<usize> = members.iter().map(|&(_, o)| o).collect();
+                    loops.insert(k, PlainLoop::new(py, of, outputs)?);
+                }
+                let found = loops
+                    .get(&first)
+                    .ok_or_else(|| PyTypeError::new_err("loop: an output has no loop"))?;
+                args = found.reads.iter().map(|&i| args[i]).collect();
+                found.output(py, first, *output)?
+            }
+            params => structured(py, params)?,
+        };
+        equations.append((name, args, result, params))?;
     }
     out.set_item("equations", equations)?;
     Ok(out)
+}
+
+/// A loop as plain data, for the outputs that equations have of it.
+struct PlainLoop<'py> {
+    body: Bound<'py, PyDict>,
+    of: Loop,
+    /// Which arguments it reads.
+    reads: Vec<usize>,
+    /// Outputs of the loop as it was, and which ones they are.
+    outputs: Vec<usize>,
+    numbers: Vec<usize>,
+}
+
+impl<'py> PlainLoop<'py> {
+    fn new(py: Python<'py>, of: &Loop, outputs: Vec<usize>) -> PyResult<Self> {
+        let (of, reads, numbers) = of.slim(&outputs).or_raise()?;
+        let body = plain_program(py, of.body().clone())?;
+        Ok(PlainLoop {
+            body,
+            of,
+            reads,
+            outputs,
+            numbers,
+        })
+    }
+
+    /// The parameters of the equation that is one output: equations of the same `group` are one loop. `output`
+    /// says what the output is, and of which carry or stacked result; `outputs` has all that are needed.
+    fn output(&self, py: Python<'py>, group: usize, output: usize) -> PyResult<Bound<'py, PyDict>> {
+        let out = PyDict::new(py);
+        out.set_item("group", group)?;
+        out.set_item("body", &self.body)?;
+        out.set_item("length", self.of.length)?;
+        out.set_item("carries", self.of.carries)?;
+        out.set_item("scanned", self.of.scanned)?;
+        out.set_item("reverse", self.of.reverse)?;
+        let end = match self.of.end {
+            End::Length => "length",
+            End::Count => "count",
+            End::False => "false",
+        };
+        out.set_item("end", end)?;
+        let name = |number: usize| match self.of.output(number) {
+            Some(LoopOutput::Last(j)) => ("last", j),
+            Some(LoopOutput::Stacked(i)) => ("stacked", i),
+            Some(LoopOutput::Before(j)) => ("before", j),
+            None => ("none", number),
+        };
+        let outputs: Vec<_> = self.numbers.iter().map(|&n| name(n)).collect();
+        let place = self.outputs.iter().position(|&o| o == output);
+        out.set_item("output", place.map(|i| outputs[i]))?;
+        out.set_item("outputs", outputs)?;
+        Ok(out)
+    }
 }
 
 /// Parameters as Python values.
