@@ -28,7 +28,7 @@ from cotan._src.rebind.numpy_substitutes import asarray as _asarray
 from cotan._src.runtime.libraries import NATIVE_LIBRARIES
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, CREATOR, FUNCTIONS, INDEXED, METHOD, override
-from cotan._src.runtime.values import OverArray, contains_active, is_array, to_numpy, unwidened
+from cotan._src.runtime.values import OverArray, contains_active, to_numpy, unwidened
 from cotan._src.typing import (
     AnyArray,
     Args,
@@ -283,11 +283,11 @@ def arange(*args: Any, dtype: DTypeLike | None = None, **options: Any) -> AnyArr
     start, step = 0 if start is None else start, 1 if step is None else step
     count = len(np.arange(to_numpy(start), to_numpy(stop), to_numpy(step)))
     given_as: tuple[Any, ...] = start, stop, step
-    floats = any(is_array(a) and a.dtype.kind in "fc" for a in given_as)
+    kinds = {_core.asarray(a).dtype.kind for a in given_as}
+    wanted = complex if "c" in kinds else float if "f" in kinds else None
     # As NumPy does it: by what is between the first two elements, in the last digits, too.
-    result = start + (start + step - start) * _core.array(
-        np.arange(count, dtype=float if floats else None)
-    )
+    steps = _core.array(np.arange(count, dtype=wanted))
+    result = start + (start + step - start) * steps
     return result if dtype is None else result.astype(dtype)
 
 

@@ -306,6 +306,11 @@ def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int =
     values = host_asarray(weights)
     if values.shape != index.shape:
         raise ValueError("The weights and list don't have the same length.")
+    if values.dtype.kind == "c":
+        raise TypeError(
+            f"bincount: weights have dtype {values.dtype}, and are added as float64; count their "
+            "real and imaginary parts apart"
+        )
     zeros = np.zeros(counts.size)
     return _core.scatter_add(zeros, index.astype(np.int64), _core.cast(values, np.float64))
 

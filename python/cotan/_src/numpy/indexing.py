@@ -478,6 +478,9 @@ def clip(
     low: ArrayLike | int | None = or_default(a_min, None)
     high: ArrayLike | int | None = or_default(a_max, None)
     x = _core.asarray(a, kwargs.pop("dtype", None))
+    if x._rank == "number":
+        # NumPy makes an array of it, whose dtype counts beside that of the bounds.
+        x = x[...]
     low, high = _bound(x, low, -1), _bound(x, high, 1)
     unknown = set(kwargs) - {"casting", "order", "subok", "where"}
     if unknown:

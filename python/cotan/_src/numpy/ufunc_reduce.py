@@ -9,7 +9,7 @@ from cotan import _core
 from cotan._core import Array
 from cotan._src.numpy.ufunc_rules import needed
 from cotan._src.runtime.ufunc_dtypes import as_dtype, finished, fold_dtypes
-from cotan._src.runtime.values import axes_of, is_only_axis, to_numpy
+from cotan._src.runtime.values import axes_of, is_number, is_only_axis, to_numpy
 from cotan._src.typing import AnyArray, ArrayLike, Axes, Axis, Dtype, DTypeLike, Function
 
 _REDUCTIONS: dict[str, Callable[..., Array]] = {
@@ -111,7 +111,13 @@ def reduced(
     given = initial is not np._NoValue and initial is not None
     start: Any
     if given:
-        start = as_dtype(_core.asarray(initial), target)
+        start = _core.asarray(initial)
+        if is_number(initial) and start.dtype.kind == "c" and target.kind != "c":
+            raise TypeError(
+                f"{name}: initial is a complex number, which does not fit into the result, of "
+                f"dtype {target}; convert the elements with astype(complex)"
+            )
+        start = as_dtype(start, target)
     elif neutral is not None:
         start = _core.asarray(neutral, target)
     else:
