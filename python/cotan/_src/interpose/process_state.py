@@ -162,9 +162,12 @@ def _are_data(before: object, now: object) -> bool:
 
 
 def _is_bookkeeping(owner: str, name: str) -> bool:
-    """Say whether a name is the interpreter's own bookkeeping: the last error, say."""
+    """Say whether a name is the interpreter's own bookkeeping: the last error, the locks."""
     if owner == "sys":
         return name.startswith("last_")
+    if owner == "threading":
+        # A child process after a fork begins with new locks.
+        return name.startswith(("_active", "_shutdown_lock"))
     return name in {
         "_",
         "__warningregistry__",

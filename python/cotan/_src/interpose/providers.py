@@ -24,6 +24,7 @@ PROVIDERS = {
     "cmath": ["stdlib.math"],
     "statistics": ["stdlib.statistics"],
     "hashlib": ["stdlib.hashlib"],
+    "importlib": ["stdlib.reload"],
     "numpy.polynomial": ["numpy.polynomial"],
     "matplotlib.mlab": ["thirdparty.matplotlib_mlab"],
     "pandas.core.ops.array_ops": ["thirdparty.pandas_scalars"],
