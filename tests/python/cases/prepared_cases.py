@@ -136,6 +136,9 @@ CASES = {
     "scipy.signal.welch": lambda x: np.sum(scipy.signal.welch(x, nperseg=4)[1]),
     "scipy.signal.detrend": lambda x: np.sum(scipy.signal.detrend(x) ** 2),
     "scipy.signal.hilbert": lambda x: np.sum(np.abs(scipy.signal.hilbert(x)) ** 2 * Y),
+    "scipy.stats.multivariate_normal": lambda x: scipy.stats.multivariate_normal(
+        x[:3], sym(Y)
+    ).logpdf(x[3:]),
     "scipy.stats.multivariate_normal.logpdf": lambda x: scipy.stats.multivariate_normal.logpdf(
         x[:3], x[3:], sym(x)
     ),

@@ -82,11 +82,17 @@ class _Covariance:
         return _core.sum(_core.matmul(deviation, self._inverse) * deviation, -1)
 
 
+def _like(mean: ArrayLike | None) -> Any:
+    """Give a mean of the same shape, of which SciPy does not look at the values."""
+    return np.zeros(np.shape(mean)) if _core.contains_array((mean,), {}) else mean
+
+
 def _parameters(
     dist: _Normal, mean: ArrayLike | None, cov: ArrayLike, allow_singular: bool
 ) -> tuple[int, AnyArray, _Covariance | _KnownCovariance]:
     """Check the parameters on values, and give them as they are."""
-    dim, mean_value, known = dist._process_parameters(to_numpy(mean), to_numpy(cov), allow_singular)
+    given = _like(mean), to_numpy(cov), allow_singular
+    dim, mean_value, known = dist._process_parameters(*given)
     center = mean_value if mean is None else _core.reshape(asarray(mean, np.float64), (dim,))
     if not is_active(cov):
         return dim, center, known
@@ -176,7 +182,7 @@ def _freeze_normal(self: _FrozenNormal, mean: ArrayLike | None = None, cov: Arra
                    allow_singular: bool = False, *args: object,
                    **options: object) -> None:  # fmt: skip
     init = original_of(vars(locate(_FROZEN))["__init__"])
-    init(self, to_numpy(mean), to_numpy(cov), allow_singular, *args, **options)
+    init(self, _like(mean), to_numpy(cov), allow_singular, *args, **options)
     _, self.mean, self.cov_object = _parameters(self._dist, mean, cov, allow_singular)
 
 
