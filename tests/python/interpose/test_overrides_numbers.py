@@ -495,3 +495,17 @@ def test_truth_values_of_numbers_are_whole_numbers():
         for f in (refused, ct.grad(refused)):
             with pytest.raises(TypeError):
                 f(np.float64(1.75))
+
+
+def test_objects_that_know_ufuncs_get_the_scalars_beside_them():
+    class Asked:
+        def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+            return [type(x) for x in inputs if x is not self]
+
+    def ask():
+        scalars = np.bool_(False), np.float32(1.0), np.int8(2)
+        return [scalar + Asked() for scalar in scalars] + [np.add(Asked(), s) for s in scalars]
+
+    found = []
+    ct.gradient(lambda x: (found.extend(ask()), x)[1], 1.0)
+    assert found == ask() == [[np.bool_], [np.float32], [np.int8]] * 2

@@ -159,7 +159,10 @@ fn together<'py>(given: &[Bound<'py, PyAny>], positional: usize) -> PyResult<Giv
         {
             return crate::functions::creation::array(py, item, None, None);
         }
+        // SAFETY: it is alive, and this thread is attached.
+        let is_user = unsafe { is_of_user(item.as_ptr()) };
         if i < positional
+            && is_user
             && !is_list
             && let Some(array) = as_operand(item)?
         {
