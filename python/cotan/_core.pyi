@@ -986,11 +986,10 @@ def write_file(path: _File, data: bytes) -> None:
 def dependence(program: Program, marked: list[bool]) -> tuple[NDArray, NDArray]:
     """Which elements of the outputs of a program depend on which elements of the marked inputs: where rows begin, and the columns of all rows, as in a CSR array. Values bound to the program count where they are indices."""
 
-def color_columns(columns: int, starts: NDArray, indices: NDArray) -> NDArray:
-    """A color for each column of a pattern: columns of one color share no row."""
-
-def color_symmetric(columns: int, starts: NDArray, indices: NDArray) -> NDArray:
-    """A color for each column of a symmetric pattern: a star coloring."""
+def color_columns(
+    columns: int, starts: NDArray, indices: NDArray, symmetric: bool = False
+) -> NDArray:
+    """A color for each column of a pattern: columns of one color share no row; a star coloring where only one of two entries of a symmetric pattern has to be found."""
 
 def color_both(columns: int, starts: NDArray, indices: NDArray) -> tuple[NDArray, NDArray]:
     """Colors for rows and for columns of a pattern, -1 for none: rows that have one are read off products from the left, the others off products from the right."""

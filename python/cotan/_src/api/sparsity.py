@@ -155,7 +155,7 @@ class SparsityPattern:
                     'color: partition="symmetric" needs a symmetric pattern, as hessian_sparsity '
                     "finds it"
                 )
-            return Coloring(self, None, _core.color_symmetric(*entries))
+            return Coloring(self, None, _core.color_columns(*entries, symmetric=True))
         raise ValueError(
             'color: partition is "auto", "column", "row", "bidirectional" or "symmetric", not '
             f"{partition!r}"

@@ -11,7 +11,7 @@ use crate::program::pyclass::PyProgram;
 use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
 
-exports!(dependence, color_columns, color_symmetric, color_both);
+exports!(dependence, color_columns, color_both);
 
 /// An array of numbers of rows or columns, or of colors.
 type Indices<'py> = Bound<'py, PyArray1<i32>>;
@@ -39,31 +39,24 @@ pub fn dependence<'py>(
     ))
 }
 
-/// A color for each column of a pattern: columns of one color share no row.
+/// A color for each column of a pattern: columns of one color share no row; a star coloring where only one of two
+/// entries of a symmetric pattern has to be found.
 #[pyfunction]
-#[pyo3(signature = (columns: "int", starts: "NDArray", indices: "NDArray") -> "NDArray")]
+#[pyo3(signature = (columns: "int", starts: "NDArray", indices: "NDArray", symmetric: "bool" = false) -> "NDArray")]
 pub fn color_columns<'py>(
     py: Python<'py>,
     columns: usize,
     starts: PyReadonlyArray1<'py, i32>,
     indices: PyReadonlyArray1<'py, i32>,
+    symmetric: bool,
 ) -> PyResult<Indices<'py>> {
     let pattern = pattern(columns, &starts, &indices)?;
-    let colors = enter(py, |_| sparsity::color_columns(&pattern))?;
-    Ok(colors_of(py, &colors))
-}
-
-/// A color for each column of a symmetric pattern: a star coloring.
-#[pyfunction]
-#[pyo3(signature = (columns: "int", starts: "NDArray", indices: "NDArray") -> "NDArray")]
-pub fn color_symmetric<'py>(
-    py: Python<'py>,
-    columns: usize,
-    starts: PyReadonlyArray1<'py, i32>,
-    indices: PyReadonlyArray1<'py, i32>,
-) -> PyResult<Indices<'py>> {
-    let pattern = pattern(columns, &starts, &indices)?;
-    let colors = enter(py, |_| sparsity::color_symmetric(&pattern))?;
+    let color = if symmetric {
+        sparsity::color_symmetric
+    } else {
+        sparsity::color_columns
+    };
+    let colors = enter(py, |_| color(&pattern))?;
     Ok(colors_of(py, &colors))
 }
 
