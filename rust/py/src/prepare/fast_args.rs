@@ -12,6 +12,7 @@ use crate::ndarray::memory::{
     Borrow, copy_elements, exactly, from_ndarray, is_constant, set_number,
 };
 use crate::prepare::guards::{Spec, same_object};
+use crate::prepare::numbers;
 use crate::runtime::error::OrRaise;
 use crate::tree::treedef::{Const, Kind, Tree};
 
@@ -26,8 +27,10 @@ enum Wanted {
 /// One argument.
 struct Slot {
     wanted: Wanted,
-    /// Whether it may stand in a `const`.
-    is_constant: bool,
+    /// Whether it stands in a `const`, where that makes a difference.
+    is_constant: Option<bool>,
+    /// Whether it is a number that is held constant, and another one in each call.
+    is_followed: bool,
     /// Its position among what is held constant.
     held: Option<usize>,
 }
@@ -49,7 +52,6 @@ impl Quick {
         py: Python<'_>,
         trees: &[Tree],
         specs: &[Spec],
-        active: &[usize],
         is_held: &[bool],
     ) -> PyResult<Option<Quick>> {
         let mut slots = Vec::with_capacity(trees.len());
@@ -60,7 +62,8 @@ impl Quick {
                 Tree::Static(object) => {
                     slots.push(Slot {
                         wanted: Wanted::Same(object.clone_ref(py)),
-                        is_constant: true,
+                        is_constant: None,
+                        is_followed: false,
                         held: None,
                     });
                     continue;
@@ -68,11 +71,12 @@ impl Quick {
                 _ => return Ok(None),
             };
             let spec = &specs[leaf];
-            let is_constant = !active.contains(&leaf);
+            let is_constant = Some(spec.held);
             if let Some(fixed) = &spec.fixed {
                 slots.push(Slot {
                     wanted: Wanted::Same(fixed.clone_ref(py)),
                     is_constant,
+                    is_followed: false,
                     held: None,
                 });
                 continue;
@@ -90,6 +94,7 @@ impl Quick {
             slots.push(Slot {
                 wanted,
                 is_constant,
+                is_followed: spec.followed,
                 held: place,
             });
         }
@@ -101,23 +106,24 @@ impl Quick {
     }
 
     /// The inputs that are not held constant; none if an argument is not as it has to be, or a constant not
-    /// the same.
+    /// the same. Arguments that are `marked` are constant in every call.
     pub fn read<'py>(
         &self,
         py: Python<'py>,
         args: &Bound<'py, PyTuple>,
+        marked: &[bool],
         known: &[Value],
     ) -> PyResult<Option<SmallVec<[Input<'py>; 4]>>> {
         let mut inputs = SmallVec::new();
         if args.len() != self.slots.len() {
             return Ok(None);
         }
-        for (slot, arg) in self.slots.iter().zip(args.iter_borrowed()) {
-            let inner = match arg.cast_exact::<Const>() {
-                Ok(constant) if slot.is_constant => Some(constant.get().value.bind(py)),
-                Ok(_) => return Ok(None),
-                Err(_) => None,
-            };
+        for (i, (slot, arg)) in self.slots.iter().zip(args.iter_borrowed()).enumerate() {
+            let inner = (arg.cast_exact::<Const>().ok()).map(|c| c.get().value.bind(py));
+            let is_held = inner.is_some() || marked.get(i).is_some_and(|m| *m);
+            if slot.is_constant.is_some_and(|wanted| wanted != is_held) {
+                return Ok(None);
+            }
             let arg = inner.unwrap_or(&arg);
             match &slot.wanted {
                 Wanted::Array(descr, aval) => {
@@ -133,6 +139,9 @@ impl Quick {
                     inputs.push(Input::Array(array.clone()));
                 }
                 Wanted::Number => match arg.cast_exact::<PyFloat>() {
+                    Ok(number) if slot.is_followed && numbers::is_known(number.value()) => {
+                        return Ok(None);
+                    }
                     Ok(number) => inputs.push(Input::Number(number.value())),
                     Err(_) => return Ok(None),
                 },

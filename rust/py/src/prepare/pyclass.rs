@@ -52,6 +52,7 @@ impl PyPrepared {
             allow_int,
             log: Mutex::default(),
             specializations: Mutex::default(),
+            refused: Mutex::default(),
         })
     }
 

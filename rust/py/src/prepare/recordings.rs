@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cotan::kernels::Value;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
@@ -13,6 +13,7 @@ use crate::array::cell::PyArray;
 use crate::ndarray::memory::Borrow;
 use crate::ndarray::placement::is_used;
 use crate::prepare::fast_args::Quick;
+use crate::prepare::numbers;
 use crate::prepare::out_buffers::Buffers;
 use crate::prepare::reasons::{self, Log, Reason};
 use crate::prepare::record::{Transform, record};
@@ -51,6 +52,8 @@ pub struct PyPrepared {
     pub(super) log: Mutex<Log>,
     /// The last used is the first.
     pub(super) specializations: Mutex<Vec<Arc<Specialization>>>,
+    /// Which numbers the function cannot be recorded with as inputs.
+    pub(super) refused: Mutex<Vec<Vec<bool>>>,
 }
 
 impl PyPrepared {
@@ -58,6 +61,10 @@ impl PyPrepared {
         self.specializations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_refused(&self) -> std::sync::MutexGuard<'_, Vec<Vec<bool>>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn log(&self) -> std::sync::MutexGuard<'_, Log> {
@@ -135,7 +142,8 @@ impl PyPrepared {
         PyTuple::new(py, marked.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// A recording for arguments like these.
+    /// A recording for arguments like these. Numbers that have changed since an earlier one are inputs, where the
+    /// function allows it.
     pub(super) fn recorded(
         &self,
         py: Python<'_>,
@@ -145,7 +153,30 @@ impl PyPrepared {
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         let f = &self.callee(py, taken.by_keyword)?;
         let transform = (self.transform, self.allow_int);
-        record(py, f, transform, wrt, args, taken)
+        let record = |followed: &[bool]| record(py, f, transform, wrt, args, taken, followed);
+        let tried = self.lock().clone();
+        let followed = numbers::changed(py, &tried, taken)?;
+        let is_refused = |masks: &[Vec<bool>]| masks.contains(&followed);
+        if !followed.contains(&true) || is_refused(&self.lock_refused()) {
+            return record(&[]);
+        }
+        let made = match record(&followed) {
+            Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
+            made => made,
+        };
+        // Code that looks at a number, or at its class, gets it as it is.
+        let fixed = record(&[])?;
+        if let Ok(made) = made
+            && made.gives_the_same(py, &fixed, taken)
+        {
+            return Ok(made);
+        }
+        let mut refused = self.lock_refused();
+        if refused.len() < MANY {
+            refused.push(followed);
+        }
+        drop(refused);
+        Ok(fixed)
     }
 
     /// The function, or one that takes a dictionary of what is given by keyword as its last argument.
@@ -191,7 +222,8 @@ impl PyPrepared {
             });
         }
         let mut flattener = Flattener::new(Borrow::Call, false, self.wrt.is_none());
-        flattener.take_everything_apart(self.wrt.is_some());
+        flattener.take_everything_apart();
+        flattener.keep_numbers();
         if self.transform != Transform::Value {
             flattener.count_integers();
         }
@@ -264,7 +296,7 @@ impl PyPrepared {
         let Some(current) = specialization.last() else {
             return Ok(None);
         };
-        let Some(inputs) = quick.read(py, args, &current.keys)? else {
+        let Some(inputs) = quick.read(py, args, &self.held, &current.keys)? else {
             return Ok(None);
         };
         for watched in &specialization.guards {
