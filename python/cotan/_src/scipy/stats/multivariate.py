@@ -82,7 +82,7 @@ class _Covariance:
         return _core.sum(_core.matmul(deviation, self._inverse) * deviation, -1)
 
 
-def _like(mean: ArrayLike | None) -> Any:
+def _like(mean: Any) -> Any:
     """Give a mean of the same shape, of which SciPy does not look at the values."""
     return np.zeros(np.shape(mean)) if _core.contains_array((mean,), {}) else mean
 
