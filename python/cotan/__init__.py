@@ -14,6 +14,10 @@ from cotan._src.runtime import versions as _versions  # noqa: F401 (it checks th
 
 # isort: split
 
+from cotan._src.runtime import compiled_module as _compiled_module  # noqa: F401 (it imports it)
+
+# isort: split
+
 from cotan import _core as _core
 from cotan import debug as debug
 from cotan._core import (

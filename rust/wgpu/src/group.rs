@@ -9,6 +9,7 @@ use cotan::kernels::{Recipe, RecipeNode, RecipeOutput, ReduceOp};
 use crate::context::Context;
 use crate::expression::{Prelude, cast, expression};
 use crate::fold::Fold;
+use crate::fours;
 use crate::memory::Memory;
 use crate::product::Finish;
 use crate::shader::{Dispatch, Shader, Source, Space};
@@ -52,8 +53,8 @@ impl<'r> Group<'r> {
         self.types[x as usize]
     }
 
-    /// Assignments of all needed nodes but inputs.
-    fn statements(
+    /// Assignments of all needed nodes; `reads` are the expressions of the inputs.
+    pub fn statements(
         &self,
         needed: &[bool],
         reads: &[String],
@@ -88,7 +89,7 @@ impl<'r> Group<'r> {
     }
 
     /// Which nodes some of them need.
-    fn needed(&self, roots: impl Iterator<Item = u32>) -> Vec<bool> {
+    pub fn needed(&self, roots: impl Iterator<Item = u32>) -> Vec<bool> {
         let mut needed = vec![false; self.recipe.nodes.len()];
         for root in roots {
             needed[root as usize] = true;
@@ -110,22 +111,22 @@ impl<'r> Group<'r> {
         needed
     }
 
+    /// The numbers of the inputs among needed nodes, and where these are read.
+    pub fn inputs(&self, needed: &[bool]) -> (Vec<usize>, Vec<(Source, Type)>) {
+        let is_input = |(_, node): &(usize, &RecipeNode)| matches!(node, RecipeNode::Input(_));
+        let inputs = (self.recipe.nodes.iter().enumerate()).filter(is_input);
+        (inputs.enumerate())
+            .filter(|(_, (k, _))| needed[*k])
+            .map(|(number, (k, _))| (number, (self.sources[number].clone(), self.types[k])))
+            .unzip()
+    }
+
     /// The statements that compute some nodes at the point `i`.
     pub fn body(&self, shader: &mut Shader<'_>, roots: &[u32]) -> String {
         let needed = self.needed(roots.iter().copied());
         let shape = &self.recipe.shape;
-        let mut inputs = Vec::new();
-        let mut number = 0;
-        for (k, node) in self.recipe.nodes.iter().enumerate() {
-            if matches!(node, RecipeNode::Input(_)) {
-                if needed[k] {
-                    inputs.push((number, (self.sources[number].clone(), self.types[k])));
-                }
-                number += 1;
-            }
-        }
-        let mut reads = vec![String::new(); number];
-        let (numbers, wanted): (Vec<usize>, Vec<_>) = inputs.into_iter().unzip();
+        let (numbers, wanted) = self.inputs(&needed);
+        let mut reads = vec![String::new(); self.sources.len()];
         let (before, read) = shader.read(&Space::new(shape), &wanted, shape);
         for (number, read) in numbers.into_iter().zip(read) {
             reads[number] = read;
@@ -194,6 +195,9 @@ impl<'r> Group<'r> {
         outputs: &[(u32, &Arc<Memory>)],
         most: usize,
     ) -> Result<Option<Dispatch>> {
+        if let Some(dispatch) = fours::whole(self, context, outputs, most)? {
+            return Ok(Some(dispatch));
+        }
         let mut shader = Shader::new(context);
         let body = self.written(&mut shader, outputs);
         if shader.num_bound() > most {

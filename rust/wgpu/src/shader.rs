@@ -37,7 +37,7 @@ pub struct Space {
 
 /// An array that a shader reads at points of a space.
 #[derive(Debug)]
-enum Access {
+pub enum Access {
     /// Element by element.
     Contiguous,
     /// One element everywhere.
@@ -130,19 +130,7 @@ impl<'c> Shader<'c> {
         sources: &[(Source, Type)],
         shape: &[usize],
     ) -> (String, Vec<String>) {
-        let mut strides: Vec<Option<Vec<isize>>> = Vec::new();
-        for (source, _) in sources {
-            strides.push(match source {
-                Source::Array(value, _) => {
-                    Some(broadcast_strides(value.shape(), value.strides(), shape).to_vec())
-                }
-                Source::Number(_) | Source::Given(_) => None,
-            });
-        }
-        let (dims, merged) = merged(shape, &strides);
-        let accesses: Vec<Option<Access>> = (merged.into_iter())
-            .map(|s| s.map(|s| access(&dims, s)))
-            .collect();
+        let (dims, accesses) = accesses(sources, shape);
         let mut before = String::new();
         if accesses
             .iter()
@@ -292,6 +280,22 @@ fn merged(
         }
     }
     (dims, kept)
+}
+
+/// How arrays are read at points of a shape, whose axes are merged as far as all of them allow.
+pub fn accesses(sources: &[(Source, Type)], shape: &[usize]) -> (Vec<usize>, Vec<Option<Access>>) {
+    let strides: Vec<Option<Vec<isize>>> = (sources.iter())
+        .map(|(source, _)| match source {
+            Source::Array(value, _) => {
+                Some(broadcast_strides(value.shape(), value.strides(), shape).to_vec())
+            }
+            Source::Number(_) | Source::Given(_) => None,
+        })
+        .collect();
+    let (dims, merged) = merged(shape, &strides);
+    let found = (merged.into_iter()).map(|s| s.map(|s| access(&dims, s)));
+    let found = found.collect();
+    (dims, found)
 }
 
 fn access(dims: &[usize], strides: Vec<isize>) -> Access {
