@@ -11,6 +11,7 @@
 #   make lint-sources  that part of it which needs no compiled module
 #   make lint-module  the rest
 #   make wheel   one abi3 wheel in dist/
+#   make wheel-gpu  the wheel cotan-wgpu in dist/: the compiled module with support for GPUs
 #   make wheel-portable  the same for glibc 2.28, linked by zig (Linux)
 #   make check-wheel  what dist/ asks of the C library, and how it works under an older one (Linux, root)
 #   make crates  the crates as they would be published
@@ -32,7 +33,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-rust test-python test-gpu test-interop test-browser test-site test-oldest \
-    lint lint-sources lint-module workflows generate fmt wheel wheel-portable check-wheel crates sdist sbom \
+    lint lint-sources lint-module workflows generate fmt wheel wheel-gpu wheel-portable check-wheel crates sdist sbom \
     audit fuzz fuzz-coverage miri sanitize doctor bench docs site clean
 
 SHELL := /bin/bash
@@ -93,16 +94,19 @@ test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)
 	COTAN_MACHINE_CODE=always $(PYTHON) -m pytest -n $(WORKERS) tests/python/api/test_prepare*.py \
 	    tests/python/api/test_repeated_calls.py
 
-# Not a part of `test`: it compiles for minutes. The module with GPUs stays apart, in build/gpu.
+# Not a part of `test`: it compiles for minutes. The module with GPUs stays apart, in build/gpu, as the wheel cotan-wgpu.
+test-gpu: PROFILE := quick
 test-gpu: $(VENV)/.build $(VENV)/.module $(VENV)/.extra-test
 	@ls /usr/share/vulkan/icd.d/*.json > /dev/null 2>&1 \
 	    || { apt-get update -q && apt-get install -yq --no-install-recommends libvulkan1 mesa-vulkan-drivers; }
 	cargo clippy --package cotan-wgpu --package cotan-py --all-targets --all-features -- -D warnings
-	cargo test --package cotan-wgpu
+	cargo test --package cotan-wgpu --profile $(PROFILE)
 	rm -rf build/gpu
 	$(BIN)/maturin build --quiet --profile $(PROFILE) --features wgpu --out build/gpu
-	$(PIP) --no-deps --target build/gpu/site build/gpu/*.whl
-	PYTHONPATH=build/gpu/site $(PYTHON) -m pytest -p no:cacheprovider tests/python/api/test_devices.py
+	$(PYTHON) tools/gpu_wheel.py --out build/gpu/extra build/gpu/*.whl
+	$(PIP) --no-deps --target build/gpu/site build/gpu/extra/*.whl
+	PYTHONPATH=build/gpu/site $(PYTHON) -c 'import cotan; cotan.device("$(DEVICE)")'
+	PYTHONPATH=build/gpu/site $(PYTHON) -m pytest -p no:cacheprovider tests/python/api/test_devices*.py
 	PYTHONPATH=build/gpu/site $(PYTHON) -m pytest -p no:cacheprovider -n $(WORKERS) -m "not slow and not alone" \
 	    --device $(DEVICE) $(ON_DEVICE)
 	PYTHONPATH=build/gpu/site $(PYTHON) examples/digits.py --device $(DEVICE) --epochs 3 --out build/gpu/digits.png
@@ -153,6 +157,11 @@ wheel: $(VENV)/.build
 	    size=$$(wc -c < $$wheel); echo "$$wheel: $$size bytes"; \
 	    test $$size -le $(WHEEL_LIMIT) || { echo "larger than $(WHEEL_LIMIT) bytes"; exit 1; }; \
 	done
+
+wheel-gpu: $(VENV)/.build
+	rm -rf build/gpu
+	$(BIN)/maturin build --quiet --profile $(PROFILE) --features wgpu --out build/gpu
+	$(PYTHON) tools/gpu_wheel.py --out dist build/gpu/*.whl
 
 wheel-portable: $(VENV)/.build $(VENV)/.extra-release
 	rm -rf dist

@@ -87,7 +87,48 @@ fn log1p_f32(x: f32) -> f32 {
   if (isinf_f32(x)) { return select(nan_f32(), x, x > 0.0); }
   return log_f32(u) * (x / (u - 1.0));
 }
+fn mul_high(a: u32, b: u32) -> u32 {
+  let a0 = a & 0xffffu; let a1 = a >> 16u;
+  let b0 = b & 0xffffu; let b1 = b >> 16u;
+  let t = a1 * b0 + ((a0 * b0) >> 16u);
+  let u = a0 * b1 + (t & 0xffffu);
+  return a1 * b1 + (t >> 16u) + (u >> 16u);
+}
+fn reduced_far(x: f32) -> vec2<f32> {
+  // The significand times those bits of 2 / pi that matter (M. H. Payne, R. N. Hanek, SIGNUM Newsletter 18, 1983):
+  // two bits of the product are the quarter, the rest is the fraction.
+  var digits = array<u32, 6>(0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u);
+  let bits = bitcast<u32>(x);
+  let exponent = ((bits >> 23u) & 255u) - 126u;
+  let a = (bits << 8u) | 0x80000000u;
+  let i = exponent >> 5u;
+  let e = exponent & 31u;
+  var high = 0u;
+  if (i > 0u) { high = digits[i - 1u]; }
+  var middle = digits[i];
+  var low = digits[i + 1u];
+  if (e > 0u) {
+    high = (high << e) | (middle >> (32u - e));
+    middle = (middle << e) | (low >> (32u - e));
+    low = (low << e) | (digits[i + 2u] >> (32u - e));
+  }
+  let carry = mul_high(a, low);
+  var p0 = a * middle + carry;
+  var p1 = mul_high(a, middle) + select(0u, 1u, p0 < carry) + a * high;
+  var n = f32(p1 >> 30u);
+  p1 = p1 & 0x3fffffffu;
+  var sign = 1.0;
+  if (p1 >= 0x20000000u) {
+    p1 = 0x40000000u - p1 - select(0u, 1u, p0 != 0u);
+    p0 = 0u - p0;
+    n = n + 1.0;
+    sign = -1.0;
+  }
+  let r = sign * (f32(p1) * 1.4629180792671596e-9 + f32(p0) * 3.4061215800865545e-19);
+  return select(vec2<f32>(r, n), vec2<f32>(-r, -n), x < 0.0);
+}
 fn reduced_f32(x: f32) -> vec2<f32> {
+  if (abs(x) > 8192.0) { return reduced_far(x); }
   let n = floor(x * 0.636619772 + 0.5);
   var r = x - n * 1.5703125;
   r = r - n * 4.837512969970703e-4;

@@ -228,6 +228,42 @@ class TestKernels:
         (h,) = ct.gradient(lambda x: np.sum(np.cumsum(x, axis=-1) * x), x)
         assert np.allclose(np.asarray(g), h, rtol=1e-5)
 
+    @pytest.mark.parametrize("function", [np.sin, np.cos])
+    def test_angles_of_any_size(self, function):
+        x = np.random.default_rng(20).normal(size=4000) * np.logspace(-3, 38, 4000)
+        x = x.astype(np.float32)
+        x = np.concatenate([x, np.float32([8192, 8192.001, 1e5, 3.4e38, -3.4e38, np.inf, np.nan])])
+        with np.errstate(invalid="ignore"):
+            there, _ = on_both(function, x)
+            assert np.allclose(there, function(x.astype(float)), atol=1e-6, equal_nan=True)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.int8, bool])
+    def test_four_neighbours_at_a_time(self, dtype):
+        if np.dtype(dtype) not in GPU.dtypes:
+            pytest.skip("the GPU has no such dtype")
+        whole = np.random.default_rng(21).integers(0, 3, (70, 64)).astype(dtype)
+        row, column, one = whole[0], whole[:, :1], whole[3, 5]
+        views = {
+            "all": lambda x: x,
+            "later": lambda x: x[1:],
+            "not aligned": lambda x: x.reshape(-1)[1:-1],
+            "two left over": lambda x: x.reshape(-1)[:-2],
+            "every second": lambda x: x[:, ::2],
+            "backwards": lambda x: x[::-1],
+            "narrow": lambda x: x[:, 4:60],
+            "narrow, not aligned": lambda x: x[:, 3:59],
+            "turned": lambda x: x.T,
+        }
+        for name, view in views.items():
+            there, here = on_both(lambda x, v=view: np.where(v(x) > one, v(x) * v(x), one), whole)
+            assert there.dtype == here.dtype
+            assert np.array_equal(there, here), name
+        for other in [row, column, one]:
+            there, here = on_both(lambda x, y: np.maximum(x * y, y) == x, whole, other)
+            assert np.array_equal(there, here)
+        there, here = on_both(lambda x: np.maximum(x, x[0, 1]) == x[:, 7:8], whole)
+        assert np.array_equal(there, here)
+
     def test_running_extrema_keep_nan(self):
         x = np.ones((4, 3000), np.float32)
         x[1, 1500], x[2, :2] = np.nan, [np.inf, -np.inf]
