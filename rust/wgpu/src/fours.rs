@@ -122,7 +122,8 @@ pub fn whole(
     let Some(statements) = group.statements(&needed, &reads, &mut shader.prelude) else {
         return Ok(None);
     };
-    let fields = outputs.iter().map(|(x, _)| format!("v{x}: {}", group.kind(*x).name));
+    let kinds = outputs.iter().map(|(x, _)| group.kind(*x).name).enumerate();
+    let fields = kinds.map(|(k, kind)| format!("o{k}: {kind}"));
     let values = outputs.iter().map(|(x, _)| format!("v{x}"));
     let _ = writeln!(
         shader.functions,
@@ -135,11 +136,11 @@ pub fn whole(
         let own: Vec<&str> = read.iter().map(|four| four[lane].as_str()).collect();
         let _ = writeln!(body, "  let r{lane} = one({});", own.join(", "));
     }
-    for (x, memory) in outputs {
+    for (k, (x, memory)) in outputs.iter().enumerate() {
         let kind = group.kind(*x);
         let stored = format!("vec4<{}>", kind.stored);
         let name = shader.bind(memory.buffer(), &stored, true);
-        let four = [0, 1, 2, 3].map(|lane| kind.store(&format!("r{lane}.v{x}")));
+        let four = [0, 1, 2, 3].map(|lane| kind.store(&format!("r{lane}.o{k}")));
         let _ = writeln!(body, "  {name}[i] = {stored}({});", four.join(", "));
     }
     if shader.num_bound() > most {

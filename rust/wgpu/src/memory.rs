@@ -179,20 +179,19 @@ impl Context {
                 mapped_at_creation: false,
             })
         };
-        let mut buffer = make();
-        if let Err(error) = self.check() {
-            if !matches!(error, Error::Memory(_)) || pool.kept == 0 {
-                return Err(match error {
-                    Error::Memory(_) => Error::Memory(class as usize),
-                    other => other,
-                });
-            }
+        let checked = |buffer| match self.check() {
+            Ok(()) => Ok(buffer),
+            Err(Error::Memory(_)) => Err(Error::Memory(class as usize)),
+            Err(error) => Err(error),
+        };
+        let mut made = checked(make());
+        if matches!(made, Err(Error::Memory(_))) && pool.kept > 0 {
             // What is kept may be what is missing.
             pool.release();
             let _ = self.device.poll(wgpu::PollType::wait_indefinitely());
-            buffer = make();
-            self.check()?;
+            made = checked(make());
         }
+        let buffer = made?;
         pool.used += class;
         Ok((buffer, false))
     }

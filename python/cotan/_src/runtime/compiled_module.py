@@ -51,7 +51,9 @@ def use_extra_wheel() -> None:
     if file is None:
         return
     loader = ExtensionFileLoader(NAME, str(file))
-    module = module_from_spec(ModuleSpec(NAME, loader, origin=str(file)))
+    spec = ModuleSpec(NAME, loader, origin=str(file))
+    spec.has_location = True
+    module = module_from_spec(spec)
     sys.modules[NAME] = module
     loader.exec_module(module)
     sys.modules["cotan"]._core = module  # type: ignore[attr-defined]
