@@ -108,7 +108,7 @@ pub fn reduce(
     );
     let reduced: usize = axes.iter().map(|&a| value.shape()[a]).product();
     let outer = value.aval().size() / reduced.max(1);
-    fold.passes(shader, [outer, reduced, 1], to).map(Some)
+    fold.passes(shader, [outer, reduced, 1], to, 1).map(Some)
 }
 
 /// Rows of `x` at indices: `out[i, j] = x[index[i], j]`.

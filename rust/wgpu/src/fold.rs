@@ -69,11 +69,13 @@ impl Fold {
     }
 
     /// The passes that reduce what the function `at` of a shader gives: one, or two with partial results between them.
+    /// Where `unit` is 4, it is the function `four`, which gives sums of four neighbours along rows of at least 64 elements.
     pub fn passes(
         self,
         shader: Shader<'_>,
         [outer, reduced, inner]: [usize; 3],
         memory: &Arc<Memory>,
+        unit: usize,
     ) -> Result<Vec<Dispatch>> {
         let context = shader.context;
         let results = outer * inner;
@@ -83,10 +85,11 @@ impl Fold {
         let wanted = FEW.div_ceil(results * threads);
         let parts = reduced.div_ceil(LONG * threads).min(wanted).max(1);
         if parts == 1 {
-            let last = self.pass(shader, [outer, reduced, inner], reduced, memory, together)?;
+            let (split, reads) = ([outer, reduced, inner], (reduced, unit));
+            let last = self.pass(shader, split, reads, memory, together)?;
             return Ok(vec![last]);
         }
-        let length = reduced.div_ceil(parts);
+        let length = reduced.div_ceil(parts).next_multiple_of(unit);
         let parts = reduced.div_ceil(length);
         let between = self.kind.plain();
         let (partial, _) = Memory::new(context, between, outer * parts * inner)?;
@@ -95,7 +98,8 @@ impl Fold {
             kind: between,
             ..self
         };
-        let first = first.pass(shader, [outer, reduced, inner], length, &partial, together)?;
+        let (split, reads) = ([outer, reduced, inner], (length, unit));
+        let first = first.pass(shader, split, reads, &partial, together)?;
         let mut second = Shader::new(context);
         let name = second.bind(partial.buffer(), between.stored, false);
         let value = between.load(&format!("{name}[i]"));
@@ -105,16 +109,17 @@ impl Fold {
             self.name
         );
         let together = inner == 1 && parts >= 64;
-        let second = self.pass(second, [outer, parts, inner], parts, memory, together)?;
+        let (split, reads) = ([outer, parts, inner], (parts, 1));
+        let second = self.pass(second, split, reads, memory, together)?;
         Ok(vec![first, second])
     }
 
-    /// A pass that reduces stretches of `length` elements each.
+    /// A pass that reduces stretches of `length` elements each, `unit` of them at a time.
     fn pass(
         self,
         mut shader: Shader<'_>,
         [outer, reduced, inner]: [usize; 3],
-        length: usize,
+        (length, unit): (usize, usize),
         memory: &Arc<Memory>,
         together: bool,
     ) -> Result<Dispatch> {
@@ -146,6 +151,17 @@ impl Fold {
             return shader.over(results, &body);
         }
         let total = self.across(&mut shader, "acc", None);
+        if unit == 4 {
+            let step = self.combined("acc", "four(first / 4u + r)", &mut shader.prelude);
+            let body = format!(
+                "  {place}  var acc: {name} = {start};\n  \
+                 for (var r = begin / 4u + l; r < end / 4u; r = r + {GROUP}u) {{ acc = {step}; }}\n{total}  \
+                 if (l == 0u) {{ {out}[i] = {}; }}\n",
+                result("acc"),
+                name = self.name,
+            );
+            return shader.over_groups(results, &body);
+        }
         let body = format!(
             "  {place}  var acc: {name} = {start};\n  \
              for (var r = begin + l; r < end; r = r + {GROUP}u) {{ acc = {step}; }}\n{total}  \

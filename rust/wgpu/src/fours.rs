@@ -1,4 +1,4 @@
-//! Elementwise kernels whose threads compute four neighbours each: vectors are read and written.
+//! Elementwise kernels and sums whose threads compute four neighbours each: vectors are read and written.
 //!
 //! Buffers have room up to a multiple of 16 bytes, so the last vector of an array lies in its buffer. What is computed
 //! from the elements behind the last one is written behind the last one of the result, where nobody reads it.
@@ -7,8 +7,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use cotan::Result;
+use cotan::kernels::{RecipeOutput, ReduceOp};
 
 use crate::context::Context;
+use crate::fold::Fold;
 use crate::group::Group;
 use crate::memory::Memory;
 use crate::shader::{Access, Dispatch, Shader, Source, accesses};
@@ -94,37 +96,31 @@ fn read(
     Some((before, read))
 }
 
-/// The kernel that computes some outputs of a group, if vectors can be read and written.
-pub fn whole(
-    group: &Group<'_>,
-    context: &Arc<Context>,
-    outputs: &[(u32, &Arc<Memory>)],
-    most: usize,
-) -> Result<Option<Dispatch>> {
+/// Whether the elements of a group are computed four at a time.
+fn fits(group: &Group<'_>, outputs: &[(u32, &Arc<Memory>)]) -> bool {
     let recipe = group.recipe();
     let size: usize = recipe.shape.iter().product();
     let is_short = |(x, _): &(u32, &Arc<Memory>)| is_short(group.kind(*x));
-    if size < FEW || recipe.nodes.len() > LONG || !outputs.iter().all(is_short) {
-        return Ok(None);
-    }
-    let needed = group.needed(outputs.iter().map(|(x, _)| *x));
+    size >= FEW && recipe.nodes.len() <= LONG && outputs.iter().all(is_short)
+}
+
+/// Statements that compute some nodes at the four points from number `4 * i` on: `r0` to `r3` have a field for each,
+/// `o0`, `o1`, and so on. Nothing where an array cannot be read so.
+fn computed(shader: &mut Shader<'_>, group: &Group<'_>, roots: &[u32]) -> Option<String> {
+    let recipe = group.recipe();
+    let needed = group.needed(roots.iter().copied());
     let (numbers, wanted) = group.inputs(&needed);
-    let mut shader = Shader::new(context);
-    let Some((mut body, read)) = read(&mut shader, &wanted, &recipe.shape) else {
-        return Ok(None);
-    };
+    let (mut body, read) = read(shader, &wanted, &recipe.shape)?;
     let mut reads = vec![String::new(); recipe.nodes.len()];
     let mut parameters = Vec::new();
     for (number, (_, kind)) in numbers.iter().zip(&wanted) {
         reads[*number] = format!("x{number}");
         parameters.push(format!("x{number}: {}", kind.name));
     }
-    let Some(statements) = group.statements(&needed, &reads, &mut shader.prelude) else {
-        return Ok(None);
-    };
-    let kinds = outputs.iter().map(|(x, _)| group.kind(*x).name).enumerate();
+    let statements = group.statements(&needed, &reads, &mut shader.prelude)?;
+    let kinds = roots.iter().map(|x| group.kind(*x).name).enumerate();
     let fields = kinds.map(|(k, kind)| format!("o{k}: {kind}"));
-    let values = outputs.iter().map(|(x, _)| format!("v{x}"));
+    let values = roots.iter().map(|x| format!("v{x}"));
     let _ = writeln!(
         shader.functions,
         "struct Results {{ {} }}\nfn one({}) -> Results {{\n{statements}  return Results({});\n}}",
@@ -136,15 +132,89 @@ pub fn whole(
         let own: Vec<&str> = read.iter().map(|four| four[lane].as_str()).collect();
         let _ = writeln!(body, "  let r{lane} = one({});", own.join(", "));
     }
+    Some(body)
+}
+
+/// Statements that write the first fields of `r0` to `r3`.
+fn stored(shader: &mut Shader<'_>, group: &Group<'_>, outputs: &[(u32, &Arc<Memory>)]) -> String {
+    let mut text = String::new();
     for (k, (x, memory)) in outputs.iter().enumerate() {
         let kind = group.kind(*x);
-        let stored = format!("vec4<{}>", kind.stored);
-        let name = shader.bind(memory.buffer(), &stored, true);
+        let vector = format!("vec4<{}>", kind.stored);
+        let name = shader.bind(memory.buffer(), &vector, true);
         let four = [0, 1, 2, 3].map(|lane| kind.store(&format!("r{lane}.o{k}")));
-        let _ = writeln!(body, "  {name}[i] = {stored}({});", four.join(", "));
+        let _ = writeln!(text, "  {name}[i] = {vector}({});", four.join(", "));
     }
+    text
+}
+
+/// The kernel that computes some outputs of a group, if vectors can be read and written.
+pub fn whole(
+    group: &Group<'_>,
+    context: &Arc<Context>,
+    outputs: &[(u32, &Arc<Memory>)],
+    most: usize,
+) -> Result<Option<Dispatch>> {
+    let roots: Vec<u32> = outputs.iter().map(|(x, _)| *x).collect();
+    if !fits(group, outputs) {
+        return Ok(None);
+    }
+    let mut shader = Shader::new(context);
+    let Some(mut body) = computed(&mut shader, group, &roots) else {
+        return Ok(None);
+    };
+    body += &stored(&mut shader, group, outputs);
     if shader.num_bound() > most {
         return Ok(None);
     }
+    let size: usize = group.recipe().shape.iter().product();
     shader.over(size.div_ceil(4), &body).map(Some)
+}
+
+/// The passes of a group that has one sum along rows, and else elements that the first pass writes on its way, if
+/// vectors can be read and written.
+pub fn with_sum(
+    group: &Group<'_>,
+    context: &Arc<Context>,
+    outputs: &[Arc<Memory>],
+    most: usize,
+) -> Result<Option<Vec<Dispatch>>> {
+    let (mut wholes, mut sum) = (Vec::new(), None);
+    for (output, memory) in group.recipe().outputs.iter().zip(outputs) {
+        match *output {
+            RecipeOutput::Whole(x) => wholes.push((x, memory)),
+            RecipeOutput::Reduced(x, ReduceOp::Sum, split) if sum.is_none() => {
+                sum = Some((x, split, memory));
+            }
+            RecipeOutput::Reduced(..) => return Ok(None),
+        }
+    }
+    let Some((x, split, memory)) = sum else {
+        return Ok(None);
+    };
+    let [_, reduced, inner] = split;
+    let kind = group.kind(x);
+    let is_along = inner == 1 && reduced >= FEW && reduced.is_multiple_of(4);
+    if !is_along || !is_short(kind) || !fits(group, &wholes) {
+        return Ok(None);
+    }
+    let Some(fold) = Fold::new(ReduceOp::Sum, kind) else {
+        return Ok(None);
+    };
+    let mut shader = Shader::new(context);
+    let roots: Vec<u32> = wholes.iter().map(|(x, _)| *x).chain([x]).collect();
+    let Some(mut body) = computed(&mut shader, group, &roots) else {
+        return Ok(None);
+    };
+    body += &stored(&mut shader, group, &wholes);
+    if shader.num_bound() >= most {
+        return Ok(None);
+    }
+    let last = wholes.len();
+    let _ = writeln!(
+        shader.functions,
+        "fn four(i: u32) -> {name} {{\n{body}  return (r0.o{last} + r1.o{last}) + (r2.o{last} + r3.o{last});\n}}",
+        name = fold.name,
+    );
+    fold.passes(shader, split, memory, 4).map(Some)
 }

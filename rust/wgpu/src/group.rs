@@ -145,6 +145,9 @@ impl<'r> Group<'r> {
         outputs: &[Arc<Memory>],
         most: usize,
     ) -> Result<Option<Vec<Dispatch>>> {
+        if let Some(passes) = fours::with_sum(self, context, outputs, most)? {
+            return Ok(Some(passes));
+        }
         let mut all = Vec::new();
         let whole: Vec<(u32, &Arc<Memory>)> = (self.recipe.outputs.iter().zip(outputs))
             .filter_map(|(output, memory)| match output {
@@ -231,7 +234,7 @@ impl<'r> Group<'r> {
             fold.name,
             format_args!("v{x}"),
         );
-        fold.passes(shader, split, memory).map(Some)
+        fold.passes(shader, split, memory, 1).map(Some)
     }
 }
 

@@ -264,6 +264,25 @@ class TestKernels:
         there, here = on_both(lambda x: np.maximum(x, x[0, 1]) == x[:, 7:8], whole)
         assert np.array_equal(there, here)
 
+    @pytest.mark.parametrize("shape", [(100_000,), (8, 2048), (3, 2050), (2, 40_000)])
+    def test_elements_that_are_written_while_they_are_added(self, shape):
+        x, c = np.random.default_rng(22).normal(size=(2, *shape)).astype(np.float32)
+
+        def f(x):
+            return np.sum(np.sin(x) * np.cos(c), axis=-1)
+
+        def squares(x):
+            return np.sum(f(x) ** 2)
+
+        for function, close in [(lambda x: np.sum(f(x)), 1e-5), (squares, 1e-3)]:
+            y = ct.array(x, device="gpu")
+            value, (g,) = ct.value_and_gradient(function, y)
+            wanted, (h,) = ct.value_and_gradient(function, x.astype(float))
+            assert float(value) == pytest.approx(float(wanted), rel=1e-3, abs=1e-2)
+            assert np.allclose(np.asarray(g), h, rtol=close, atol=close)
+            again, _ = ct.value_and_gradient(function, y)
+            assert float(again) == float(value)
+
     def test_running_extrema_keep_nan(self):
         x = np.ones((4, 3000), np.float32)
         x[1, 1500], x[2, :2] = np.nan, [np.inf, -np.inf]
