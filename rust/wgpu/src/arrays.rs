@@ -139,6 +139,16 @@ impl Run<'_> {
         })
     }
 
+    /// Values on the device, as far as it has their dtypes.
+    pub fn all_put(&mut self, values: &[Value]) -> Result<Vec<Value>> {
+        (values.iter())
+            .map(|value| match self.kind(value.dtype()) {
+                Some(_) => self.put(value),
+                None => Ok(value.clone()),
+            })
+            .collect()
+    }
+
     /// A value as shaders read it: single elements of the processor's memory are sent with the parameters.
     pub fn source(&mut self, value: &Value) -> Result<Source> {
         if value.aval().size() == 1

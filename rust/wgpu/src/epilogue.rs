@@ -77,6 +77,8 @@ impl Run<'_> {
             return Ok(None);
         }
         let of_product = args.len();
+        let factors = self.all_put(&all[..of_product])?;
+        all[..of_product].clone_from_slice(&factors);
         self.again(steps, (number, group.outputs), &all, |run, all| {
             let (args, others) = all.split_at(of_product);
             let mut others = others.iter();

@@ -56,6 +56,19 @@ impl Family {
         })
     }
 
+    /// Whether kernels bind each argument as an array, single elements, too. Those have to be on the device before a
+    /// step is recorded: what is copied there meanwhile would not be copied again.
+    pub fn binds_arguments(self) -> bool {
+        matches!(
+            self,
+            Family::Product
+                | Family::Running(_)
+                | Family::Recurrence
+                | Family::Place
+                | Family::Windows
+        )
+    }
+
     /// Whether what is written depends on numbers of an argument, so that kernels cannot be kept for its layout.
     pub fn reads_indices(self) -> bool {
         matches!(self, Family::Gather | Family::Scatter)

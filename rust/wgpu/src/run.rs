@@ -279,7 +279,12 @@ impl Run<'_> {
                 if family.reads_indices() {
                     return self.call(family, prim, args, aval);
                 }
-                self.again(steps, (number, step.outputs), args, |run, args| {
+                let args = if family.binds_arguments() {
+                    self.all_put(args)?
+                } else {
+                    args.to_vec()
+                };
+                self.again(steps, (number, step.outputs), &args, |run, args| {
                     run.call(family, prim, args, aval)
                 })
             }

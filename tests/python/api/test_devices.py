@@ -336,6 +336,18 @@ class TestKernels:
         there, here = on_both(read_twice, x, w)
         assert np.allclose(there, here, rtol=1e-3)
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_a_factor_of_one_element_in_each_run(self, dtype):
+        if np.dtype(dtype) not in GPU.dtypes:
+            pytest.skip("the GPU has no such dtype")
+        rng = np.random.default_rng(23)
+        x, y, w = (rng.normal(size=s).astype(dtype) for s in [(1, 4), (4, 1), (1, 1)])
+        for _ in range(3):
+            with ct.use("gpu"):
+                grads = ct.gradient(lambda x, y: ct.sum(ct.mul(x @ y, w)), x, y)
+            for g, h in zip(grads, (w * y.T, w * x.T), strict=True):
+                assert np.allclose(g, h, rtol=1e-6)
+
     def test_float16_products(self):
         if np.dtype(np.float16) not in GPU.dtypes:
             pytest.skip("the GPU has no float16")
