@@ -55,7 +55,11 @@ def use_extra_wheel() -> None:
     spec.has_location = True
     module = module_from_spec(spec)
     sys.modules[NAME] = module
-    loader.exec_module(module)
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        del sys.modules[NAME]
+        raise
     sys.modules["cotan"]._core = module  # type: ignore[attr-defined]
 
 
