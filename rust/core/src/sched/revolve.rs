@@ -166,9 +166,7 @@ mod tests {
         const N: usize = 70;
         // The least number of steps by trying all places for the next state.
         let mut best = vec![vec![0usize; N + 1]; 9];
-        for l in 1..=N {
-            best[1][l] = l * (l - 1) / 2;
-        }
+        best[1] = (0..=N).map(|l| l * l.saturating_sub(1) / 2).collect();
         for c in 2..9 {
             for l in 2..=N {
                 let tried = (1..l).map(|m| m + best[c - 1][l - m] + best[c][m]);

@@ -13,6 +13,7 @@ use crate::array::cell::PyArray;
 use crate::ndarray::memory::Borrow;
 use crate::ndarray::placement::is_used;
 use crate::prepare::fast_args::Quick;
+use crate::prepare::guards::{same_object, same_structure};
 use crate::prepare::numbers;
 use crate::prepare::out_buffers::Buffers;
 use crate::prepare::reasons::{self, Log, Reason};
@@ -155,7 +156,7 @@ impl PyPrepared {
         let transform = (self.transform, self.allow_int);
         let record = |followed: &[bool]| record(py, f, transform, wrt, args, taken, followed);
         let tried = self.lock().clone();
-        let followed = numbers::changed(py, &tried, taken)?;
+        let followed = changed_numbers(py, &tried, taken)?;
         let is_refused = |masks: &[Vec<bool>]| masks.contains(&followed);
         if !followed.contains(&true) || is_refused(&self.lock_refused()) {
             return record(&[]);
@@ -475,4 +476,39 @@ pub(super) fn with_keywords<'py>(
     args.add(PyTuple::new(args.py(), [keywords])?)?
         .cast_into()
         .map_err(Into::into)
+}
+
+/// For each leaf whether it is a number that was another one when a function was recorded last with arguments like
+/// these.
+fn changed_numbers(
+    py: Python<'_>,
+    tried: &[Arc<Specialization>],
+    taken: &Taken,
+) -> PyResult<Vec<bool>> {
+    'tried: for specialization in tried {
+        if specialization.by_keyword != taken.by_keyword
+            || specialization.trees.len() != taken.trees.len()
+            || specialization.specs.len() != taken.leaves.len()
+        {
+            continue;
+        }
+        for (a, b) in specialization.trees.iter().zip(&taken.trees) {
+            if !same_structure(py, a, b)? {
+                continue 'tried;
+            }
+        }
+        let mut all = Vec::with_capacity(taken.leaves.len());
+        for (leaf, spec) in taken.leaves.iter().zip(&specialization.specs) {
+            if leaf.kind != spec.kind || leaf.array.aval() != &spec.aval || leaf.held != spec.held {
+                continue 'tried;
+            }
+            let differs = match &spec.fixed {
+                Some(fixed) => !same_object(leaf.object.bind(py), fixed.bind(py))?,
+                None => spec.followed,
+            };
+            all.push(differs && numbers::is_followed(py, leaf)?);
+        }
+        return Ok(all);
+    }
+    Ok(Vec::new())
 }
