@@ -303,7 +303,7 @@ $(BESIDE)/.installed: $(VENV)/.python $(VENV)/.module pyproject.toml
 	$(PYTHON) -m venv $(BESIDE)
 	$(PYTHON) -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
 	    > $$($(BESIDE_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/cotan_tests.pth
-	$(subst $(PYTHON),$(BESIDE_PYTHON),$(PIP)) $(TORCH) $$($(PYTHON) -c 'import tomllib; \
+	$(subst $(PYTHON),$(BESIDE_PYTHON),$(PIP)) $(if $(TORCH),$(TORCH) autograd) $$($(PYTHON) -c 'import tomllib; \
 	    extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
 	    print(*extras["beside"], *extras["parallel"])')
 	@touch $@
