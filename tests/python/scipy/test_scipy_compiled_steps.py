@@ -132,3 +132,70 @@ def test_a_root_of_what_a_solver_gives(is_compiled):
 
     _, (slope,) = ct.value_and_gradient(total, 2.0)
     assert slope == pytest.approx(central(total, 2.0, 1e-4), rel=1e-6)
+
+
+def test_late_and_backward_times():
+    """The second run may be refused where the first was not: nodes lie closer to the start."""
+
+    def late(p):
+        times = [1e8, 1e8 + 1.0]
+        return np.sum(
+            integrate.odeint(lambda y, t: -p * y, [1.0, 2.0], times, rtol=1e-11, atol=1e-11)[-1]
+        )
+
+    assert ct.gradient(late, 1.2)[0] == pytest.approx(-3 * np.exp(-1.2), rel=1e-6)
+
+    def slopes(y, t, p):
+        return 2 * y - np.tanh(30 * (p * np.roll(y, 1) - 0.2))
+
+    def back(p, tolerance=1e-5):
+        start, times = np.linspace(-1.0, 1.0, 5), [1e3, 1e3 - 1.0, 1e3 - 3.0]
+        options = {"rtol": tolerance, "atol": tolerance}
+        return np.sum(integrate.odeint(slopes, start, times, args=(p,), **options))
+
+    found = {ct.gradient(back, 1.2)[0] for _ in range(3)}
+    assert len(found) == 1
+    assert found.pop() == pytest.approx(central(lambda p: back(p, 1e-12), 1.2), rel=1e-3)
+
+
+@pytest.mark.parametrize("n", [6, 12])
+@pytest.mark.parametrize("tolerance", [None, 1e-10])
+def test_steps_are_halved_a_few_times_only(monkeypatch, n, tolerance):
+    """The states of the solver jump where its steps meet, however short these are made."""
+    halved = []
+    original = collocation_steps.CollocationSteps._halved
+    monkeypatch.setattr(
+        collocation_steps.CollocationSteps, "_halved",
+        lambda *args: halved.append(original(*args)) or halved[-1],
+    )  # fmt: skip
+    start = np.sin(np.pi * np.arange(1, n + 1) / (n + 1))
+
+    def heat(y, t, p):
+        return p * n * n * (np.append(y[1:], 0.0) - 2 * y + np.append(0.0, y[:-1]))
+
+    def total(p, tolerance=tolerance):
+        options = {"rtol": tolerance, "atol": tolerance}
+        return np.sum(integrate.odeint(heat, start, [0.0, 0.1, 0.5], args=(p,), **options))
+
+    _, (slope,) = ct.value_and_gradient(total, 1.2)
+    assert sum(halved) < 8
+    exact = central(lambda p: total(p, 1e-13), 1.2, 1e-3)
+    assert slope == pytest.approx(exact, rel=1e-4 if tolerance is None else 1e-6)
+
+
+@pytest.mark.parametrize("name", ["dopri5", "dop853"])
+def test_a_right_side_that_is_refused_in_compiled_code(name):
+    def run(p):
+        calls = 0
+
+        def f(t, y):
+            nonlocal calls
+            calls += 1
+            return np.array([-p * y[0], y[0]])
+
+        solver = integrate.ode(f).set_integrator(name, rtol=1e-9, atol=1e-11)
+        solver.set_initial_value([1.0, 0.5], 0.0)
+        solver.integrate(0.5)
+        return solver.integrate(1.5)[0]
+
+    assert ct.gradient(run, 1.2)[0] == pytest.approx(-1.5 * np.exp(-1.8), rel=1e-6)

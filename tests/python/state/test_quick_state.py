@@ -1,6 +1,7 @@
 """Tests of the state that simple functions can change, found without a walk."""
 # ruff: noqa: PLW0603
 
+import functools
 import random
 import sys
 import types
@@ -293,3 +294,26 @@ def test_an_integral_whose_integrand_reads_a_dictionary():
 
     _, (slope,) = ct.value_and_gradient(area, 1.5)
     assert slope == pytest.approx(central(area, 1.5), rel=1e-7)
+
+
+def test_a_decorator_that_gives_its_function_the_name_of_a_librarys():
+    def memo(function):
+        cache = {}
+
+        @functools.wraps(function)
+        def call(a):
+            key = np.asarray(ct.dropgrad(a)).tobytes()
+            if key not in cache:
+                cache[key] = function(a)
+            return cache[key]
+
+        return call
+
+    globals()["norm"] = memo(np.linalg.norm)
+
+    def root(p):
+        return optimize.brentq(lambda x: norm(np.array([x, p])) - 3.0, 0.0, 5.0)  # noqa: F821
+
+    value, (slope,) = ct.value_and_gradient(root, 2.0)
+    assert value == pytest.approx(np.sqrt(5.0))
+    assert slope == pytest.approx(-2.0 / np.sqrt(5.0), rel=1e-9)

@@ -117,7 +117,8 @@ class QuickState:
             return _is_library(value.__name__) and "random" not in value.__name__
         if kind is type:
             return _is_library(value.__module__) or value.__module__ == "builtins"
-        if kind is FunctionType and _is_library(value.__module__):
+        # Where it is from, not whose name a decorator has given it.
+        if kind is FunctionType and _is_library(value.__globals__.get("__name__")):
             return True
         owner = getattr(value, "__self__", None) if kind is BuiltinFunctionType else None
         return type(owner) is ModuleType or self._add(value)

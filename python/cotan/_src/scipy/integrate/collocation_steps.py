@@ -21,12 +21,15 @@ from cotan._src.typing import Function, NDArray
 _MOST = 8
 # Rows of matrices for which LAPACK asks for no threads.
 _SMALL = 24
-# So many steps are one where matrices are larger.
+# So many steps are one where matrices are larger: halved twice, they are those of the solver.
 _TOGETHER = 4
+_STRICT = 2
 # Stages of the collocation along runs of many small steps.
 _STAGES = 5
 # So many tolerances collocation may move a state.
 _LEEWAY = 30.0
+# Steps of fewer units in the last place of their times are not halved.
+_LEAST = 256
 _ROOT = 6**0.5
 #: The method with three stages as SciPy has it.
 _THREE = ((4 - _ROOT) / 10, (4 + _ROOT) / 10, 1.0)
@@ -72,13 +75,15 @@ class CollocationSteps:
         stages: int,
         tolerances: Any = (0.0, 0.0),
         states_at: Function | None = None,
-        leeway: float = _LEEWAY,
+        strict: int = 0,
     ) -> None:
         """Take the steps of a run; or where they begin and end, and what gives states at times.
 
-        `leeway` is how many tolerances collocation may move a state.
+        For the first `strict` times that steps are halved, collocation may move a state by one
+        tolerance only. That is no goal for the solver's own steps, since its states jump by more
+        where steps meet.
         """
-        self._tolerances, self._states_at, self._leeway = tolerances, states_at, leeway
+        self._tolerances, self._states_at, self._strict = tolerances, states_at, strict
         self._c, self._a = nodes_of(stages)
         if isinstance(steps, np.ndarray):
             self._of: list[Step] = []
@@ -105,7 +110,7 @@ class CollocationSteps:
         is_large = _STAGES * n > _SMALL and len(mesh) > _TOGETHER
         if is_large:
             mesh = np.concatenate([mesh[:-1:_TOGETHER], mesh[-1:]])
-        return cls(mesh, _STAGES, tolerances, states_at, 1.0 if is_large else _LEEWAY)
+        return cls(mesh, _STAGES, tolerances, states_at, _STRICT if is_large else 0)
 
     def _place(self) -> None:
         self._h = self._high - self._low
@@ -174,8 +179,12 @@ class CollocationSteps:
         rest = begin + self._h[:, None, None] * np.einsum("ij,kja->kia", self._a, slopes) - at
         off = np.abs(_applied(self._inverse, rest.reshape(count, s * n))).reshape(count, s, n)
         rtol, atol = self._tolerances
-        allowed = self._leeway * (atol + rtol * np.max(np.abs(self._known), 1))
-        is_off = ~np.all(off <= allowed[:, None], (1, 2))
+        allowed = atol + rtol * np.max(np.abs(self._known), 1)
+        if self._strict == 0:
+            allowed = _LEEWAY * allowed
+        self._strict = max(self._strict - 1, 0)
+        is_long = np.abs(self._h) > _LEAST * np.spacing(np.maximum(abs(self._low), abs(self._high)))
+        is_off = is_long & ~np.all(off <= allowed[:, None], (1, 2))
         if not is_off.any() or count >= self._most:
             return False
         parts = np.where(is_off, 2, 1)

@@ -85,7 +85,10 @@ def _at_once(
 
     def states_at(at: NDArray) -> NDArray:
         # The first time is that of the initial state.
-        return call_outside(lambda: solve(side.plain, side.values, jac, at))[0]
+        states, info = call_outside(lambda: solve(side.plain, side.values, jac, at))
+        if info["message"] != _FINE:
+            raise NotPlainError
+        return states
 
     def derived(found: tuple[_Found, PlainRun]) -> tuple[AnyArray, dict[str, Any]]:
         (y, info), run = found

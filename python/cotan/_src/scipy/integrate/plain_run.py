@@ -54,6 +54,20 @@ class PlainRun:
         self.states: list[bytes] = []
         self.slopes: list[Any] = []
         self.steps: list[Step] = []
+        #: Whether `without_errors` has met an exception.
+        self.is_refused = False
+
+    def without_errors(self, t: float, y: NDArray, *args: object) -> Any:
+        """Call it for compiled code that does not stop at exceptions.
+
+        After one all slopes are zero, and `is_refused` is true.
+        """
+        if not self.is_refused:
+            try:
+                return self(t, y, *args)
+            except NotPlainError:
+                self.is_refused = True
+        return np.zeros(np.shape(y))
 
     def __call__(self, t: float, y: NDArray, *args: object) -> Any:
         before = y.tobytes()
