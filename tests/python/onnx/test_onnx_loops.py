@@ -53,6 +53,15 @@ def test_a_runtime_of_another_kind_gives_the_same(tmp_path):
         same(mine, theirs, 1e-13)
 
 
+def test_an_evaluator_that_wants_a_condition_takes_all_steps(tmp_path):
+    from onnx.reference import ReferenceEvaluator
+
+    path = tmp_path / "f.onnx"
+    f = lambda x: fori_loop(0, 20, lambda i, v: np.sin(v) + 0.1, x)
+    ct.to_onnx(f, U, path=path)
+    same(ReferenceEvaluator(str(path)).run(None, {"x": U})[0], f(U), 1e-13)
+
+
 def test_how_many_steps_there_are_is_found_when_the_graph_runs(tmp_path):
     path = tmp_path / "f.onnx"
     f = lambda x: ct.while_loop(lambda v: v > 1, lambda v: v / 2, x, rolled=True)

@@ -436,6 +436,27 @@ def test_an_interrupt_while_recording():
 
 
 @POSIX
+@pytest.mark.parametrize("start", ["200.0", "np.full(3, 200.0)"])
+@pytest.mark.parametrize("made", ["ct.trace(f, X)", "ct.prepare(f, X, transform='value')"])
+def test_an_interrupt_of_a_loop_without_end(start, made):
+    body = f"""
+    def f(x):
+        return ct.while_loop(lambda v: np.sum(v) < 100, lambda v: v * 0.5, x, rolled=True)
+
+    X = {start}
+    g = {made}
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        g(X * 0.1)
+    except KeyboardInterrupt:
+        assert np.all(g(X) == X)
+    else:
+        sys.exit("it ended")
+    """
+    run(body)
+
+
+@POSIX
 def test_what_a_signal_handler_raises_arrives():
     body = """
     import signal

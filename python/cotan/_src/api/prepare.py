@@ -118,9 +118,8 @@ def prepare(
     Returns a function of the same arguments, with the same results: numbers among the arguments
     count as floats, also for `"value"`, divisions by zero give infinities, and the caller does not
     see what the function writes to its arguments. Another shape, dtype, structure or way that the
-    code takes is recorded anew. What is given by keyword is constant. A constant number is an
-    input from the second value on, where the code only computes with it; each constant string has
-    a recording of its own.
+    code takes is recorded anew. What is given by keyword is constant; each of its numbers and
+    strings has a recording of its own.
 
     Raises `TypeError` where the function does what a replay could not repeat: it takes a value out
     of what is recorded (`float(ct.dropgrad(x))`, `print(x)`), writes to what it closes over, draws

@@ -50,7 +50,8 @@ class _Loop:
                 **(outwards if self._stacked else {}),
             )
         else:
-            goes_on = self._carries[0] if self._end == "false" else ""
+            # It may be left out, where an evaluator of ONNX takes no step.
+            goes_on = self._carries[0] if self._end == "false" else g.const(True, "bool")
             outputs = count + len(self._stacked)
             names = g.ops(
                 "Loop", self._steps(), goes_on, *self._carries, outputs=outputs, body=self._graph()

@@ -19,6 +19,8 @@ const STEP: f64 = 100.0;
 const SMALL: usize = 256 << 10;
 /// As many steps are expected where nobody knows.
 const UNKNOWN: usize = 100;
+/// A loop that may never end is so much work, in nanoseconds, that others run meanwhile and can stop it.
+const ENDLESS: f64 = 1e9;
 
 impl LoopPlan {
     /// Plans a loop for these outputs, and says which arguments it reads.
@@ -54,7 +56,10 @@ impl LoopPlan {
 
     /// Estimated nanoseconds of all steps.
     pub fn cost(&self) -> f64 {
-        let own = (self.plan.cost + STEP) * self.expected() as f64;
+        let own = match self.of.end {
+            End::Length => (self.plan.cost + STEP) * self.of.length as f64,
+            End::Count | End::False => ENDLESS,
+        };
         let again = |again: &Again| (again.forward.plan.cost + STEP) * again.repeated() as f64;
         own + self.again.as_deref().map_or(0.0, again)
     }

@@ -12,7 +12,6 @@ use crate::ndarray::memory::{
     Borrow, copy_elements, exactly, from_ndarray, is_constant, set_number,
 };
 use crate::prepare::guards::{Spec, same_object};
-use crate::prepare::numbers;
 use crate::runtime::error::OrRaise;
 use crate::tree::treedef::{Const, Kind, Tree};
 
@@ -29,8 +28,6 @@ struct Slot {
     wanted: Wanted,
     /// Whether it stands in a `const`, where that makes a difference.
     is_constant: Option<bool>,
-    /// Whether it is a number that is held constant, and another one in each call.
-    is_followed: bool,
     /// Its position among what is held constant.
     held: Option<usize>,
 }
@@ -63,7 +60,6 @@ impl Quick {
                     slots.push(Slot {
                         wanted: Wanted::Same(object.clone_ref(py)),
                         is_constant: None,
-                        is_followed: false,
                         held: None,
                     });
                     continue;
@@ -76,7 +72,6 @@ impl Quick {
                 slots.push(Slot {
                     wanted: Wanted::Same(fixed.clone_ref(py)),
                     is_constant,
-                    is_followed: false,
                     held: None,
                 });
                 continue;
@@ -94,7 +89,6 @@ impl Quick {
             slots.push(Slot {
                 wanted,
                 is_constant,
-                is_followed: spec.followed,
                 held: place,
             });
         }
@@ -139,9 +133,6 @@ impl Quick {
                     inputs.push(Input::Array(array.clone()));
                 }
                 Wanted::Number => match arg.cast_exact::<PyFloat>() {
-                    Ok(number) if slot.is_followed && numbers::is_known(number.value()) => {
-                        return Ok(None);
-                    }
                     Ok(number) => inputs.push(Input::Number(number.value())),
                     Err(_) => return Ok(None),
                 },

@@ -26,8 +26,6 @@ pub struct Spec {
     pub held: bool,
     /// A number that the function gets as it is.
     pub fixed: Option<Py<PyAny>>,
-    /// Whether it is a number that is held constant, and another one in each call.
-    pub followed: bool,
 }
 
 /// Whether two structures are the same but for the values of their leaves.

@@ -8,7 +8,6 @@ pub mod specialization;
 
 // What a recording is valid for.
 pub mod guards;
-pub mod numbers;
 pub mod reasons;
 
 // Arguments and results of a replay.

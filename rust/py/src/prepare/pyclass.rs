@@ -52,7 +52,6 @@ impl PyPrepared {
             allow_int,
             log: Mutex::default(),
             specializations: Mutex::default(),
-            refused: Mutex::default(),
         })
     }
 

@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 
 use crate::ndarray::export::to_numpy_scalar;
 use crate::prepare::guards::{described, same_object, same_structure};
-use crate::prepare::numbers;
 use crate::prepare::specialization::{Mismatch, Specialization, Taken};
 use crate::runtime::hooks;
 use crate::tree::treedef::{Kind, Tree};
@@ -187,13 +186,6 @@ pub fn misfit(
             let [old, new] =
                 [spec.held, leaf.held].map(|h| if h { "constant" } else { "not constant" });
             return reason(source, format!("is {old}"), old.into(), new.into());
-        }
-        if spec.followed && !numbers::is_followed(py, leaf)? {
-            let (old, new) = (
-                "another number than 0, 1, -1, 2 and 0.5",
-                described(leaf.object.bind(py)),
-            );
-            return reason(source, format!("is {old}"), old.into(), new);
         }
         if let Some(fixed) = &spec.fixed
             && !same_object(leaf.object.bind(py), fixed.bind(py))?

@@ -54,8 +54,7 @@ impl Transform {
     }
 }
 
-/// Records a function for arguments like these, which are `taken` apart already. Numbers that are `followed` are
-/// inputs, although they are held constant.
+/// Records a function for arguments like these, which are `taken` apart already.
 pub fn record(
     py: Python<'_>,
     f: &Bound<'_, PyAny>,
@@ -63,11 +62,10 @@ pub fn record(
     wrt: Option<&Bound<'_, PyAny>>,
     args: &Bound<'_, PyTuple>,
     taken: &Taken,
-    followed: &[bool],
 ) -> PyResult<Specialization> {
     let state = CapturedState::of(py, f, args)?;
     let _scope = Scope::enter();
-    let mut flat = flatten(f, (transform, allow_int), wrt, args, followed)?;
+    let mut flat = flatten(f, (transform, allow_int), wrt, args)?;
     let mut results = Results::default();
     // Profiles name the lines of what is replayed. Pullbacks can be pickled, and file names do not belong there.
     let lines = (transform != Transform::Pullback).then(Lines::new);
@@ -245,7 +243,6 @@ fn flatten(
     (transform, allow_int): (Transform, bool),
     wrt: Option<&Bound<'_, PyAny>>,
     args: &Bound<'_, PyTuple>,
-    followed: &[bool],
 ) -> PyResult<Flat> {
     let outer = Recording::new();
     let inner = (transform != Transform::Value).then(Recording::new);
@@ -257,7 +254,7 @@ fn flatten(
         ..Request::gradient("prepare", wrt)
     };
     let mut inputs = Inputs::new(inner.as_ref().unwrap_or(&outer), f, args, request)?;
-    let leaves = inputs.hold(&outer, inner.as_ref(), followed);
+    let leaves = inputs.hold(&outer, inner.as_ref());
     Ok(Flat {
         outer,
         inner,
@@ -397,13 +394,12 @@ fn pullback(
 
 /// What the leaves of the arguments have to be for a replay.
 fn specs(py: Python<'_>, flat: &Flat) -> Vec<Spec> {
-    (flat.inputs.leaves.iter().zip(&flat.leaves).enumerate())
-        .map(|(i, (leaf, held))| Spec {
+    (flat.inputs.leaves.iter().zip(&flat.leaves))
+        .map(|(leaf, held)| Spec {
             kind: leaf.kind,
             aval: leaf.array.aval().clone(),
             held: leaf.held,
             fixed: held.is_none().then(|| leaf.object.clone_ref(py)),
-            followed: flat.inputs.followed.get(i).is_some_and(|f| *f),
         })
         .collect()
 }
@@ -414,10 +410,8 @@ fn held_constant(specs: &[Spec], slots: &[usize], taken: &Taken) -> Vec<bool> {
     let is_ours = |array: &Array| array.value().is_some_and(|v| !v.storage().is_foreign());
     (specs.iter().zip(&taken.leaves).enumerate())
         .filter(|(_, (spec, _))| spec.fixed.is_none())
-        .map(|(i, (spec, leaf))| {
-            !slots.contains(&i)
-                && !spec.followed
-                && (leaf.array.nbytes() <= COMPARED || is_ours(&leaf.array))
+        .map(|(i, (_, leaf))| {
+            !slots.contains(&i) && (leaf.array.nbytes() <= COMPARED || is_ours(&leaf.array))
         })
         .collect()
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cotan::kernels::Value;
-use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
@@ -13,8 +13,6 @@ use crate::array::cell::PyArray;
 use crate::ndarray::memory::Borrow;
 use crate::ndarray::placement::is_used;
 use crate::prepare::fast_args::Quick;
-use crate::prepare::guards::{same_object, same_structure};
-use crate::prepare::numbers;
 use crate::prepare::out_buffers::Buffers;
 use crate::prepare::reasons::{self, Log, Reason};
 use crate::prepare::record::{Transform, record};
@@ -53,8 +51,6 @@ pub struct PyPrepared {
     pub(super) log: Mutex<Log>,
     /// The last used is the first.
     pub(super) specializations: Mutex<Vec<Arc<Specialization>>>,
-    /// Which numbers the function cannot be recorded with as inputs.
-    pub(super) refused: Mutex<Vec<Vec<bool>>>,
 }
 
 impl PyPrepared {
@@ -62,10 +58,6 @@ impl PyPrepared {
         self.specializations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_refused(&self) -> std::sync::MutexGuard<'_, Vec<Vec<bool>>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn log(&self) -> std::sync::MutexGuard<'_, Log> {
@@ -143,8 +135,7 @@ impl PyPrepared {
         PyTuple::new(py, marked.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// A recording for arguments like these. Numbers that have changed since an earlier one are inputs, where the
-    /// function allows it.
+    /// A recording for arguments like these.
     pub(super) fn recorded(
         &self,
         py: Python<'_>,
@@ -154,30 +145,7 @@ impl PyPrepared {
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         let f = &self.callee(py, taken.by_keyword)?;
         let transform = (self.transform, self.allow_int);
-        let record = |followed: &[bool]| record(py, f, transform, wrt, args, taken, followed);
-        let tried = self.lock().clone();
-        let followed = changed_numbers(py, &tried, taken)?;
-        let is_refused = |masks: &[Vec<bool>]| masks.contains(&followed);
-        if !followed.contains(&true) || is_refused(&self.lock_refused()) {
-            return record(&[]);
-        }
-        let made = match record(&followed) {
-            Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
-            made => made,
-        };
-        // Code that looks at a number, or at its class, gets it as it is.
-        let fixed = record(&[])?;
-        if let Ok(made) = made
-            && made.gives_the_same(py, &fixed, taken)
-        {
-            return Ok(made);
-        }
-        let mut refused = self.lock_refused();
-        if refused.len() < MANY {
-            refused.push(followed);
-        }
-        drop(refused);
-        Ok(fixed)
+        record(py, f, transform, wrt, args, taken)
     }
 
     /// The function, or one that takes a dictionary of what is given by keyword as its last argument.
@@ -476,39 +444,4 @@ pub(super) fn with_keywords<'py>(
     args.add(PyTuple::new(args.py(), [keywords])?)?
         .cast_into()
         .map_err(Into::into)
-}
-
-/// For each leaf whether it is a number that was another one when a function was recorded last with arguments like
-/// these.
-fn changed_numbers(
-    py: Python<'_>,
-    tried: &[Arc<Specialization>],
-    taken: &Taken,
-) -> PyResult<Vec<bool>> {
-    'tried: for specialization in tried {
-        if specialization.by_keyword != taken.by_keyword
-            || specialization.trees.len() != taken.trees.len()
-            || specialization.specs.len() != taken.leaves.len()
-        {
-            continue;
-        }
-        for (a, b) in specialization.trees.iter().zip(&taken.trees) {
-            if !same_structure(py, a, b)? {
-                continue 'tried;
-            }
-        }
-        let mut all = Vec::with_capacity(taken.leaves.len());
-        for (leaf, spec) in taken.leaves.iter().zip(&specialization.specs) {
-            if leaf.kind != spec.kind || leaf.array.aval() != &spec.aval || leaf.held != spec.held {
-                continue 'tried;
-            }
-            let differs = match &spec.fixed {
-                Some(fixed) => !same_object(leaf.object.bind(py), fixed.bind(py))?,
-                None => spec.followed,
-            };
-            all.push(differs && numbers::is_followed(py, leaf)?);
-        }
-        return Ok(all);
-    }
-    Ok(Vec::new())
 }

@@ -17,7 +17,6 @@ use crate::ndarray::memory::copied;
 use crate::ndarray::memory::to_owned;
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Spec, Watched, same_structure};
-use crate::prepare::numbers;
 use crate::prepare::out_buffers::Buffers;
 use crate::runtime::error::{ReplayMismatch, briefly, enter, to_py};
 use crate::transforms::pullback::PyPullback;
@@ -145,9 +144,6 @@ impl Specialization {
             if leaf.kind != spec.kind || leaf.array.aval() != &spec.aval || leaf.held != spec.held {
                 return Ok(false);
             }
-            if spec.followed && !numbers::is_followed(py, leaf)? {
-                return Ok(false);
-            }
             if let Some(fixed) = &spec.fixed
                 && !crate::prepare::guards::same_object(leaf.object.bind(py), fixed.bind(py))?
             {
@@ -254,20 +250,6 @@ impl Specialization {
         }
         let outs = outs?;
         Ok(self.agrees(&outs).then_some(outs))
-    }
-
-    /// Whether two recordings give the same results, bit for bit.
-    pub fn gives_the_same(&self, py: Python<'_>, other: &Specialization, taken: &Taken) -> bool {
-        let count = |s: &Specialization| match &s.outputs {
-            Outputs::Pullback(_, count, _) => *count,
-            _ => s.results,
-        };
-        let (Ok(Some(mine)), Ok(Some(others))) = (self.run(py, taken), other.run(py, taken)) else {
-            return false;
-        };
-        count(self) == count(other)
-            && (mine.iter().zip(&others).take(count(self)))
-                .all(|(a, b)| a.bring_here().is_ok() && b.bring_here().is_ok() && a.same_bits(b))
     }
 
     fn note_mismatch(&self, mismatch: Mismatch) {

@@ -36,8 +36,6 @@ pub struct Inputs {
     pub arrays: Option<Vec<Py<PyArray>>>,
     /// The leaves that the function wrote to when it was called.
     pub written: RefCell<Vec<usize>>,
-    /// For each leaf whether it is a number that is held constant and recorded nevertheless; empty for none.
-    pub followed: Vec<bool>,
 }
 
 /// What is asked of the arguments of a function.
@@ -56,7 +54,7 @@ pub struct Request<'a, 'py> {
     pub refuses: bool,
     /// Whether arrays of all dtypes are recorded, and what the arguments hold is kept, not borrowed.
     pub traced: bool,
-    /// Whether all numbers are leaves.
+    /// Whether numbers that are held constant are leaves, as they are with a mask.
     pub numbers: bool,
 }
 
@@ -192,7 +190,6 @@ impl Inputs {
             names,
             arrays: None,
             written: RefCell::default(),
-            followed: Vec::new(),
         })
     }
 
@@ -209,7 +206,6 @@ impl Inputs {
             names: self.names.clone_ref(py),
             arrays: arrays.map(|all| all.iter().map(|a| a.clone_ref(py)).collect()),
             written: RefCell::default(),
-            followed: self.followed.clone(),
         }
     }
 
@@ -257,23 +253,15 @@ impl Inputs {
             names: Names::Known(Vec::new()),
             arrays: Some(arrays.into_iter().map(Bound::unbind).collect()),
             written: RefCell::default(),
-            followed: Vec::new(),
         })
     }
 
-    /// Puts a leaf of an outer recording below each leaf but for numbers that are held constant and not
-    /// `followed`; gives these leaves. Without an inner recording nothing is differentiated.
-    pub fn hold(
-        &mut self,
-        outer: &Recording,
-        inner: Option<&Recording>,
-        followed: &[bool],
-    ) -> Vec<Option<Array>> {
+    /// Puts a leaf of an outer recording below each leaf but for numbers that are held constant; gives
+    /// these leaves. Without an inner recording nothing is differentiated.
+    pub fn hold(&mut self, outer: &Recording, inner: Option<&Recording>) -> Vec<Option<Array>> {
         let mut held = Vec::with_capacity(self.leaves.len());
-        self.followed = followed.to_vec();
-        for (i, leaf) in self.leaves.iter_mut().enumerate() {
-            let is_number = matches!(leaf.kind, Kind::Number | Kind::Scalar);
-            let is_fixed = !leaf.active && is_number && !followed.get(i).is_some_and(|f| *f);
+        for leaf in &mut self.leaves {
+            let is_fixed = !leaf.active && matches!(leaf.kind, Kind::Number | Kind::Scalar);
             held.push((!is_fixed).then(|| outer.leaf(&leaf.array)));
             if let Some(Some(array)) = held.last() {
                 leaf.array = array.clone();

@@ -60,12 +60,8 @@ impl Inputs {
             step(py)?;
             objects.push(match (active.next_if(|(at, _)| *at == i), leaf.kind) {
                 (Some((_, array)), kind) => wrap(py, array.clone(), kind.scalar_kind())?,
-                // A number that is held constant is handed on as it is, unless a replay may have another one.
-                (None, Kind::Number | Kind::Scalar)
-                    if !self.followed.get(i).is_some_and(|f| *f) =>
-                {
-                    leaf.object.bind(py).clone()
-                }
+                // A number that is held constant is handed on as it is.
+                (None, Kind::Number | Kind::Scalar) => leaf.object.bind(py).clone(),
                 (None, kind) => wrap(py, leaf.array.clone(), kind.scalar_kind())?,
             });
         }

@@ -35,8 +35,6 @@ pub struct Flattener {
     pub(super) with_paths: bool,
     /// Whether numbers that are held constant are leaves.
     pub(super) with_numbers: bool,
-    /// Whether whole numbers of NumPy are leaves, too.
-    pub(super) with_integers: bool,
     /// Whether what has no leaves is taken apart, too.
     pub(super) apart: bool,
     /// Whether `__trainable__` counts: not when a mask is given at the call.
@@ -91,7 +89,6 @@ impl Flattener {
             borrow,
             with_paths,
             with_numbers: with_paths,
-            with_integers: false,
             apart: false,
             declared,
             objects: false,
@@ -134,9 +131,9 @@ impl Flattener {
         self.apart = true;
     }
 
-    /// Makes leaves of numbers that are held constant, and of whole numbers of NumPy.
+    /// Makes leaves of numbers that are held constant, too.
     pub fn keep_numbers(&mut self) {
-        (self.with_numbers, self.with_integers) = (true, true);
+        self.with_numbers = true;
     }
 
     /// Takes one argument apart. When it has no leaves but integers of Python that are not declared as
@@ -152,11 +149,10 @@ impl Flattener {
         self.unclear = 0;
         let mut tree = self.flatten(object, position, true, path)?;
         if self.unclear > 0
-            && self.leaves[first..].iter().all(Leaf::is_whole_number)
+            && self.leaves.len() == first
             && self.foreign.len() == foreign
             && self.unwrapped + self.settled == excluded
         {
-            self.leaves.truncate(first);
             self.integers_from(Integers::Numbers);
             let again = self.flatten(object, position, true, path);
             self.integers_from(Integers::Unclear);
@@ -349,16 +345,7 @@ impl Flattener {
             let value = from_ndarray(array, Borrow::Call)?;
             return Ok(self.leaf(object, Array::constant(value), Kind::Scalar, active));
         }
-        let dtype = dtype_of(&array.dtype());
-        if self.with_integers
-            && dtype
-                .as_ref()
-                .is_ok_and(|d| !d.is_inexact() && *d != DType::Bool)
-        {
-            let value = from_ndarray(array, Borrow::Call)?;
-            return Ok(self.leaf(object, Array::constant(value), Kind::Scalar, active));
-        }
-        if dtype.is_err() {
+        if dtype_of(&array.dtype()).is_err() {
             self.note_foreign(object, active);
         }
         Ok(Tree::Static(object.clone().unbind()))

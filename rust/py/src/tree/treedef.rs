@@ -80,11 +80,6 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// Whether it is a whole number of NumPy.
-    pub fn is_whole_number(&self) -> bool {
-        self.kind == Kind::Scalar && !self.array.dtype().is_inexact()
-    }
-
     /// Another reference to the same.
     pub fn clone_ref(&self, py: Python<'_>) -> Leaf {
         Leaf {
