@@ -283,9 +283,9 @@ def test_errors(how, error, text):
     ],
 )
 def test_budgets_in_words(text, count):
-    from cotan._src.api.checkpoint import _bytes
+    from cotan._src.api.checkpoint import budget_bytes
 
-    assert _bytes(text) == count
+    assert budget_bytes(text) == count
 
 
 @settings(max_examples=40, deadline=None)
