@@ -1,4 +1,4 @@
-"""What `ct.torch.wrap` and `ct.jax.wrap` add to a call, for ten numbers.
+"""What `ct.torch.wrap` and `ct.jax.wrap` add to a call, for ten numbers and for more work.
 
     python benches/python/wrapped.py
 
@@ -25,6 +25,8 @@ from _harness import machine, table
 
 ROUNDS = 31
 CALLS = 1_000
+# Operations of the longest function: a sine and a product each.
+LINKS = 40
 X = np.linspace(0.1, 1.0, 10)
 
 Work = Callable[[], object]
@@ -37,14 +39,15 @@ def in_turn(
     found = []
     for name, pair in pairs.items():
         bare, added = [], []
+        calls = _calls(pair[0], clock)
         for round_ in range(ROUNDS + 1):
             times = []
             for call in pair:
                 call()
                 start = clock()
-                for _ in range(CALLS):
+                for _ in range(calls):
                     call()
-                times.append((clock() - start) / CALLS * 1e6)
+                times.append((clock() - start) / calls * 1e6)
             if round_:
                 bare.append(times[0])
                 added.append(times[1] - times[0])
@@ -52,10 +55,52 @@ def in_turn(
     return found
 
 
+def _calls(call: Work, clock: Callable[[], float]) -> int:
+    """Give how many calls a round has: fewer of those that take long."""
+    call()
+    start = clock()
+    call()
+    return max(CALLS // max(round((clock() - start) / 2e-4), 1), 10)
+
+
 def quartiles(of: list[float]) -> str:
     """Give the median, and the quartiles."""
     low, middle, high = statistics.quantiles(of, n=4)
     return f"{middle:.1f} ({low:.1f}-{high:.1f}) µs"
+
+
+def _chains() -> tuple[Callable[..., object], Callable[..., object]]:
+    """Give a function of many operations, by hand and wrapped."""
+    import torch
+
+    def chain(x):
+        y = x
+        for _ in range(LINKS):
+            y = np.sin(y) * x
+        return y
+
+    class Chain(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            a = x.detach().numpy()
+            links = [a]
+            for _ in range(LINKS):
+                links.append(np.sin(links[-1]) * a)
+            ctx.save_for_backward(x)
+            ctx.links = links
+            return torch.from_numpy(links[-1])
+
+        @staticmethod
+        def backward(ctx, dy):
+            (x,) = ctx.saved_tensors
+            a, d = x.detach().numpy(), dy.numpy()
+            slope = np.zeros_like(a)
+            for y in reversed(ctx.links[:-1]):
+                slope += d * np.sin(y)
+                d = d * a * np.cos(y)
+            return torch.from_numpy(slope + d)
+
+    return Chain.apply, ct.torch.wrap(chain)
 
 
 def of_torch() -> dict[str, tuple[Work, Work]]:
@@ -89,7 +134,7 @@ def of_torch() -> dict[str, tuple[Work, Work]]:
     x = torch.tensor(X, requires_grad=True)
     constant, ones = torch.tensor(X), torch.ones(10, dtype=torch.float64)
 
-    def with_backward(call, dy=None):
+    def with_backward(call, dy=None, x=x):
         def work():
             x.grad = None
             call(x).backward(dy)
@@ -101,6 +146,8 @@ def of_torch() -> dict[str, tuple[Work, Work]]:
 
     hands = by_hand(total, slope), by_hand(product, slope)
     ours = ct.torch.wrap(total), ct.torch.wrap(product)
+    chains = _chains()
+    more = torch.linspace(0.1, 1.0, 5_000, dtype=torch.float64, requires_grad=True)
     return {
         "value, no gradient": (forward(hands[1]), forward(ours[1])),
         "sine, product and sum, forward and backward": tuple(
@@ -109,6 +156,12 @@ def of_torch() -> dict[str, tuple[Work, Work]]:
         "sine and product, forward and backward": (
             with_backward(hands[1], ones),
             with_backward(ours[1], ones),
+        ),
+        f"{LINKS} sines and products, forward and backward": tuple(
+            with_backward(call, ones) for call in chains
+        ),
+        "the same for 5,000 numbers": tuple(
+            with_backward(call, torch.ones_like(more), more) for call in chains
         ),
     }
 

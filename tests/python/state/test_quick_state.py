@@ -317,3 +317,17 @@ def test_a_decorator_that_gives_its_function_the_name_of_a_librarys():
     value, (slope,) = ct.value_and_gradient(root, 2.0)
     assert value == pytest.approx(np.sqrt(5.0))
     assert slope == pytest.approx(-2.0 / np.sqrt(5.0), rel=1e-9)
+
+
+def test_what_has_not_changed_is_left_alone():
+    """Other threads may be reading a dictionary, so it is not filled anew."""
+    table = {n: float(n) for n in range(1000)}
+    for n in range(3, 1000):
+        del table[n]
+    state = QuickState.of(lambda x: x * table[1])
+    room = sys.getsizeof(table)
+    assert not state.restore()
+    assert sys.getsizeof(table) == room
+    table[1] = 5.0
+    assert state.restore()
+    assert table == {0: 0.0, 1: 1.0, 2: 2.0}

@@ -9,6 +9,7 @@ items of collections can change.
 """
 
 import functools
+from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -51,27 +52,27 @@ class QuickState:
 
     def has_changed(self) -> bool:
         """Say whether anything differs from when it was found."""
-        return not (
-            all(slot.matches(was) for slot, was in self._arrays)
-            and all(_core.same_items(now, was) for now, was in self._lists)
-            and all(
-                _core.same_items(list(now), keys) and _core.same_items(list(now.values()), values)
-                for now, keys, values in self._dicts
-            )
-        )
+        return any(True for _ in self._changes())
 
     def restore(self) -> bool:
-        """Put back what was there; says whether anything had changed."""
-        has_changed = self.has_changed()
-        for now, items in self._lists:
-            now[:] = items
+        """Put back what has changed, and touch nothing else; says whether anything had."""
+        changes = list(self._changes())
+        for put_back in changes:
+            put_back()
+        return bool(changes)
+
+    def _changes(self) -> Iterator[Callable[[], object]]:
+        """Give, for each object that differs from when it was found, what puts it back."""
+        for items, was in self._lists:
+            if not _core.same_items(items, was):
+                yield functools.partial(items.__setitem__, slice(None), was)
         for into, keys, values in self._dicts:
-            into.clear()
-            into.update(zip(keys, values, strict=True))
+            is_same = _core.same_items(list(into), keys)
+            if not is_same or not _core.same_items(list(into.values()), values):
+                yield functools.partial(_fill, into, keys, values)
         for slot, saved in self._arrays:
             if not slot.matches(saved):
-                slot.restore(saved)
-        return has_changed
+                yield functools.partial(slot.restore, saved)
 
     def _add(self, value: Any) -> bool:
         kind = type(value)
@@ -143,6 +144,11 @@ class QuickState:
             slot = ArraySlot(array)
             self._arrays.append((slot, slot.read(True)))
         return True
+
+
+def _fill(into: dict[Any, Any], keys: list[Any], values: list[Any]) -> None:
+    into.clear()
+    into.update(zip(keys, values, strict=True))
 
 
 @functools.lru_cache(4096)

@@ -226,12 +226,49 @@ impl LoopPlan {
         }
         Frame::new(&self.plan, None, &inputs, &shared)
     }
+
+    /// A step that takes its buffers from the pool.
+    fn step_in_pool(
+        &self,
+        (carried, shared): (&mut Vec<Value>, &[Value]),
+        i: usize,
+        scanned: &[Scanned<'_>],
+        stacked: &[(LoopOutput, &Value)],
+        stopwatch: &mut Stopwatch,
+        ctx: &Ctx<'_>,
+    ) -> Result<()> {
+        let carries = self.of.carries;
+        let mut targets = Vec::new();
+        for &(output, stack) in stacked {
+            match output {
+                LoopOutput::Before(j) => kernels::copy_into(&slice(stack, i)?, &carried[j], ctx)?,
+                LoopOutput::Stacked(k) => targets.push((carries + k, slice(stack, i)?)),
+                LoopOutput::Last(_) => {}
+            }
+        }
+        let mut inputs = std::mem::take(carried);
+        for x in scanned {
+            inputs.push(match x {
+                Scanned::Array(x) => slice(x, i)?,
+                Scanned::Slice(x) => (*x).clone(),
+            });
+        }
+        inputs.extend(shared.iter().cloned());
+        let mut outs = take_all(&self.plan, inputs, &targets, stopwatch, ctx)?;
+        for (out, target) in &targets {
+            if outs[*out].as_ptr() != target.as_ptr() {
+                kernels::copy_into(target, &outs[*out], ctx)?;
+            }
+        }
+        outs.truncate(carries);
+        *carried = outs;
+        Ok(())
+    }
 }
 
 /// A loop whose steps are being taken.
 pub(super) struct Running<'l> {
     looped: &'l LoopPlan,
-    shared: Vec<Value>,
     memory: Memory,
 }
 
@@ -247,7 +284,11 @@ enum Memory {
         spare: Vec<(usize, Value)>,
     },
     /// Steps take their buffers from the pool.
-    Pool(Vec<Value>),
+    Pool {
+        carried: Vec<Value>,
+        /// What is the same in all steps.
+        shared: Vec<Value>,
+    },
 }
 
 /// What a step gets of a scanned array.
@@ -262,11 +303,9 @@ pub(super) enum Scanned<'v> {
 impl<'l> Running<'l> {
     pub fn new(looped: &'l LoopPlan, carried: Vec<Value>, shared: &[Value]) -> Result<Running<'l>> {
         let Some(mut frame) = looped.frame(shared)? else {
-            return Ok(Running {
-                looped,
-                shared: shared.to_vec(),
-                memory: Memory::Pool(carried),
-            });
+            let shared = shared.to_vec();
+            let memory = Memory::Pool { carried, shared };
+            return Ok(Running { looped, memory });
         };
         let carries = looped.of.carries;
         for (j, value) in carried.iter().enumerate() {
@@ -287,7 +326,6 @@ impl<'l> Running<'l> {
         }
         Ok(Running {
             looped,
-            shared: Vec::new(),
             memory: Memory::Frame {
                 frame: Box::new(frame),
                 moves,
@@ -300,14 +338,14 @@ impl<'l> Running<'l> {
     pub fn carried(&self) -> &[Value] {
         match &self.memory {
             Memory::Frame { frame, .. } => &frame.inputs()[..self.looped.of.carries],
-            Memory::Pool(carried) => carried,
+            Memory::Pool { carried, .. } => carried,
         }
     }
 
     pub fn into_carried(self) -> Vec<Value> {
         match self.memory {
             Memory::Frame { frame, .. } => frame.inputs()[..self.looped.of.carries].to_vec(),
-            Memory::Pool(carried) => carried,
+            Memory::Pool { carried, .. } => carried,
         }
     }
 
@@ -319,7 +357,7 @@ impl<'l> Running<'l> {
                 .iter()
                 .map(|x| kernels::copy(x, ctx))
                 .collect(),
-            Memory::Pool(carried) => Ok(carried.clone()),
+            Memory::Pool { carried, .. } => Ok(carried.clone()),
         }
     }
 
@@ -331,7 +369,7 @@ impl<'l> Running<'l> {
                     frame.write(j, value)?;
                 }
             }
-            Memory::Pool(own) => *own = carried.to_vec(),
+            Memory::Pool { carried: own, .. } => *own = carried.to_vec(),
         }
         Ok(())
     }
@@ -352,17 +390,11 @@ impl<'l> Running<'l> {
                 moves,
                 spare,
             } => (frame, moves, spare),
-            Memory::Pool(carried) => {
-                return in_pool(
-                    self.looped,
-                    carried,
-                    &self.shared,
-                    i,
-                    scanned,
-                    stacked,
-                    stopwatch,
-                    ctx,
-                );
+            Memory::Pool { carried, shared } => {
+                let given = (carried, &**shared);
+                return self
+                    .looped
+                    .step_in_pool(given, i, scanned, stacked, stopwatch, ctx);
             }
         };
         for (to, from) in frame.inputs()[carries..].iter().zip(scanned) {
@@ -398,46 +430,6 @@ impl<'l> Running<'l> {
         }
         Ok(())
     }
-}
-
-/// A step that takes its buffers from the pool.
-#[allow(clippy::too_many_arguments)]
-fn in_pool(
-    looped: &LoopPlan,
-    carried: &mut Vec<Value>,
-    shared: &[Value],
-    i: usize,
-    scanned: &[Scanned<'_>],
-    stacked: &[(LoopOutput, &Value)],
-    stopwatch: &mut Stopwatch,
-    ctx: &Ctx<'_>,
-) -> Result<()> {
-    let carries = looped.of.carries;
-    let mut targets = Vec::new();
-    for &(output, stack) in stacked {
-        match output {
-            LoopOutput::Before(j) => kernels::copy_into(&slice(stack, i)?, &carried[j], ctx)?,
-            LoopOutput::Stacked(k) => targets.push((carries + k, slice(stack, i)?)),
-            LoopOutput::Last(_) => {}
-        }
-    }
-    let mut inputs = std::mem::take(carried);
-    for x in scanned {
-        inputs.push(match x {
-            Scanned::Array(x) => slice(x, i)?,
-            Scanned::Slice(x) => (*x).clone(),
-        });
-    }
-    inputs.extend(shared.iter().cloned());
-    let mut outs = take_all(&looped.plan, inputs, &targets, stopwatch, ctx)?;
-    for (out, target) in &targets {
-        if outs[*out].as_ptr() != target.as_ptr() {
-            kernels::copy_into(target, &outs[*out], ctx)?;
-        }
-    }
-    outs.truncate(carries);
-    *carried = outs;
-    Ok(())
 }
 
 /// Puts zeros behind the slices that steps write to.

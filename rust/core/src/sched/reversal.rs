@@ -1,6 +1,8 @@
 //! Loops that go backwards through another one, whose steps they take again: what its carries were is kept for as
 //! many steps as a budget allows.
 
+use smallvec::SmallVec;
+
 use super::looped::{Running, Scanned};
 use super::plan::{Again, LoopPlan};
 use super::profile::Stopwatch;
@@ -87,15 +89,19 @@ impl LoopPlan {
         let others_shared = others.split_off(forward.of.carries + forward.of.scanned);
         let others_scanned = forward.in_order(others.split_off(forward.of.carries), ctx)?;
         let shared = args.split_off(of.carries + of.scanned - again.reads.len());
-        let scanned = self.in_order(args.split_off(of.carries), ctx)?;
+        let arrays = self.in_order(args.split_off(of.carries), ctx)?;
         let stacks = self.stacks()?;
+        let mut scanned: Vec<Reads<'_>> = arrays.iter().map(Reads::Array).collect();
+        for &(place, carry) in &again.reads {
+            scanned.insert(place, Reads::Former(carry));
+        }
         let first = others.clone();
         let mut both = Both {
             back: Running::new(self, args, &shared)?,
             forward: Running::new(forward, others, &others_shared)?,
             again,
             scanned,
-            others_scanned,
+            others_scanned: others_scanned.iter().map(Scanned::Array).collect(),
             stacked: self.stacked(&stacks),
             stopwatch,
             ctx,
@@ -106,13 +112,21 @@ impl LoopPlan {
     }
 }
 
+/// What a step that goes backwards gets of a scanned array.
+enum Reads<'a> {
+    /// The slice of its number.
+    Array(&'a Value),
+    /// What this carry of the other loop was before the step.
+    Former(usize),
+}
+
 /// Two loops, one of which goes backwards through the other.
 struct Both<'a, 'c> {
     back: Running<'a>,
     forward: Running<'a>,
     again: &'a Again,
-    scanned: Vec<Value>,
-    others_scanned: Vec<Value>,
+    scanned: Vec<Reads<'a>>,
+    others_scanned: Vec<Scanned<'a>>,
     stacked: Vec<(LoopOutput, &'a Value)>,
     stopwatch: &'a mut Stopwatch,
     ctx: &'a Ctx<'c>,
@@ -134,8 +148,7 @@ impl Steps for Both<'_, '_> {
         self.ctx.check()?;
         let of = &self.again.forward.of;
         let place = if of.reverse { of.length - 1 - n } else { n };
-        let scanned: Vec<Scanned<'_>> = self.others_scanned.iter().map(Scanned::Array).collect();
-        (self.forward).step(place, &scanned, &[], self.stopwatch, self.ctx)
+        (self.forward).step(place, &self.others_scanned, &[], self.stopwatch, self.ctx)
     }
 
     fn reverse(&mut self, n: usize) -> Result<()> {
@@ -143,17 +156,11 @@ impl Steps for Both<'_, '_> {
         let of = &self.again.forward.of;
         let place = if of.reverse { of.length - 1 - n } else { n };
         let state = self.forward.carried();
-        let mut arrays = self.scanned.iter();
-        let count = self.scanned.len() + self.again.reads.len();
-        let mut scanned: Vec<Scanned<'_>> = Vec::with_capacity(count);
-        for i in 0..count {
-            let former = self.again.reads.iter().find(|(place, _)| *place == i);
-            match (former, former.is_none().then(|| arrays.next()).flatten()) {
-                (Some(&(_, j)), _) => scanned.push(Scanned::Slice(&state[j])),
-                (None, Some(array)) => scanned.push(Scanned::Array(array)),
-                (None, None) => return Err(Error::Program("loop: an array is missing".into())),
-            }
-        }
+        let reads = self.scanned.iter().map(|reads| match *reads {
+            Reads::Array(array) => Scanned::Array(array),
+            Reads::Former(carry) => Scanned::Slice(&state[carry]),
+        });
+        let scanned: SmallVec<[Scanned<'_>; 8]> = reads.collect();
         (self.back).step(place, &scanned, &self.stacked, self.stopwatch, self.ctx)
     }
 }

@@ -32,7 +32,6 @@ pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>
     if value.is_remote() {
         enter(py, |_| value.bring_here())?;
     }
-    let descr = descr(py, value.dtype())?;
     let can_hand_over = value.is_contiguous() && value.is_unique();
     let bytes = value.aval().nbytes();
     // What has to be copied anyway is copied into NumPy's memory.
@@ -48,31 +47,19 @@ pub fn to_ndarray(py: Python<'_>, mut value: Value) -> PyResult<Bound<'_, PyAny>
                 _storage: Arc::clone(value.storage()),
             },
         )?;
+        let flags = npyffi::NPY_ARRAY_WRITEABLE | npyffi::NPY_ARRAY_C_CONTIGUOUS;
         // SAFETY: the memory is contiguous, holds the elements that dtype and shape describe, and is
-        // used by nobody else; `memory` keeps it alive as the base of the array.
-        unsafe {
-            let array = PY_ARRAY_API.PyArray_NewFromDescr(
-                py,
-                npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
-                descr.into_ptr().cast(),
-                dims.len() as c_int,
-                dims.as_mut_ptr(),
-                ptr::null_mut(),
-                value.as_mut_ptr().cast::<c_void>(),
-                npyffi::NPY_ARRAY_WRITEABLE
-                    | npyffi::NPY_ARRAY_ALIGNED
-                    | npyffi::NPY_ARRAY_C_CONTIGUOUS,
-                ptr::null_mut(),
-            );
-            let array = Bound::from_owned_ptr_or_err(py, array)?;
-            PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), memory.into_ptr());
-            return Ok(array);
-        }
+        // used by nobody else; `memory` keeps it alive.
+        return unsafe {
+            let data = value.as_mut_ptr();
+            on_memory(memory.into_any(), value.dtype(), dims, None, data, flags)
+        };
     }
     if !value.is_contiguous() {
         let cancel = AtomicBool::new(false);
         value = kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()?;
     }
+    let descr = descr(py, value.dtype())?;
     // SAFETY: a fresh array of the same dtype and shape is filled with the elements.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
@@ -106,24 +93,53 @@ pub fn lent_bytes<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, Py
             _storage: Arc::clone(value.storage()),
         },
     )?;
-    let descr = descr(py, DType::U8)?;
-    let mut dims: [npy_intp; 1] = [bytes.len() as npy_intp];
-    // SAFETY: the bytes are initialised, nobody writes to them, and `memory` keeps them alive as the base
-    // of the array, which cannot be written to either.
+    let (dims, data) = (vec![bytes.len() as npy_intp], bytes.as_ptr().cast_mut());
+    let flags = npyffi::NPY_ARRAY_C_CONTIGUOUS;
+    // SAFETY: the bytes are initialised, nobody writes to them, and `memory` keeps them alive. The array cannot be
+    // written to either.
+    unsafe { on_memory(memory.into_any(), DType::U8, dims, None, data, flags) }
+}
+
+/// An ndarray on memory that `owner` keeps alive, as its base: aligned, and with these further flags of NumPy. Strides count
+/// bytes; without them it lies in row-major order.
+///
+/// # Safety
+///
+/// All elements that dtype, shape and strides describe lie in this memory, and may be used as the flags say for as long as
+/// `owner` lives.
+pub unsafe fn on_memory(
+    owner: Bound<'_, PyAny>,
+    dtype: DType,
+    mut dims: Vec<npy_intp>,
+    strides: Option<Vec<npy_intp>>,
+    data: *mut u8,
+    flags: c_int,
+) -> PyResult<Bound<'_, PyAny>> {
+    let py = owner.py();
+    let descr = descr(py, dtype)?;
+    let mut strides = strides.unwrap_or_default();
+    let steps = if strides.is_empty() {
+        ptr::null_mut()
+    } else {
+        strides.as_mut_ptr()
+    };
+    // SAFETY: says the caller. NumPy copies shape and strides, and takes the references to dtype and owner over.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
             npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
             descr.into_ptr().cast(),
-            1,
+            dims.len() as c_int,
             dims.as_mut_ptr(),
-            ptr::null_mut(),
-            bytes.as_ptr().cast_mut().cast::<c_void>(),
-            npyffi::NPY_ARRAY_ALIGNED | npyffi::NPY_ARRAY_C_CONTIGUOUS,
+            steps,
+            data.cast::<c_void>(),
+            flags | npyffi::NPY_ARRAY_ALIGNED,
             ptr::null_mut(),
         );
         let array = Bound::from_owned_ptr_or_err(py, array)?;
-        PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), memory.into_ptr());
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) < 0 {
+            return Err(PyErr::fetch(py));
+        }
         Ok(array)
     }
 }

@@ -1,16 +1,13 @@
 //! Makes an ndarray that shows elements of another one's memory, by strides.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void};
-use std::ptr;
-
 use cotan::DType;
 use numpy::npyffi::{self, PY_ARRAY_API, npy_intp};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::ndarray::dtype::descr;
+use crate::ndarray::export::on_memory;
 
 /// An ndarray of this shape whose elements are in the memory of another one, which is contiguous and of the same dtype. The
 /// strides and the position of the first element count elements.
@@ -37,32 +34,24 @@ pub fn strided_view<'py>(
             "a view reaches beyond the memory of its base",
         ));
     }
-    let descr = descr(py, dtype)?;
     let size = dtype.size();
-    let mut dims: Vec<npy_intp> = shape.iter().map(|&n| n as npy_intp).collect();
-    let mut steps: Vec<npy_intp> = (strides.iter())
+    let dims: Vec<npy_intp> = shape.iter().map(|&n| n as npy_intp).collect();
+    let steps: Vec<npy_intp> = (strides.iter())
         .map(|&step| step as npy_intp * size as npy_intp)
         .collect();
     let offset = if is_empty { 0 } else { start * size };
     // SAFETY: all elements lie in the memory of an ndarray of this dtype, which the new one keeps alive as its base.
     unsafe {
         let data = (*memory.as_array_ptr()).fields.data.cast::<u8>();
-        let array = PY_ARRAY_API.PyArray_NewFromDescr(
-            py,
-            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
-            descr.into_ptr().cast(),
-            dims.len() as c_int,
-            dims.as_mut_ptr(),
-            steps.as_mut_ptr(),
-            data.add(offset).cast::<c_void>(),
-            npyffi::NPY_ARRAY_WRITEABLE | npyffi::NPY_ARRAY_ALIGNED,
-            ptr::null_mut(),
-        );
-        let array = Bound::from_owned_ptr_or_err(py, array)?;
-        let base = memory.clone().into_any().into_ptr();
-        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base) < 0 {
-            return Err(PyErr::fetch(py));
-        }
+        let (owner, data) = (memory.clone().into_any(), data.add(offset));
+        let array = on_memory(
+            owner,
+            dtype,
+            dims,
+            Some(steps),
+            data,
+            npyffi::NPY_ARRAY_WRITEABLE,
+        )?;
         // NumPy is told whether they are contiguous after the base is.
         PY_ARRAY_API.PyArray_UpdateFlags(
             py,
