@@ -180,13 +180,6 @@ impl Array {
         Array::apply(ops::SLICE, Params::Slice(dims.into()), &[self])
     }
 
-    /// A copy in which a strided region is replaced.
-    pub fn update(&self, dims: &[SliceDim], values: &Array) -> Result<Array> {
-        let region: Shape = dims.iter().map(|d| d.len).collect();
-        let values = values.cast(self.dtype())?.broadcast_to(&region)?;
-        Array::apply(ops::UPDATE, Params::Slice(dims.into()), &[self, &values])
-    }
-
     /// Arrays one behind the other along an axis, in their common dtype.
     pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
         let Some(first) = arrays.first() else {

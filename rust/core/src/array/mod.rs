@@ -13,6 +13,7 @@ mod methods;
 mod ndarray;
 mod place;
 mod scalar_fast_path;
+mod update;
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -110,7 +110,7 @@ impl ViewOp {
                 if region.as_slice() == base.shape() && dims.iter().all(|d| d.step == 1) {
                     return Ok(value);
                 }
-                Array::apply(ops::UPDATE, Params::Slice(dims.clone()), &[base, &value]).or_raise()
+                base.update(dims, &value).or_raise()
             }
             ViewOp::Transpose(perm) => {
                 let mut inverse = Axes::from_elem(0, perm.len());

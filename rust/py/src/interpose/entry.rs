@@ -19,9 +19,9 @@ use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple, PyType};
 use crate::array::escapes;
 use crate::interpose::caller::{Package, calling_package, is_called_by_user_code};
 use crate::interpose::contains_array::contains_active;
+use crate::interpose::install::install_overrides;
 use crate::interpose::replayable;
 use crate::interpose::slot::{Arguments, Override, Vectorcall, When, guarded};
-use crate::runtime::hooks;
 use crate::runtime::recording_state::{InScope, State, is_anything_recorded, state};
 
 /// What is known of one callable.
@@ -389,7 +389,7 @@ impl Entry {
         let kwargs = args.by_keyword()?;
         let import = || self.call_original(&given, kwargs.as_ref());
         let result = escapes::while_importing(py, import)?;
-        hooks::INSTALL.get(py)?.call0()?;
+        install_overrides(py)?;
         Ok(Some(result.unbind()))
     }
 
