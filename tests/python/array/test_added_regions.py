@@ -1,4 +1,4 @@
-"""What is added to a region of an array costs a sum forward, and a slice in reverse, however it is written."""
+"""What is added to a region of an array costs a sum forward, and a slice in reverse."""
 
 import numpy as np
 import pytest
