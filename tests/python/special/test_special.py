@@ -235,6 +235,13 @@ def test_logsumexp_at_its_edges():
     for a in ([-np.inf, -np.inf], [np.inf, 0.0], [1000.0, 999.0], [np.nan, 1.0], []):
         expected = sp.logsumexp(a)
         np.testing.assert_allclose(ours(ct.array(np.array(a))), expected)
+    # As PyTorch: where all weights are 0 none has influence. An infinite one takes all of it, if any.
+    for a, slopes in (
+        ([-np.inf, -np.inf], [0, 0]),
+        ([np.inf, 0.0], [np.nan, 0]),
+        ([-np.inf, 3.0], [0, 1]),
+    ):
+        np.testing.assert_array_equal(ct.gradient(ours, np.array(a))[0], slopes)
     a, b = np.array([1.0, np.inf]), np.array([2.0, 0.0])
     np.testing.assert_allclose(ours(ct.array(a), b=b), sp.logsumexp(a, b=b))
     (g,) = ct.gradient(lambda a: ours(a, b=b), a)

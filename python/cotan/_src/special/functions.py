@@ -71,11 +71,13 @@ def logsumexp(
     keepdims: bool = False,
     return_sign: bool = False,
 ) -> AnyArray | tuple[AnyArray, ...]:
-    dtype = _common(*(v for v in (a, b) if v is not None))
-    a = _number(a)
-    if b is not None:
-        b = _number(b)
-        a, b = _core.cast(a, dtype), _core.cast(b, dtype)
+    if b is None:
+        a = _number(a)
+        if not return_sign and a.dtype.kind == "f" and 0 not in a.shape:
+            return finished(_core.logsumexp(a, axes_of(axis, a.ndim), keepdims))
+    else:
+        dtype = _common(a, b)
+        a, b = _core.cast(_number(a), dtype), _core.cast(_number(b), dtype)
         shape = np.broadcast_shapes(a.shape, b.shape)
         a, b = _core.broadcast_to(a, shape), _core.broadcast_to(b, shape)
         # What does not count need not be finite.

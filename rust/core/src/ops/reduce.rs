@@ -527,10 +527,11 @@ fn running_vjp<'e>(r: &Rule<'_, 'e>, ct: V<'e>, extremum: Prim) -> V<'e> {
         .reshape(&shape)
 }
 
-/// The derivative of a log-sum-exp: `exp(x - out)`.
+/// The derivative of a log-sum-exp: `exp(x - out)`, and 0 where all elements are minus infinity.
 fn softmax<'e>(r: &Rule<'_, 'e>) -> V<'e> {
     let x = r.x[0];
-    let out = r.out.map(ISFINITE).select(r.out, r.out.number(0.0));
+    let is_nothing = r.out.combine(EQ, r.out.number(f64::NEG_INFINITY));
+    let out = is_nothing.select(r.out.number(0.0), r.out);
     (x - out.expand(r.params.axes(), &x.shape())).exp()
 }
 
