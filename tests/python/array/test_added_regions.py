@@ -69,6 +69,37 @@ def test_a_sum_stays_a_sum(f):
     ct.check_grads(lambda x: np.sum(f(x) ** 2), (X,), order=1)
 
 
+def multiplied(x):
+    y = np.sin(x)
+    y[1:] *= x[:-1]
+    return np.sin(y)
+
+
+def replaced_by_what_it_was(x):
+    y = np.sin(x)
+    y[1:3] = np.exp(y[1:3])
+    y[0] /= x[1]
+    return y * x
+
+
+@pytest.mark.parametrize("f", [multiplied, replaced_by_what_it_was])
+def test_nothing_is_left_out_by_an_operator_in_place(f):
+    """Zero times an infinite slope needs no mask where nothing is zero."""
+    assert "where" not in str(ct.pullback(f, X)[1])
+    ct.check_grads(lambda x: np.sum(f(x) ** 2), (X,), order=1)
+
+
+def test_what_is_replaced_still_has_no_influence():
+    def f(x):
+        y = np.log(x)
+        y[1:] *= x[:-1]
+        y[0] = x[1]
+        return np.sum(y)
+
+    x = np.array([0.0, 2.0, 3.0])
+    np.testing.assert_allclose(ct.gradient(f, x)[0], [np.log(2.0), 1 + np.log(3.0), 2 / 3])
+
+
 def test_what_is_written_back_is_there_already():
     def f(x):
         y = x * 2

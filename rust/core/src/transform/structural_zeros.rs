@@ -42,6 +42,9 @@ enum Step<'e> {
     Erase(Shape, Box<[SliceDim]>),
 }
 
+/// A region, and the mask of what was added to it.
+type Part<'e> = (Box<[SliceDim]>, Option<V<'e>>);
+
 /// What is known of a cotangent at once.
 enum Found<'e> {
     /// It comes from another one.
@@ -331,9 +334,12 @@ impl<'e> StructuralZeros<'e> {
             base = args[0];
         }
         let shape = builder.aval(whole).shape;
-        let mut parts: Vec<(Box<[SliceDim]>, Option<V<'e>>)> = (regions.into_iter())
+        let mut parts: Vec<Part<'e>> = (regions.into_iter())
             .map(|(dims, part)| (dims, self.find(part, depth - 1)))
             .collect();
+        if self.is_filled(base, &parts, depth) {
+            return None;
+        }
         let base = self.find(base, depth - 1)?;
         let whole_base = builder
             .made_by(base.var(), &[ops::PAD])
@@ -362,6 +368,20 @@ impl<'e> StructuralZeros<'e> {
                 counts.apply(ops::UPDATE_ADD, Params::Slice(dims), &[part])
             });
         Some(positive(counts))
+    }
+
+    /// Whether the regions that were erased from an array are those that something was added to since: what an operator
+    /// in place does, `x[1:] *= y`.
+    fn is_filled(&mut self, base: Var, added: &[Part<'e>], depth: usize) -> bool {
+        let (mut source, mut is_erased) = (base, false);
+        while let Some((Params::Slice(dims), args)) = self.builder.made_by(source, &[ops::UPDATE]) {
+            let is_added = |(region, mask): &Part<'e>| mask.is_none() && *region == dims;
+            if !is_zero(self.builder, args[1]) || !added.iter().any(is_added) {
+                return false;
+            }
+            (source, is_erased) = (args[0], true);
+        }
+        is_erased && self.find(source, depth - 1).is_none()
     }
 
     /// Of an array to whose rows others were added.
