@@ -241,6 +241,12 @@ def test_results_that_are_not_numbers(result):
         ct.gradient(lambda x: result, X)
 
 
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_several_results(kind):
+    with pytest.raises(TypeError, match=f"not a {kind.__name__} of 2; .*has_aux=True"):
+        ct.gradient(lambda x: kind([np.sum(x), 1]), X)
+
+
 def test_a_result_that_is_no_scalar():
     with pytest.raises(ValueError, match=r"scalar.*\(3,\)|\(3,\).*scalar"):
         ct.gradient(lambda x: x * 2, X)

@@ -13,7 +13,7 @@ import sys
 import threading
 import types
 import weakref
-from collections import UserDict, deque
+from collections import ChainMap, UserDict, deque
 from contextvars import ContextVar
 
 import numpy as np
@@ -221,6 +221,8 @@ def more_changes(tmp_path, monkeypatch):
     long[2500][0] = 1.0
     pair, locked, event = Pair(1.0), np.ones(2), threading.Event()
     weak, weak_set = weakref.WeakValueDictionary(a=keeps), weakref.WeakSet()
+    viewed, chained = {"a": 1.0}, ChainMap({"a": 1.0})
+    shown, abstract = viewed.values(), chained.items()
     monkeypatch.delitem(globals(), "COTAN_LATE", raising=False)
     for owner in (np, by_globals):
         monkeypatch.setattr(owner, "cotan_late", 1.0, raising=False)
@@ -314,6 +316,11 @@ def more_changes(tmp_path, monkeypatch):
             lambda: locked.setflags(write=False),
         ),
         "weak dictionary": (lambda x: x * weak["a"].factor, five(keeps)),
+        "view of a dictionary": (lambda x: x * next(iter(shown)), put(viewed, "a")),
+        "view of another mapping": (
+            lambda x: x * sum(v for _, v in abstract),
+            put(chained, "a"),
+        ),
         "weak set": (
             lambda x: x * (5.0 if len(weak_set) > 0 else 1.0),
             lambda: weak_set.add(thing),
@@ -339,12 +346,14 @@ MORE = """class; class that it is made of; object made inside; method that a met
 __getattr__; __iter__; __mul__; descriptor; computed name; attrgetter; values of vars;
 attribute of a dict; object in a kind of list; object in a deque; object in a set; the last of many;
 the last of many lists; mapping proxy; UserDict; weak reference; number of C; memoryview;
-ContextVar; environment; environment by getenv; module that is imported inside; cached function;
+ContextVar; environment; environment by getenv;
+module that is imported inside; cached function;
 function by class; another function by class; default of a keyword; code that is reloaded; memmap;
 records; strings; objects; small integers; set on a library; list on a library; metaclass;
 __getattr__ of a metaclass; __getitem__ of a metaclass; __call__ of a metaclass; class of an object;
 name that hides a builtin; builtin; __getattr__ of a module; keyword of a partial function;
-structure of C; array of C; flags; weak dictionary; weak set; event; late on a library;
+structure of C; array of C; flags; weak dictionary; view of a dictionary; view of another mapping;
+weak set; event; late on a library;
 late on a function; late among the globals; environment by expandvars"""
 
 

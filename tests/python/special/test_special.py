@@ -235,7 +235,7 @@ def test_logsumexp_at_its_edges():
     for a in ([-np.inf, -np.inf], [np.inf, 0.0], [1000.0, 999.0], [np.nan, 1.0], []):
         expected = sp.logsumexp(a)
         np.testing.assert_allclose(ours(ct.array(np.array(a))), expected)
-    # As PyTorch: where all weights are 0 none has influence. An infinite one takes all of it, if any.
+    # As in PyTorch none has influence where all weights are 0.
     for a, slopes in (
         ([-np.inf, -np.inf], [0, 0]),
         ([np.inf, 0.0], [np.nan, 0]),

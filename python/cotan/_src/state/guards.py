@@ -20,7 +20,7 @@ import sys
 import weakref
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MappingView
 from contextvars import ContextVar
 from types import (
     BuiltinFunctionType,
@@ -292,6 +292,10 @@ class GuardCollector:
             self._add(value.get(None), names)
         elif isinstance(value, weakref.ref):
             self._add(value(), names)
+        elif isinstance(value, MappingView):
+            # Of a dictionary, or as `collections.abc` writes them for other mappings.
+            kept = "mapping" if hasattr(value, "mapping") else "_mapping"
+            self._add(getattr(value, kept, None), names)
         elif _is_table(value):
             # Its methods lead to most of pandas, and writes may give it other memory.
             self._guard_computed(value, f"the table {self._source}", lambda: _content(value))

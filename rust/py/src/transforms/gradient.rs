@@ -4,7 +4,7 @@ use cotan::autodiff::{self, Pullback};
 use cotan::{Array, Recording};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::array::cell::ScalarKind;
 use crate::array::operand::Operand;
@@ -50,6 +50,14 @@ pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Scala
             "{name}: the function must return a real scalar, not {what}, or use ct.pullback"
         ))
     };
+    if y.is_instance_of::<PyTuple>() || y.is_instance_of::<PyList>() {
+        return Err(PyTypeError::new_err(format!(
+            "{name}: the function must return a real scalar, not a {} of {}; return the scalar alone, a sum of several, \
+             or (scalar, anything else) with has_aux=True",
+            y.get_type().name()?,
+            y.len()?
+        )));
+    }
     let Ok(Some(operand)) = Operand::of(y) else {
         // As labelled arrays do.
         let holds_array = || {
