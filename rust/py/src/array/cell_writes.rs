@@ -106,6 +106,26 @@ impl PyArray {
         Ok(true)
     }
 
+    /// Whether `value` is the view of this array that `part` selects. `x[1:] += y` writes through the view `x[1:]`, and then
+    /// assigns that to `x[1:]`: everything is there already.
+    pub fn shows_in(&self, part: ViewOp, value: &PyArray) -> bool {
+        let Some(view) = value.view.as_deref() else {
+            return false;
+        };
+        let is_view_of = |base: &PyArray| std::ptr::eq(base, view.base.get());
+        let part = match self.view.as_deref() {
+            None if is_view_of(self) && view.shape == self.own_shape() => Some(part),
+            Some(outer) if is_view_of(outer.base.get()) && view.shape == outer.shape => {
+                part.after(&outer.op, &outer.shape, &self.own_shape())
+            }
+            _ => None,
+        };
+        let (Some(ViewOp::Index(dims, shape)), ViewOp::Index(own, seen)) = (part, &view.op) else {
+            return false;
+        };
+        dims == *own && shape == *seen && shape == value.own_shape() && self.is_writeable()
+    }
+
     /// Notes a write for calls that are watched.
     pub(super) fn note_write(&self) {
         let mut owner = self;

@@ -450,8 +450,11 @@ pub fn setitem<'py>(
     if basic.scalar {
         expect_element(value)?;
     }
-    if is_written_back(slf, &basic, value) {
-        return Ok(());
+    if let Ok(value) = value.cast::<PyArray>() {
+        let part = ViewOp::Index(basic.dims.clone(), basic.shape.clone());
+        if slf.get().shows_in(part, value.get()) {
+            return Ok(());
+        }
     }
     let value = fit(value, slf.get().own_dtype(), &basic.shape)?;
     let op = ViewOp::Index(basic.dims, basic.shape);
@@ -464,32 +467,6 @@ pub fn setitem<'py>(
     }
     let array = slf.get().read()?;
     slf.get().write(op.write(&array, &value)?)
-}
-
-/// Whether a value is the very part of `x` that it is assigned to. `x[1:] += y` writes through the view `x[1:]`, and
-/// then assigns that to `x[1:]`: everything is there already.
-fn is_written_back(x: &Bound<'_, PyArray>, part: &Basic, value: &Bound<'_, PyAny>) -> bool {
-    let Ok(value) = value.cast::<PyArray>() else {
-        return false;
-    };
-    let (x, value) = (x.get(), value.get());
-    let Some(view) = value.view.as_deref() else {
-        return false;
-    };
-    let is_view_of = |base: &PyArray| std::ptr::eq(base, view.base.get());
-    let op = ViewOp::Index(part.dims.clone(), part.shape.clone());
-    let op = match x.view.as_deref() {
-        None if is_view_of(x) && view.shape == x.own_shape() => Some(op),
-        Some(outer) if is_view_of(outer.base.get()) && view.shape == outer.shape => {
-            op.after(&outer.op, &outer.shape, &x.own_shape())
-        }
-        _ => None,
-    };
-    let (Some(ViewOp::Index(dims, shape)), ViewOp::Index(own_dims, own_shape)) = (op, &view.op)
-    else {
-        return false;
-    };
-    dims == *own_dims && shape == *own_shape && shape == value.own_shape() && x.is_writeable()
 }
 
 /// Lets NumPy refuse to write an array with axes to one element, which it does since 2.4, or warn of it.
