@@ -12,9 +12,8 @@ hold; its *source* is where the value comes from: a global, a closure variable, 
 import builtins
 import ctypes
 import functools
+import gc
 import io
-import operator
-import pkgutil
 import random
 import sys
 import weakref
@@ -24,23 +23,22 @@ from collections.abc import Callable, Iterable, Iterator, MappingView
 from contextvars import ContextVar
 from types import (
     BuiltinFunctionType,
-    CodeType,
     FunctionType,
     MappingProxyType,
     MemberDescriptorType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
 )
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.dtypes import DTYPES
-from cotan._src.runtime.libraries import UNGUARDED_LIBRARIES, Trait, libraries_with
+from cotan._src.runtime.libraries import Trait, libraries_with
 from cotan._src.state.object_graph import (
     GUARDED_VALUES,
-    CodeNames,
     Edge,
     EdgeKind,
     cell_edges,
@@ -53,17 +51,23 @@ from cotan._src.state.random_states import (
     random_numbers_error,
     random_state,
 )
+from cotan._src.state.reached_names import (
+    CONSTRUCTORS,
+    Names,
+    function_of,
+    is_installed,
+    is_library,
+    mentioned,
+    names_for,
+    names_of_module,
+    with_methods,
+)
 from cotan._src.typing import NDArray
 
-# Names that code refers to.
-Names: TypeAlias = frozenset[str]
 _CALLABLES = (functools.partial, MethodType, FunctionType)
 
 _KEEPERS = libraries_with(Trait.KEEPS_OBJECTS)
-_ATOMS = (
-    *(float, int, str, bool, complex, bytes, type(None), np.generic),
-    BuiltinFunctionType,
-)
+_ATOMS = (*(float, int, str, bool, complex, bytes, type(None), np.generic),)
 # The base class of `c_double` and the like.
 _SIMPLE_C_DATA = ctypes.c_double.__mro__[1:2]
 # Classes of attributes that user code sets on a library's module.
@@ -78,30 +82,28 @@ _ANY_ATTRIBUTE = {
 # With these, code can tell whether an attribute or a global exists.
 _EXISTENCE_TESTS = {"except", "getattr", "globals", "hasattr", "setattr", "vars"}
 _ENVIRONMENT = {"environ", "expandvars", "expanduser", "getenv"}
-# Methods that run when an object is made.
-_CONSTRUCTORS = frozenset(["__init__", "__new__", "__post_init__"])
-# Members of every class, and methods that code does not call while it computes.
-_NOT_CALLED = {
-    *("__annotations__", "__dict__", "__doc__", "__module__", "__qualname__", "__slots__"),
-    *("__weakref__", "__repr__", "__str__", "__del__", "__getstate__", "__setstate__"),
-    *("__reduce__", "__reduce_ex__", "__init_subclass__", "__class_getitem__"),
-    *("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__firstlineno__"),
-    *("__static_attributes__", "__abstractmethods__", "__parameters__", "__orig_bases__"),
-}
 
 
-def _is_library(name: object) -> bool:
-    return str(name or "").partition(".")[0] in UNGUARDED_LIBRARIES
+def _behind(value: object) -> list[object] | None:
+    """Give what an object stands for, if it does for something else."""
+    if isinstance(value, weakref.ref):
+        return [value()]
+    if isinstance(value, (staticmethod, classmethod)):
+        return [value.__func__]
+    if isinstance(value, np.vectorize):
+        return [value.pyfunc]
+    if isinstance(value, np.ufunc):
+        # Only the garbage collector is told of the function that `frompyfunc` made it of.
+        return [f for f in gc.get_referents(value) if callable(f)]
+    if isinstance(value, MappingView):
+        # Of a dictionary, or as `collections.abc` writes them for other mappings.
+        return [getattr(value, "mapping" if hasattr(value, "mapping") else "_mapping", None)]
+    return None
 
 
-@functools.cache
-def _is_installed(name: str) -> bool:
-    """Say whether a module is of an installed package, whose own state is its own affair."""
-    top = getattr(sys.modules.get(name.partition(".")[0]), "__dict__", {})
-    places = [top.get("__file__") or "", *map(str, top.get("__path__", ()))]
-    return _is_library(name) or any(
-        f"{kind}-packages" in p for p in places for kind in ("site", "dist")
-    )
+def _is_keeper(cls: type) -> bool:
+    """Say whether a class is a library's whose objects hold those of a program."""
+    return str(cls.__module__).partition(".")[0] in _KEEPERS
 
 
 def _module_name(value: object) -> object:
@@ -161,18 +163,41 @@ class GuardCollector:
         # The names that each object was visited with, by identity.
         self._names_at: dict[int, Names] = {}
         self._guarded: set[tuple[int, str]] = set()
+        # Those of the program's classes, and these.
+        self._objects: list[object] = []
         # Keeps objects alive, so that an identity is not reused.
         self._alive: list[object] = []
         # Functions come first: an object is then visited once, with the names of all of them.
         self._functions: list[tuple[object, Names, int]] = []
         self._others: dict[int, tuple[object, Names, int]] = {}
         self._class_names: dict[type, Names] = {}
+        # The names in all code, for objects that functions hand on to each other.
+        self._all_names: Names = frozenset()
         # The identity of the function whose code is visited.
         self._reader = 0
         # The source of each object by its identity, and of the one that is visited.
         self._sources: dict[int, str] = {}
         self._source = "argument" if isinstance(function, tuple) else _name_of(function)
         self._add(function, frozenset(), self._source)
+        self._visit_all()
+        is_arguments = isinstance(function, tuple)
+        generators = [*([] if is_arguments else [np.random, random]), *self._generators]
+        self._random_states = [(g, random_state(g)) for g in generators]
+
+    def _visit_all(self) -> None:
+        """Visit what is reached, and objects again with the names in all code.
+
+        A function may give an object to another one, whose names are used then.
+        """
+        while True:
+            self._visit_waiting()
+            objects = [x for x in self._objects if not self._all_names <= self._names_at[id(x)]]
+            if not objects:
+                return
+            for x in objects:
+                self._add(x, self._all_names, self._sources.get(id(x)))
+
+    def _visit_waiting(self) -> None:
         while self._functions or self._others:
             if self._functions:
                 value, names, self._reader = self._functions.pop()
@@ -185,9 +210,19 @@ class GuardCollector:
                     f"prepare: the code of the function can reach more than {GUARDED_VALUES:,} "
                     "objects that may change between calls; pass what it needs of them as arguments"
                 )
-        is_arguments = isinstance(function, tuple)
-        generators = [*([] if is_arguments else [np.random, random]), *self._generators]
-        self._random_states = [(g, random_state(g)) for g in generators]
+
+    def visit_arguments(self, arguments: Iterable[object]) -> None:
+        """Visit the code that comes with arguments: functions, classes, and methods of objects.
+
+        What objects hold are arguments, too.
+        """
+        for value in _without_containers(arguments):
+            cls = type(value)
+            if isinstance(value, (type, *_CALLABLES)):
+                self._add(value, self._all_names, f"argument {_name_of(value)}")
+            elif not is_installed(cls.__module__):
+                self._add(cls, self._all_names, f"class {cls.__qualname__} of an argument")
+        self._visit_all()
 
     # ----------------------------------------------------------------------------------------------
     # Guards, and the objects still to be visited
@@ -228,6 +263,11 @@ class GuardCollector:
         return f"{self._source}.{edge.key}"
 
     def _add(self, value: object, names: Names, source: str | None = None) -> None:
+        if isinstance(value, (BuiltinFunctionType, MethodWrapperType)):
+            # `get = table.get` reads the table.
+            value = value.__self__
+            if isinstance(value, (ModuleType, type)):
+                return
         if isinstance(value, _ATOMS):
             return
         self._sources.setdefault(id(value), source or self._source)
@@ -252,6 +292,8 @@ class GuardCollector:
             if names <= known:
                 return
             names |= known
+        elif not is_installed((value if isinstance(value, type) else type(value)).__module__):
+            self._objects.append(value)
         self._names_at[id(value)] = names
         self._alive.append(value)
         if isinstance(value, FunctionType):
@@ -260,7 +302,7 @@ class GuardCollector:
             self._visit_function_attributes(value, names)
         elif isinstance(value, MethodType):
             self._add(value.__func__, names)
-            self._add(value.__self__, names | _mentioned(getattr(value.__func__, "__code__", None)))
+            self._add(value.__self__, names | mentioned(getattr(value.__func__, "__code__", None)))
         elif isinstance(value, functools.partial):
             self._add_all((e.value for e in reference_edges(value, functools.partial)), names)
         else:
@@ -277,8 +319,10 @@ class GuardCollector:
             self._guard(value, "", list(value))
             self._add_all(value, names)
         elif isinstance(value, type):
-            if not _is_installed(value.__module__):
-                self._visit_members(value, _with_methods(value, names | _CONSTRUCTORS))
+            if not is_installed(value.__module__):
+                # What methods of its class read, `len(cls)` among them, is read of it.
+                of_class = with_methods(type(value), names)
+                self._visit_members(value, with_methods(value, of_class | CONSTRUCTORS))
                 self._visit_metaclass(value, names)
         elif not self._visit_reference(value, names):
             self._visit_instance(value, names)
@@ -290,12 +334,8 @@ class GuardCollector:
         elif isinstance(value, ContextVar):
             self._guard_computed(value, f"the ContextVar {value.name}", lambda: value.get(None))
             self._add(value.get(None), names)
-        elif isinstance(value, weakref.ref):
-            self._add(value(), names)
-        elif isinstance(value, MappingView):
-            # Of a dictionary, or as `collections.abc` writes them for other mappings.
-            kept = "mapping" if hasattr(value, "mapping") else "_mapping"
-            self._add(getattr(value, kept, None), names)
+        elif (behind := _behind(value)) is not None:
+            self._add_all(behind, names)
         elif _is_table(value):
             # Its methods lead to most of pandas, and writes may give it other memory.
             self._guard_computed(value, f"the table {self._source}", lambda: _content(value))
@@ -321,7 +361,7 @@ class GuardCollector:
 
     def _visit_module(self, module: ModuleType, names: Names) -> None:
         members = vars(module)
-        if not _is_library(module.__name__):
+        if not is_library(module.__name__):
             self._visit_attributes(members, names - _ANY_ATTRIBUTE)
             # It provides names that the module does not have.
             self._add(members.get("__getattr__"), names)
@@ -330,17 +370,17 @@ class GuardCollector:
         for edge in named_edges(members, EdgeKind.GLOBAL, sorted(names & members.keys())):
             if isinstance(edge.value, ModuleType):
                 self._add(edge.value, names)
-            elif isinstance(edge.value, _VALUES) and not _is_library(_module_name(edge.value)):
+            elif isinstance(edge.value, _VALUES) and not is_library(_module_name(edge.value)):
                 self._follow((edge,), names)
         if names & _EXISTENCE_TESTS:
-            for name in sorted(names - _names_of_module(module)):
+            for name in sorted(names - names_of_module(module)):
                 self._guard(members, name, None, f"{module.__name__}.{name}")
 
     def _visit_metaclass(self, cls: type, names: Names) -> None:
         """Visit what code finds on the class of a class, and the methods of that."""
         metaclass: type = type(cls)
-        if not _is_installed(metaclass.__module__):
-            self._visit_members(metaclass, _with_methods(metaclass, names))
+        if not is_installed(metaclass.__module__):
+            self._visit_members(metaclass, with_methods(metaclass, names))
 
     def _visit_array(self, value: np.ndarray, names: Names) -> None:
         if value.dtype == object:
@@ -361,23 +401,24 @@ class GuardCollector:
     def _visit_instance(self, value: object, names: Names) -> None:
         """Visit the attributes that code names, and those that methods of these names use."""
         cls = type(value)
-        names = _with_methods(cls, names)
+        names = with_methods(cls, names)
         members = getattr(value, "__dict__", None)
         self._visit_attributes(members, names, self._possible_attributes(cls, names))
         is_compared_whole = isinstance(value, (dict, np.ndarray))
-        if type(members) is dict and not is_compared_whole and not _is_installed(cls.__module__):
+        if type(members) is dict and not is_compared_whole and not is_installed(cls.__module__):
             self._guard(value, "__class__", value.__class__, f"class of {self._source}")
         self._visit_members(value, names)
-        wrapped = getattr(value, "__wrapped__", None)
+        wrapped = members.get("__wrapped__") if type(members) is dict else None
         if isinstance(wrapped, FunctionType):
             self._add(wrapped, names)
         if isinstance(value, (memoryview, ctypes.Array, ctypes.Structure, *_SIMPLE_C_DATA)):
             buffer: Any = value
             self._guard_computed(value, f"a {cls.__name__}", lambda: bytes(memoryview(buffer)))
-        elif str(cls.__module__).partition(".")[0] in _KEEPERS and type(members) is dict:
+        elif type(members) is dict and any(_is_keeper(c) for c in cls.__mro__):
             # The names in a library's methods do not count.
-            kept = (np.ndarray, list, dict, set, deque, bool)
+            kept = (np.ndarray, list, tuple, dict, set, deque, bool)
             own = frozenset(k for k in members if isinstance(members[k], kept))
+            self._guard(members.keys(), "", list(members))
             self._visit_attributes(members, own)
             # The code may ask for attributes of their items.
             self._add_all((members[name] for name in sorted(own)), names | own)
@@ -409,7 +450,7 @@ class GuardCollector:
             items = value.values()
         for key, item in _numbered(value, items):
             self._add(item, names, f"{self._source}[{key!r}]")
-        if not _is_library(type(value).__module__) and type(value).__module__ != "builtins":
+        if not is_library(type(value).__module__) and type(value).__module__ != "builtins":
             self._visit_instance(value, names)
 
     def _visit_attributes(
@@ -429,22 +470,28 @@ class GuardCollector:
         """Visit what code finds on a class and its bases, or on the class of an object."""
         cls = value if isinstance(value, type) else type(value)
         if names & _ANY_ATTRIBUTE:
-            own = (vars(c) for c in cls.__mro__ if not _is_installed(c.__module__))
+            own = (vars(c) for c in cls.__mro__ if not is_installed(c.__module__))
             names |= {name for members in own for name in members if name[:2] != "__"}
         for name in sorted(names):
-            found = (vars(c) for c in cls.__mro__ if name in vars(c))
-            members = next(found, None)
-            if members is None or _is_library(members.get("__module__")):
-                continue
-            member = members[name]
-            if isinstance(member, MemberDescriptorType):
-                if cls is not value and hasattr(value, name):
-                    stored = getattr(value, name)
-                    self._follow((Edge(value, EdgeKind.SLOT, name, stored),), names)
-                continue
-            source = f"{cls.__qualname__}.{name}"
-            self._guard(cls, name, member, source)
-            self._add(_function_of(member), names, source)
+            found = [c for c in cls.__mro__ if name in vars(c)]
+            # Only `super()` leads to the others.
+            for owner in found if "super" in names else found[:1]:
+                if not is_library(vars(owner).get("__module__")):
+                    at = cls if owner is found[0] else owner
+                    self._visit_member(value, at, name, vars(owner)[name], names)
+
+    def _visit_member(self, value: object, cls: type, name: str, member: Any, names: Names) -> None:
+        if isinstance(member, MemberDescriptorType):
+            if cls is not value and hasattr(value, name):
+                stored = getattr(value, name)
+                self._follow((Edge(value, EdgeKind.SLOT, name, stored),), names)
+            return
+        source = f"{cls.__qualname__}.{name}"
+        self._guard(cls, name, member, source)
+        self._add(function_of(member), names, source)
+        if hasattr(type(member), "__get__") and not is_installed(type(member).__module__):
+            # A descriptor of the program's may keep something itself.
+            self._add(member, names, source)
 
     # ----------------------------------------------------------------------------------------------
     # The code of a function
@@ -452,21 +499,22 @@ class GuardCollector:
     def _visit_function(self, function: FunctionType) -> None:
         self._reader = id(function)
         members = function.__globals__
-        if _is_library(members.get("__name__")):
+        if is_library(members.get("__name__")):
             self._visit_wrapped(function)
             return
         cells = list(cell_edges(function))
-        names = _names_for(function, [edge.value for edge in cells])
+        names = names_for(function, [edge.value for edge in cells])
+        self._all_names |= names
         self._follow(cells, names)
         for edge in named_edges(members, EdgeKind.GLOBAL, sorted(names & members.keys())):
-            if isinstance(edge.value, ModuleType) and _is_library(edge.value.__name__):
+            if isinstance(edge.value, ModuleType) and is_library(edge.value.__name__):
                 self._add(edge.value, names)
             else:
                 self._follow((edge,), names)
         if "globals" in names:
             for name in sorted(names - members.keys() - vars(builtins).keys()):
                 self._guard(members, name, None, f"global {name}")
-        if not _is_installed(str(members.get("__name__"))):
+        if not is_installed(str(members.get("__name__"))):
             self._visit_imports(function, names)
             self._guard_builtins(function, names)
         self._add_all(function.__defaults__ or (), names)
@@ -497,7 +545,7 @@ class GuardCollector:
         for name in sorted(names):
             for full in (name, f"{package}.{name}") if package else (name,):
                 module = sys.modules.get(full)
-                if isinstance(module, ModuleType) and not _is_installed(full):
+                if isinstance(module, ModuleType) and not is_installed(full):
                     self._guard(sys.modules, full, module, f"module {full}")
                     self._add(module, names, full)
         if names & _ENVIRONMENT and (os := sys.modules.get("os")):
@@ -535,6 +583,7 @@ def collect_guards(function: Callable[..., object], args: tuple[object, ...]) ->
     """
     guards = GuardCollector(function)
     bare = [arg.value if isinstance(arg, _core.Const) else arg for arg in args]
+    guards.visit_arguments(bare)
     guards._random_states += GuardCollector(bare)._random_states
     guards.call = function, args
     for container in _unseen_containers(bare):
@@ -544,23 +593,26 @@ def collect_guards(function: Callable[..., object], args: tuple[object, ...]) ->
 
 def _unseen_containers(roots: Iterable[object]) -> Iterator[object]:
     """Give the sets and buffers in arguments: they are no leaves, and may change."""
+    return (x for x in _without_containers(roots) if isinstance(x, (set, array, bytearray)))
+
+
+def _without_containers(roots: Iterable[object]) -> Iterator[object]:
+    """Give the objects in arguments, and in what they hold, but for numbers and arrays."""
     waiting, seen = list(roots), set[int]()
     while waiting and len(seen) < GUARDED_VALUES:
         value = waiting.pop()
-        if isinstance(value, (*_ATOMS, np.ndarray, _core.Array, type, ModuleType, *_CALLABLES)):
-            continue
-        if id(value) in seen:
+        if isinstance(value, (*_ATOMS, np.ndarray, _core.Array, ModuleType)) or id(value) in seen:
             continue
         seen.add(id(value))
         if isinstance(value, _core.Const):
             waiting.append(value.value)
-        elif isinstance(value, (set, array, bytearray)):
-            yield value
-        elif isinstance(value, (list, tuple, deque)):
+            continue
+        yield value
+        if isinstance(value, (list, tuple, deque)):
             waiting += value
         elif isinstance(value, dict):
             waiting += value.values()
-        else:
+        elif not isinstance(value, (type, set, array, bytearray, *_CALLABLES)):
             waiting += getattr(value, "__dict__", {}).values()
 
 
@@ -576,7 +628,7 @@ def functions_in(functions: Iterable[object]) -> list[int]:
             waiting.append(function.__func__)
         elif isinstance(function, FunctionType) and id(function) not in found:
             found[id(function)] = function
-            if _is_library(function.__globals__.get("__name__")):
+            if is_library(function.__globals__.get("__name__")):
                 waiting += [edge.value for edge in cell_edges(function)]
     return list(found)
 
@@ -589,66 +641,3 @@ def _numbered(value: Any, items: Iterable[object]) -> Iterable[tuple[object, obj
     """Give the items of a collection with their keys."""
     is_mapping = isinstance(value, (dict, MappingProxyType))
     return zip(list(value), items, strict=False) if is_mapping else enumerate(items)
-
-
-# --------------------------------------------------------------------------------------------------
-# Names
-
-
-def _mentioned(code: object) -> Names:
-    """Give the names in some code and in code inside of it, with strings that may be names."""
-    return CodeNames.of(code).mentioned if isinstance(code, CodeType) else frozenset()
-
-
-def _names_for(function: FunctionType, captured: Iterable[object]) -> Names:
-    """Give the names in the code of a function, and in getters that it calls."""
-    members = function.__globals__
-    # Names with "@" are those of tools that rewrite code.
-    names = frozenset(n for n in _mentioned(function.__code__) if n[:1] != "@")
-    for value in (*captured, *(members[n] for n in names & members.keys())):
-        if isinstance(value, (operator.attrgetter, operator.methodcaller)):
-            names |= frozenset(_strings_in(value.__reduce__()))
-    return names
-
-
-def _strings_in(reduced: object) -> list[str]:
-    """Give the names that an `attrgetter` or a `methodcaller` was made with."""
-    if isinstance(reduced, str):
-        return reduced.split(".")
-    return [n for item in reduced for n in _strings_in(item)] if type(reduced) is tuple else []
-
-
-def _names_of_module(module: ModuleType) -> Names:
-    """Give the names that a library's module has, or gets by an import of a module below it."""
-    below = (m.name for m in pkgutil.iter_modules(getattr(module, "__path__", ())))
-    return frozenset((*vars(module), *dir(module), *below))
-
-
-def _function_of(member: object) -> object:
-    """Give the function behind a member of a class, if it is a method or a property."""
-    if isinstance(member, property):
-        return member.fget
-    if isinstance(member, functools.cached_property):
-        return member.func
-    get = getattr(type(member), "__get__", None)
-    if isinstance(get, FunctionType):
-        return get
-    return getattr(member, "__func__", member)
-
-
-def _with_methods(owner: type, names: Names) -> Names:
-    """Add the names in methods with these names, and in the methods that those name.
-
-    Methods between double underscores are called by operators, loops and the like.
-    """
-    classes = [vars(c) for c in owner.__mro__ if not _is_library(c.__module__)]
-    own = [vars(c) for c in owner.__mro__ if not _is_installed(c.__module__)]
-    unnamed = {name for members in own for name in members if name[:2] == name[-2:] == "__"}
-    waiting, done = set(names) | (unnamed - _NOT_CALLED - _CONSTRUCTORS), set[str]()
-    while waiting:
-        name = waiting.pop()
-        done.add(name)
-        for members in classes:
-            code = getattr(_function_of(members.get(name)), "__code__", None)
-            waiting |= _mentioned(code) - done
-    return frozenset(done)

@@ -1,0 +1,115 @@
+"""Finds the names that code may use: which attributes a guard is needed for.
+
+Problem: there is no data flow. What a function reads of an object that it reaches is known by the
+names in its code, in the methods that have these names, and in those that operators and loops call.
+"""
+
+import functools
+import operator
+import pkgutil
+import sys
+from collections.abc import Iterable
+from types import CodeType, FunctionType, ModuleType
+from typing import TypeAlias
+
+from cotan._src.runtime.libraries import UNGUARDED_LIBRARIES
+from cotan._src.state.object_graph import CodeNames
+
+# Names that code refers to.
+Names: TypeAlias = frozenset[str]
+# Methods that run when an object is made.
+CONSTRUCTORS = frozenset(["__init__", "__new__", "__post_init__"])
+# Members of every class, and methods that code does not call while it computes.
+_NOT_CALLED = {
+    *("__annotations__", "__dict__", "__doc__", "__module__", "__qualname__", "__slots__"),
+    *("__weakref__", "__repr__", "__str__", "__del__", "__getstate__", "__setstate__"),
+    *("__reduce__", "__reduce_ex__", "__init_subclass__", "__class_getitem__"),
+    *("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__firstlineno__"),
+    *("__static_attributes__", "__abstractmethods__", "__parameters__", "__orig_bases__"),
+}
+# Functions that call methods of these names.
+_TEXTS = frozenset(["format", "repr", "str"])
+_TEXT_METHODS = frozenset(["__format__", "__repr__", "__str__"])
+
+
+def is_library(name: object) -> bool:
+    return str(name or "").partition(".")[0] in UNGUARDED_LIBRARIES
+
+
+@functools.cache
+def is_installed(name: str) -> bool:
+    """Say whether a module is of an installed package, whose own state is its own affair."""
+    top = getattr(sys.modules.get(name.partition(".")[0]), "__dict__", {})
+    places = [top.get("__file__") or "", *map(str, top.get("__path__", ()))]
+    return is_library(name) or any(
+        f"{kind}-packages" in p for p in places for kind in ("site", "dist")
+    )
+
+
+def mentioned(code: object) -> Names:
+    """Give the names in some code and in code inside of it, with strings that may be names."""
+    return CodeNames.of(code).mentioned if isinstance(code, CodeType) else frozenset()
+
+
+def names_for(function: FunctionType, captured: Iterable[object]) -> Names:
+    """Give the names in the code of a function, and in getters that it calls."""
+    members = function.__globals__
+    # Names with "@" are those of tools that rewrite code.
+    names = frozenset(n for n in mentioned(function.__code__) if n[:1] != "@")
+    for value in (*captured, *(members[n] for n in names & members.keys())):
+        names |= _names_of_getter(value)
+    return names
+
+
+def _names_of_getter(value: object) -> Names:
+    if not isinstance(value, (operator.attrgetter, operator.methodcaller)):
+        return frozenset()
+    return frozenset(_strings_in(value.__reduce__()))
+
+
+def _strings_in(reduced: object) -> list[str]:
+    """Give the names that an `attrgetter` or a `methodcaller` was made with."""
+    if isinstance(reduced, str):
+        return reduced.split(".")
+    return [n for item in reduced for n in _strings_in(item)] if type(reduced) is tuple else []
+
+
+def names_of_module(module: ModuleType) -> Names:
+    """Give the names that a library's module has, or gets by an import of a module below it."""
+    below = (m.name for m in pkgutil.iter_modules(getattr(module, "__path__", ())))
+    return frozenset((*vars(module), *dir(module), *below))
+
+
+def function_of(member: object) -> object:
+    """Give the function behind a member of a class, if it is a method or a property."""
+    if isinstance(member, property):
+        return member.fget
+    if isinstance(member, functools.cached_property):
+        return member.func
+    if isinstance(member, functools.singledispatchmethod):
+        return member.dispatcher
+    get = getattr(type(member), "__get__", None)
+    if isinstance(get, FunctionType):
+        return get
+    return getattr(member, "__func__", member)
+
+
+def with_methods(owner: type, names: Names) -> Names:
+    """Add the names in methods with these names, and in the methods that those name.
+
+    Methods between double underscores are called by operators, loops and the like.
+    """
+    classes = [vars(c) for c in owner.__mro__ if not is_library(c.__module__)]
+    own = [vars(c) for c in owner.__mro__ if not is_installed(c.__module__)]
+    unnamed = {name for members in own for name in members if name[:2] == name[-2:] == "__"}
+    if not _TEXTS.isdisjoint(names):
+        names |= _TEXT_METHODS
+    waiting, done = set(names) | (unnamed - _NOT_CALLED - CONSTRUCTORS), set[str]()
+    while waiting:
+        name = waiting.pop()
+        done.add(name)
+        for members in classes:
+            function = function_of(members.get(name))
+            code = getattr(function, "__code__", None)
+            waiting |= (mentioned(code) | _names_of_getter(function)) - done
+    return frozenset(done)
