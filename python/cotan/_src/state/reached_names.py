@@ -33,6 +33,7 @@ _TEXT_METHODS = frozenset(["__format__", "__repr__", "__str__"])
 
 
 def is_library(name: object) -> bool:
+    """Say whether a module is of a library whose state is not guarded."""
     return str(name or "").partition(".")[0] in UNGUARDED_LIBRARIES
 
 
