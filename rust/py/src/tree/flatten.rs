@@ -147,7 +147,13 @@ impl Flattener {
         let (first, foreign) = (self.leaves.len(), self.foreign.len());
         let excluded = self.unwrapped + self.settled;
         self.unclear = 0;
-        let mut tree = self.flatten(object, position, true, path)?;
+        let mut tree = if self.is_foreign(object) {
+            // Text or dates beside what is differentiated are data; who asks for their derivative is told.
+            self.note_foreign(object, true);
+            Tree::Static(object.clone().unbind())
+        } else {
+            self.flatten(object, position, true, path)?
+        };
         if self.unclear > 0
             && self.leaves.len() == first
             && self.foreign.len() == foreign
@@ -232,7 +238,7 @@ impl Flattener {
                 return Ok(self.leaf(object, placeholder(), Kind::NdArray, active));
             }
             // Inside a structure, and held constant, an array of strings is data like a string.
-            if (position == Position::Nested || !active) && dtype_of(&array.dtype()).is_err() {
+            if (position == Position::Nested || !active) && self.is_foreign(object) {
                 self.note_foreign(object, active);
                 return Ok(Tree::Static(object.clone().unbind()));
             }
@@ -310,6 +316,12 @@ impl Flattener {
             Some(layout) => self.container(object, Some(&layout), active),
             None => fixed(),
         }
+    }
+
+    /// Whether it is an array of elements that cotan cannot compute with.
+    fn is_foreign(&self, object: &Bound<'_, PyAny>) -> bool {
+        let array = object.cast::<PyUntypedArray>();
+        !self.objects && array.is_ok_and(|array| dtype_of(&array.dtype()).is_err())
     }
 
     fn note_foreign(&mut self, object: &Bound<'_, PyAny>, active: bool) {
