@@ -435,3 +435,18 @@ def test_a_solver_that_is_a_default_argument():
         return solver(lambda x: x**3 + x - p, 0, 5)
 
     np.testing.assert_allclose(ct.gradient(root, 2.0)[0], 0.25)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array(["a", "b"]), np.array(["2024-01-01"] * 2, "M8[D]"), np.array([None, None])]
+)
+def test_arrays_of_other_things_beside_what_is_differentiated(labels):
+    def f(x, labels):
+        return x * len(labels)
+
+    assert ct.gradient(f, 1.0, labels, wrt="x")[0] == 2.0
+    assert ct.prepare(f, wrt="x")(1.0, labels)[0] == 2.0
+    with pytest.raises(ct.NotDifferentiableError, match=r"labels is an array of dtype.*const\("):
+        ct.gradient(f, 1.0, labels)
+    with pytest.raises(TypeError, match="vmap: labels is an array.*in_axes"):
+        ct.vmap(f)(np.ones(2), labels)
