@@ -10,7 +10,7 @@ import linecache
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -77,22 +77,31 @@ def handles(code: CodeType, offsets: frozenset[int]) -> bool:
 
 def current_instruction(frame: Any, at: int | None = None) -> Instruction:
     """Give the instruction that a frame is at; some interpreters point to what follows it."""
-    last = frame.f_lasti if at is None else at
-    steps = list(dis.get_instructions(frame.f_code))
+    return _instruction_at(frame.f_code, frame.f_lasti if at is None else at)
+
+
+@functools.lru_cache(maxsize=1024)
+def _instruction_at(code: CodeType, last: int) -> Instruction:
+    steps = instructions(code)
     here = max(i for i, s in enumerate(steps) if s.offset <= last)
     # Code that ran before calls some functions one instruction earlier.
     return steps[here + (steps[here].opname == "PRECALL")]
 
 
-def callee_name(frame: Any, names: set[str], at: int | None = None) -> str | None:
+def callee_name(frame: Any, names: Iterable[str], at: int | None = None) -> str | None:
     """Say which of some names the running instruction of a frame calls."""
-    here = current_instruction(frame, at)
+    return _callee_at(frame.f_code, frame.f_lasti if at is None else at, frozenset(names))
+
+
+@functools.lru_cache(maxsize=1024)
+def _callee_at(code: CodeType, last: int, names: frozenset[str]) -> str | None:
+    here = _instruction_at(code, last)
     # Code that has run often calls classes and functions of C in what prepares a call (3.11).
     if not here.opname.startswith(("CALL", "PRECALL")) or here.positions is None:
         return None
     start = here.positions[0], here.positions[2]
     name = None
-    for step in dis.get_instructions(frame.f_code):
+    for step in instructions(code):
         if step.offset >= here.offset:
             return name
         place = step.positions
