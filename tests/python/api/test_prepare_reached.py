@@ -87,6 +87,10 @@ def put(owner, key=0, value=5.0):
     return lambda _: owner.__setitem__(key, value)
 
 
+def times_rate(x):
+    return x * RATE
+
+
 def captured():
     """Give functions, and what changes behind them: x becomes 5 x."""
     table, row, box, net, shown = {"a": 1.0}, [1.0], Box(), Net(), Shown()
@@ -96,6 +100,7 @@ def captured():
     ufunc = np.frompyfunc(lambda a: a * RATE, 1, 1)
     named = type("Named", (), {"value": property(operator.attrgetter("_value"))})()
     named._value = 1.0
+    inner = ct.prepare(times_rate, transform="value")
     elsewhere = types.ModuleType("cotan_elsewhere")
     exec(
         "RATE = 1.0\nclass Made:\n    def go(self, x):\n        return x * RATE\n"
@@ -128,6 +133,7 @@ def captured():
             change(box, "factor"),
         ),
         "class attribute": (lambda x: net(x), change(Net, "scale")),
+        "prepared function": (lambda x: inner(x), set_rate()),
     }
 
 

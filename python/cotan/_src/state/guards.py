@@ -409,7 +409,10 @@ class GuardCollector:
             self._guard(value, "__class__", value.__class__, f"class of {self._source}")
         self._visit_members(value, names)
         wrapped = members.get("__wrapped__") if type(members) is dict else None
-        if isinstance(wrapped, FunctionType):
+        if wrapped is None and is_installed(cls.__module__):
+            # A prepared function, say. Classes of the program's may answer with anything.
+            wrapped = getattr(value, "__wrapped__", None)
+        if isinstance(wrapped, _CALLABLES):
             self._add(wrapped, names)
         if isinstance(value, (memoryview, ctypes.Array, ctypes.Structure, *_SIMPLE_C_DATA)):
             buffer: Any = value

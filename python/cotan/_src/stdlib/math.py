@@ -5,6 +5,7 @@ as `math.sqrt(-1.0)` does, so do these, so the value is computed when they are c
 """
 
 import cmath
+import contextlib
 import functools
 import importlib.util
 import math
@@ -95,6 +96,12 @@ def _function(module: ModuleType, name: str, compute: Function) -> None:
 
     @functools.wraps(original)
     def rule(*args: object) -> Array:
+        value = _core.peek_float(args[0]) if dtype is np.float64 and len(args) == 1 else None
+        if value is not None:
+            # The commonest case by a short way; errors come by the long one.
+            with contextlib.suppress(ArithmeticError, ValueError):
+                original(value)
+                return _checked(_core.number(compute(args[0]), None))
         numbers = [_number(x, dtype, full) for x in args]
         _ask(original, compute, *numbers)
         return _checked(_core.number(compute(*numbers), None))

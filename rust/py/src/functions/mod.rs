@@ -6,6 +6,7 @@ pub mod fft;
 pub mod primitives;
 pub mod special_ufunc;
 pub mod table;
+pub mod values;
 
 use pyo3::prelude::*;
 
@@ -17,5 +18,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fft::register(module)?;
     primitives::register(module)?;
     special_ufunc::register(module)?;
-    table::register(module)
+    table::register(module)?;
+    values::register(module)
 }

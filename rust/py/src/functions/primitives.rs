@@ -42,9 +42,7 @@ exports!(
     scatter_add,
     scatter,
     dropgrad,
-    is_active,
-    value,
-    peek
+    is_active
 );
 
 /// Stamps one Python function for each elementwise entry.
@@ -563,34 +561,5 @@ pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
             &array.get().read()?,
         )),
         Err(_) => Ok(false),
-    }
-}
-
-/// The plain ndarray value of anything array-like. Detaches: for integers, bools and indices.
-#[pyfunction]
-#[pyo3(signature = (x: "object") -> "NDArray")]
-pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = x.py();
-    match x.cast::<PyArray>() {
-        Ok(array) => {
-            let array = array.get().read()?;
-            crate::array::traced::expect_no_variable(&array)?;
-            crate::ndarray::export::to_ndarray(py, crate::array::escapes::force(py, &array)?)
-        }
-        Err(_) => crate::ndarray::memory::original(py, "numpy", "asarray")?.call1((x,)),
-    }
-}
-
-/// The value of anything array-like for the errors that it leads to: nothing that is recorded may depend
-/// on it.
-#[pyfunction]
-#[pyo3(signature = (x: "object") -> "NDArray")]
-pub fn peek<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    match x.cast::<PyArray>() {
-        Ok(array) => {
-            let value = crate::array::escapes::compute(x.py(), &array.get().read()?)?;
-            crate::ndarray::export::to_ndarray(x.py(), value)
-        }
-        Err(_) => value(x),
     }
 }
