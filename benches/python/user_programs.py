@@ -2,8 +2,8 @@
 
     python benches/python/user_programs.py [--only beam cam] [--rounds 5] [--markdown FILE]
 
-The programs are those of `tests/python/programs`: of many fields, most with small arrays and numbers
-in loops, as people write them. Value and gradient of all their arguments, unmodified and
+The programs are those of `tests/python/programs`: of many fields, most with small arrays and
+numbers in loops, as people write them. Value and gradient of all their arguments, unmodified and
 prepared, take turns with the program's plain run. What is timed first has been called once.
 """
 
@@ -27,7 +27,8 @@ PREPARED = "prepared"
 def load(path: Path) -> ModuleType:
     """Import a program."""
     spec = importlib.util.spec_from_file_location(f"program_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -90,9 +91,9 @@ def main() -> None:
         "most",
     ]
     text = (
-        f"### Programs of users\n\n`benches/python/user_programs.py`; {machine()}. Plain runs that value and "
-        "gradient of a program take: of the programs that the tests run, of many fields, most with numbers and "
-        "short arrays in loops.\n\n"
+        f"### Programs of users\n\n`benches/python/user_programs.py`; {machine()}. Plain runs that "
+        "value and gradient of a program take: of the programs that the tests run, of many fields, "
+        "most with numbers and short arrays in loops.\n\n"
         f"{table(head, rows)}\n\nThe most, unmodified: {named}.\n"
     )
     print(text)
