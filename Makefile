@@ -99,7 +99,7 @@ test-gpu: PROFILE := quick
 test-gpu: $(VENV)/.build $(VENV)/.module $(VENV)/.extra-test
 	@ls /usr/share/vulkan/icd.d/*.json > /dev/null 2>&1 \
 	    || { apt-get update -q && apt-get install -yq --no-install-recommends libvulkan1 mesa-vulkan-drivers; }
-	cargo clippy --package cotan-wgpu --package cotan-py --all-targets --all-features -- -D warnings
+	cargo clippy --package cotan-wgpu --package cotan-py --all-targets --all-features --profile $(PROFILE) -- -D warnings
 	cargo test --package cotan-wgpu --profile $(PROFILE)
 	rm -rf build/gpu
 	$(BIN)/maturin build --quiet --profile $(PROFILE) --features wgpu --out build/gpu

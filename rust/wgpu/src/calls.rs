@@ -186,6 +186,12 @@ pub struct Lists {
 }
 
 impl Lists {
+    /// The most updates that a row has.
+    pub fn longest(&self) -> usize {
+        let counts = self.starts.windows(2).map(|w| w[1] - w[0]);
+        counts.max().unwrap_or(0) as usize
+    }
+
     /// Sorts updates by their rows, each row's in their order.
     pub fn of(indices: &[i64]) -> Lists {
         let mut order: Vec<u32> = (0..indices.len() as u32).collect();

@@ -40,6 +40,11 @@ pub struct Context {
     pub limits: wgpu::Limits,
     /// How many threads a subgroup has, where that is the same for all.
     pub subgroup: Option<u32>,
+    /// Whether the driver computes on the processor. There, threads that wait for each other and memory that they share cost
+    /// a hundred times what arithmetic does.
+    pub is_soft: bool,
+    /// How often a loop of a shader goes round at most: Mesa's software driver leaves longer ones, and says nothing.
+    pub longest_loop: usize,
     /// Where the parameters of a submission are: it is written when the one before has read them.
     pub params: Mutex<Option<wgpu::Buffer>>,
     /// One run at a time: what it has not submitted yet refers to buffers that are in the pool.
@@ -95,6 +100,8 @@ impl Context {
         }));
         let is_lost = Arc::clone(&lost);
         device.set_device_lost_callback(move |_, _| is_lost.store(true, Ordering::Release));
+        let info = adapter.get_info();
+        let is_soft = info.device_type == wgpu::DeviceType::Cpu;
         Ok(Arc::new(Context {
             id,
             name: name.to_owned(),
@@ -104,7 +111,9 @@ impl Context {
             buffers: Mutex::new(Pool::default()),
             pipelines: Mutex::default(),
             limits: adapter.limits(),
-            subgroup: subgroup(&adapter.get_info(), features),
+            subgroup: subgroup(&info, features),
+            is_soft,
+            longest_loop: if is_soft { 65_535 } else { usize::MAX },
             params: Mutex::default(),
             turn: Mutex::default(),
             failed,

@@ -16,6 +16,8 @@ use crate::types::Type;
 
 /// A reduction with fewer results than this is cut in parts, which a second pass adds up.
 const FEW: usize = 16_384;
+/// The same for drivers that compute on the processor.
+const FEW_SOFT: usize = 512;
 /// Elements that one thread reduces at least before a reduction is cut.
 const LONG: usize = 64;
 
@@ -80,10 +82,12 @@ impl Fold {
         let context = shader.context;
         let results = outer * inner;
         // A whole workgroup for each result where elements lie one after the other.
-        let together = inner == 1 && reduced >= 64;
+        let soft = context.is_soft;
+        let together = inner == 1 && reduced >= 64 && !soft;
         let threads = if together { GROUP as usize } else { 1 };
-        let wanted = FEW.div_ceil(results * threads);
+        let wanted = if soft { FEW_SOFT } else { FEW }.div_ceil(results * threads);
         let parts = reduced.div_ceil(LONG * threads).min(wanted).max(1);
+        let parts = parts.max(reduced.div_ceil(context.longest_loop));
         if parts == 1 {
             let (split, reads) = ([outer, reduced, inner], (reduced, unit));
             let last = self.pass(shader, split, reads, memory, together)?;
@@ -108,7 +112,7 @@ impl Fold {
             "fn at(i: u32) -> {} {{ return {value}; }}",
             self.name
         );
-        let together = inner == 1 && parts >= 64;
+        let together = inner == 1 && parts >= 64 && !soft;
         let (split, reads) = ([outer, parts, inner], (parts, 1));
         let second = self.pass(second, split, reads, memory, together)?;
         Ok(vec![first, second])
@@ -141,6 +145,16 @@ impl Fold {
             empty if empty.is_empty() => (format!("at(first + begin * {p_inner})"), 1),
             start => (start, 0),
         };
+        if !together && unit == 4 {
+            let step = self.combined("acc", "four(first / 4u + r)", &mut shader.prelude);
+            let body = format!(
+                "  {place}  var acc: {} = {start};\n  for (var r = begin / 4u; r < end / 4u; r = r + 1u) {{ acc = {step}; }}\n  \
+                 {out}[i] = {};\n",
+                self.name,
+                result("acc"),
+            );
+            return shader.over(results, &body);
+        }
         if !together {
             let body = format!(
                 "  {place}  var acc: {} = {start};\n  for (var r = begin + {offset}u; r < end; r = r + 1u) {{ acc = {step}; }}\n  \

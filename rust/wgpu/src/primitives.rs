@@ -170,6 +170,9 @@ impl Run<'_> {
         let (x, from) = self.plain(&call.args[0])?;
         let shape = x.shape();
         let windows = Windows { dims, shape };
+        if dims.iter().map(|d| d.len).product::<usize>() > self.context.longest_loop {
+            return Ok(None);
+        }
         let other = match call.args.get(1) {
             Some(y) => Some(self.plain(y)?.1),
             None => None,
@@ -275,6 +278,9 @@ impl Run<'_> {
             return Ok(None);
         }
         let lists = Lists::of(&indices);
+        if lists.longest() > self.context.longest_loop {
+            return Ok(None);
+        }
         let base = self.source(&call.args[0])?;
         let (updates, from) = self.plain(&call.args[2])?;
         let numbers = [

@@ -1,7 +1,8 @@
 //! Products of matrices, and convolutions, which are such products: tiles in shared memory, and some rows and columns of
 //! each tile in the registers of each thread.
 //!
-//! Which shape tiles have depends on the product's. A product with few results and a long sum is cut into parts of the sum,
+//! Which shape tiles have depends on the product's, and on the device: drivers that compute on the processor have tiles
+//! without shared memory ([`crate::lanes`]). A product with few results and a long sum is cut into parts of the sum,
 //! which are added up in one order.
 
 use std::fmt::Write;
@@ -12,6 +13,7 @@ use cotan::aval::{WindowDim, broadcast_strides};
 use cotan::kernels::Value;
 
 use crate::context::Context;
+use crate::lanes;
 use crate::memory::Memory;
 use crate::shader::{Dispatch, Shader};
 use crate::types::Type;
@@ -19,12 +21,12 @@ use crate::window::{Seen, places};
 
 /// Rows and columns of a tile, how many of both a thread computes, and how far a tile goes along the sum.
 #[derive(Debug, Clone, Copy)]
-struct Tile {
-    rows: usize,
-    columns: usize,
-    own_rows: usize,
-    own_columns: usize,
-    depth: usize,
+pub struct Tile {
+    pub rows: usize,
+    pub columns: usize,
+    pub own_rows: usize,
+    pub own_columns: usize,
+    pub depth: usize,
 }
 
 const fn tile(rows: usize, columns: usize, own: [usize; 2], depth: usize) -> Tile {
@@ -58,7 +60,10 @@ const FEW_RESULTS: usize = 8;
 
 impl Tile {
     /// The tile for a product.
-    fn of(rows: usize, columns: usize, batches: usize) -> Tile {
+    fn of(context: &Context, [rows, columns, batches]: [usize; 3], kind: Type) -> Tile {
+        if context.is_soft {
+            return lanes::tile(context, [rows, columns], kind);
+        }
         if columns <= 16 && rows > 32 {
             return TALL;
         }
@@ -79,25 +84,30 @@ impl Tile {
 
 /// A product while it is written. The functions `left_at(row, k)` and `right_at(k, column)` of the shader give its factors
 /// for the batch `z`; `starts` are statements that run before the first of these is called.
-struct Product<'c> {
-    shader: Shader<'c>,
-    kind: Type,
-    rows: usize,
-    columns: usize,
-    depth: usize,
-    batches: usize,
-    starts: String,
+pub struct Product<'c> {
+    pub shader: Shader<'c>,
+    pub kind: Type,
+    pub rows: usize,
+    pub columns: usize,
+    pub depth: usize,
+    pub batches: usize,
+    pub starts: String,
     /// Whether neighbours along the sum lie side by side: in the left factor, and in the right one.
     left_is_deep: bool,
     right_is_deep: bool,
     /// Where the result at `row` and `column` belongs.
-    place: String,
+    pub place: String,
 }
 
 /// What becomes of a result `x` that belongs to place `i`: statements.
 pub trait Finish {
     /// Writes them, and binds what they need.
     fn write(&self, shader: &mut Shader<'_>) -> String;
+
+    /// Whether they are so few that a kernel may have them hundreds of times.
+    fn is_short(&self) -> bool {
+        false
+    }
 }
 
 /// Writes it to memory.
@@ -109,15 +119,25 @@ impl Finish for Plain<'_> {
         let out = shader.bind(self.0.buffer(), kind.stored, true);
         format!("  {out}[i] = {};\n", kind.store(&kind.narrowed("x")))
     }
+
+    fn is_short(&self) -> bool {
+        true
+    }
 }
 
 impl Product<'_> {
     /// The passes, and the shape of their parts.
     fn passes(mut self, finish: &dyn Finish) -> Result<Option<Vec<Dispatch>>> {
         let (context, kind) = (self.shader.context, self.kind);
-        let tile = Tile::of(self.rows, self.columns, self.batches);
+        let soft = context.is_soft;
+        let tile = Tile::of(context, [self.rows, self.columns, self.batches], kind);
         let count = tile.count(self.rows, self.columns) * self.batches;
-        let wanted = BUSY.div_ceil(count).min(self.depth / PART).max(1);
+        let busy = if soft { lanes::BUSY } else { BUSY };
+        let wanted = busy.div_ceil(count).min(self.depth / PART).max(1);
+        let wanted = wanted.max(
+            self.depth
+                .div_ceil(context.longest_loop.saturating_mul(tile.depth)),
+        );
         let length = (self.depth.div_ceil(wanted)).next_multiple_of(tile.depth);
         let parts = self.depth.div_ceil(length).max(1);
         if self.batches * parts > MOST
@@ -127,7 +147,7 @@ impl Product<'_> {
             return Ok(None);
         }
         let most = context.most_bound();
-        if parts == 1 {
+        if parts == 1 && (!soft || finish.is_short()) {
             let last = finish.write(&mut self.shader);
             if self.shader.num_bound() > most {
                 return Ok(None);
@@ -161,6 +181,9 @@ impl Product<'_> {
 
     /// A pass over parts of the sum of so many terms.
     fn pass(self, tile: Tile, parts: usize, length: usize, last: &str) -> Result<Dispatch> {
+        if self.shader.context.is_soft {
+            return lanes::pass(self, tile, parts, length, last);
+        }
         let Product {
             mut shader,
             kind,
@@ -347,7 +370,7 @@ pub fn conv(
         "(((column / {p_spots}) * {p_groups} + z) * {p_results} + row) * {p_spots} + column % {p_spots}"
     );
     let (columns, depth) = (shape[0] * spots, channels * taps);
-    if results >= FEW_RESULTS {
+    if results >= FEW_RESULTS || depth > context.longest_loop {
         let product = Product {
             shader,
             kind,

@@ -20,7 +20,7 @@ use crate::run::{Run, args_of, is_long, keep};
 use crate::shader::{Dispatch, GROUP, Shader, Source};
 use crate::types::Type;
 
-/// Rows of so many elements have a workgroup each, shorter ones a thread.
+/// Rows of so many elements have a workgroup each, shorter ones a thread; on drivers that compute on the processor all.
 const SHORT: usize = 64;
 /// With fewer rows than this, longer ones are cut, which one kernel cannot do.
 const FEW_ROWS: usize = 32;
@@ -372,12 +372,17 @@ impl Run<'_> {
         chain: &Chain,
         args: &[Value],
     ) -> Result<Option<Vec<Value>>> {
+        let context = self.context;
+        let together = chain.columns >= SHORT && !context.is_soft;
+        if !together && chain.columns > context.longest_loop {
+            return Ok(None);
+        }
         let mut phases = Phases {
             shader: Shader::new(self.context),
             text: String::new(),
             rows: chain.rows,
             columns: chain.columns,
-            together: chain.columns >= SHORT,
+            together,
             totals: Vec::new(),
             wholes: Vec::new(),
         };

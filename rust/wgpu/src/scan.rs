@@ -17,6 +17,8 @@ use crate::types::Type;
 const STRETCH: usize = 2048;
 /// So many workgroups keep a device busy.
 const BUSY: usize = 512;
+/// On drivers that compute on the processor, so many lines have a thread each.
+const FEW_APART: usize = 16;
 /// A recurrence along fewer lines than this, and longer ones than that, is computed on the processor: its factors cannot be
 /// multiplied in another order, since products may overflow that are then multiplied by zero.
 const FEW_LINES: usize = 64;
@@ -43,6 +45,11 @@ impl Lines {
 
     fn count(self) -> usize {
         self.outer * self.inner
+    }
+
+    /// Whether each has a thread because others would wait for it on the processor.
+    fn are_apart(self, context: &Context) -> bool {
+        context.is_soft && self.count() >= FEW_APART && self.length <= context.longest_loop
     }
 
     /// Statements that find line `q`; element `r` of it is then `first + r * step` in wrapping numbers.
@@ -100,7 +107,7 @@ pub fn running(
         return Ok(None);
     }
     let is_many = lines.count() >= BUSY * GROUP as usize && lines.inner >= 32;
-    if lines.length < 64 || is_many {
+    if lines.length < 64 || is_many || lines.are_apart(context) {
         return one_each(context, op, from, lines, kind, to).map(|d| Some(vec![d]));
     }
     let wanted = BUSY.div_ceil(lines.count());
@@ -220,7 +227,8 @@ pub fn recurrence(
     kind: Type,
     to: &Arc<Memory>,
 ) -> Result<Option<Vec<Dispatch>>> {
-    if kind.name == "bool" || (lines.count() < FEW_LINES && lines.length > LONG_LINE) {
+    let is_slow = lines.count() < FEW_LINES && lines.length > LONG_LINE;
+    if kind.name == "bool" || is_slow || lines.length > context.longest_loop {
         return Ok(None);
     }
     let mut shader = Shader::new(context);
@@ -276,7 +284,8 @@ pub fn place(
     let take =
         format!("let v = {load}; if (is_before(v, r, best, which)) {{ best = v; which = r; }}");
     let store = format!("{}(which)", index.name);
-    if lines.length < 64 || lines.inner >= 32 {
+    let is_many = lines.inner >= 32 && lines.length <= context.longest_loop;
+    if lines.length < 64 || is_many || lines.are_apart(context) {
         let body = format!(
             "  let q = i;\n{found}  var r = 0u;\n  var best = {load};\n  var which = 0u;\n  \
              for (r = 1u; r < {length}; r = r + 1u) {{ {take} }}\n  {out}[i] = {store};\n"

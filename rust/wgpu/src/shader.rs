@@ -11,7 +11,7 @@ use wgpu::Features;
 use crate::context::{Context, Pipeline};
 use crate::expression::Prelude;
 use crate::memory::Memory;
-use crate::types::Type;
+use crate::types::{Type, word};
 
 /// Threads of a workgroup.
 pub const GROUP: u32 = 256;
@@ -87,7 +87,7 @@ impl<'c> Shader<'c> {
     /// Adds a parameter; its expression.
     pub fn param(&mut self, value: u32) -> String {
         self.params.push(value);
-        format!("P[{}]", self.params.len() - 1)
+        word(self.params.len() - 1)
     }
 
     /// Binds an array; its name.
@@ -218,17 +218,26 @@ impl<'c> Shader<'c> {
         } else {
             ""
         };
+        // In uniform memory, which is read once for many threads. A kernel of hundreds of arrays may have more of them.
+        let vectors = self.params.len().div_ceil(4).max(1);
+        let space = if vectors as u64 * 16 <= self.context.limits.max_uniform_buffer_binding_size {
+            "uniform"
+        } else {
+            "storage, read"
+        };
         let source = format!(
-            "{enable}@group(0) @binding(0) var<storage, read> P: array<u32>;\n{}\
+            "{enable}@group(0) @binding(0) var<{space}> P: array<vec4<u32>, {vectors}>;\n{}\
              var<private> INFINITY: u32 = 0x7f800000u;\n{}{}{main}",
             self.declarations,
             self.prelude.source(),
             self.functions,
         );
+        let mut params = self.params;
+        params.resize(vectors * 4, 0);
         Ok(Dispatch {
             pipeline: self.context.pipeline(source)?,
             buffers: self.buffers,
-            params: self.params.into(),
+            params: params.into(),
             groups,
         })
     }

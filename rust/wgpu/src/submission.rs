@@ -13,11 +13,13 @@ pub fn submit(context: &Arc<Context>, waiting: &[Dispatch]) -> Result<()> {
         return context.check();
     }
     let device = &context.device;
-    let align = context.limits.min_storage_buffer_offset_alignment as usize / 4;
+    let limits = &context.limits;
+    let align = (limits.min_storage_buffer_offset_alignment)
+        .max(limits.min_uniform_buffer_offset_alignment) as usize;
     let mut words: Vec<u8> = Vec::new();
     let mut places = Vec::with_capacity(waiting.len());
     for dispatch in waiting {
-        let at = words.len().next_multiple_of(align.max(4) * 4);
+        let at = words.len().next_multiple_of(align.max(16));
         words.resize(at, 0);
         words.extend(dispatch.params.iter().flat_map(|w| w.to_le_bytes()));
         places.push((at as u64, dispatch.params.len() as u64 * 4));
@@ -35,7 +37,9 @@ pub fn submit(context: &Arc<Context>, waiting: &[Dispatch]) -> Result<()> {
             let made = device.create_buffer(&wgpu::BufferDescriptor {
                 label: None,
                 size: (words.len() as u64).next_power_of_two().max(4096),
-                usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
+                usage: wgpu::BufferUsages::UNIFORM
+                    | wgpu::BufferUsages::STORAGE
+                    | wgpu::BufferUsages::COPY_DST,
                 mapped_at_creation: false,
             });
             context.check()?;

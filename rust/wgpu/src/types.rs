@@ -151,12 +151,12 @@ impl Type {
     /// The value that these words of parameters, from number `at` on, are the bits of.
     pub fn number_at(&self, at: usize) -> String {
         match self.name {
-            "bool" => format!("(P[{at}] != 0u)"),
-            "u32" => format!("P[{at}]"),
-            "i32" | "f32" => format!("bitcast<{}>(P[{at}])", self.name),
+            "bool" => format!("({} != 0u)", word(at)),
+            "u32" => word(at),
+            "i32" | "f32" => format!("bitcast<{}>({})", self.name, word(at)),
             name => {
                 // The lower word first.
-                let bits = format!("(u64(P[{at}]) | (u64(P[{}]) << 32u))", at + 1);
+                let bits = format!("(u64({}) | (u64({}) << 32u))", word(at), word(at + 1));
                 if name == "u64" {
                     bits
                 } else {
@@ -165,6 +165,11 @@ impl Type {
             }
         }
     }
+}
+
+/// The word of the parameters with this number: they come in vectors, as uniform memory has it.
+pub fn word(number: usize) -> String {
+    format!("P[{}].{}", number / 4, ["x", "y", "z", "w"][number % 4])
 }
 
 /// The bits of a float16 as those of a float32.
