@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use cotan::Result;
 use cotan::kernels::{RecipeOutput, ReduceOp};
+use wgpu::Features;
 
 use crate::context::Context;
 use crate::fold::Fold;
@@ -21,10 +22,28 @@ const FEW: usize = 1024;
 /// Longer groups, too: their text is compiled four times, and they wait for arithmetic and not for memory.
 const LONG: usize = 48;
 const LANES: [char; 4] = ['x', 'y', 'z', 'w'];
+/// Four words as two of twice the length: drivers that compute on the processor read one component after the other.
+const PAIRS: &str = "vec2<u64>";
+/// The word with this number of such four.
+const WORD_OF: &str =
+    "fn word_of(q: vec2<u64>, k: u32) -> u32 { return u32(q[k / 2u] >> (32u * (k % 2u))); }\n";
 
 /// Whether vectors of an element have at most 16 bytes.
 fn is_short(kind: Type) -> bool {
     kind.size <= 4
+}
+
+/// Whether arrays of this kind are read as pairs.
+fn reads_pairs(context: &Context, kind: Type) -> bool {
+    context.is_soft && context.features.contains(Features::SHADER_INT64) && kind.stored != "f16"
+}
+
+/// An element of memory, from its word.
+fn from_word(kind: Type, word: &str) -> String {
+    match kind.stored {
+        "u32" => word.to_owned(),
+        stored => format!("bitcast<{stored}>({word})"),
+    }
 }
 
 /// Reads arrays at the four points of a shape from number `4 * i` on: statements before, and four expressions for each;
@@ -75,7 +94,13 @@ fn read(
         if column.is_some() && !value.first().is_multiple_of(4) {
             return None;
         }
-        let name = shader.bind(memory.buffer(), &format!("vec4<{}>", kind.stored), false);
+        let pairs = reads_pairs(shader.context, *kind);
+        let vector = if pairs {
+            PAIRS.to_owned()
+        } else {
+            format!("vec4<{}>", kind.stored)
+        };
+        let name = shader.bind(memory.buffer(), &vector, false);
         let unit = if column.is_some() { 4 } else { 1 };
         let mut index = shader.param(value.first() as u32 / unit);
         for (axis, &stride) in strides.iter().enumerate().filter(|(_, s)| **s != 0) {
@@ -84,7 +109,26 @@ fn read(
         }
         if let Some(column) = column {
             let _ = writeln!(before, "  let q{number} = {name}[{index} + {column}];");
-            read.push(LANES.map(|lane| kind.load(&format!("q{number}.{lane}"))));
+            read.push(if pairs {
+                let word = |pair: &str, by: &str| {
+                    kind.load(&from_word(*kind, &format!("u32(q{number}.{pair}{by})")))
+                };
+                [("x", ""), ("x", " >> 32u"), ("y", ""), ("y", " >> 32u")]
+                    .map(|(p, by)| word(p, by))
+            } else {
+                LANES.map(|lane| kind.load(&format!("q{number}.{lane}")))
+            });
+        } else if pairs {
+            if !shader.functions.contains(WORD_OF) {
+                shader.functions += WORD_OF;
+            }
+            let word = format!("word_of({name}[p{number} / 4u], p{number} % 4u)");
+            let element = kind.load(&from_word(*kind, &word));
+            let _ = writeln!(
+                before,
+                "  let p{number} = {index};\n  let q{number} = {element};"
+            );
+            read.push([(); 4].map(|()| format!("q{number}")));
         } else {
             let _ = writeln!(
                 before,

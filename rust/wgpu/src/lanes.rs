@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::product::{Product, Tile};
 use crate::shader::Dispatch;
 use crate::types::Type;
+use crate::window::Seen;
 
 /// So many tiles keep a processor busy.
 pub const BUSY: usize = 16;
@@ -61,6 +62,7 @@ pub fn pass(
         batches,
         starts,
         place,
+        walk,
         ..
     } = product;
     let name = kind.name;
@@ -86,8 +88,20 @@ pub fn pass(
             "  let column{j} = min(first_column + {}u, {pn} - 1u);",
             j * lanes
         );
-        let _ = writeln!(body, "    let y{j} = right_at(k, column{j});");
+        match &walk {
+            None => {
+                let _ = writeln!(body, "    let y{j} = right_at(k, column{j});");
+            }
+            Some(walk) => {
+                let numbered = |text: &str| Seen::numbered(text, j);
+                let _ = writeln!(before, "  let column_{j} = column{j};");
+                before += &numbered(&walk.of_column);
+                body += &numbered(&walk.read);
+                let _ = writeln!(body, "    let y{j} = y_{j};");
+            }
+        }
     }
+    let (of_sum, next) = walk.map_or_else(Default::default, |walk| (walk.of_sum, walk.next));
     let is_fused = matches!(name, "f32" | "f64");
     for i in 0..tile.own_rows {
         let element = match size {
@@ -123,8 +137,8 @@ pub fn pass(
          @compute @workgroup_size({lanes})\nfn main(@builtin(workgroup_id) w: vec3<u32>, {thread}) {{\n  \
          z = w.z / {p_parts}; part = w.z % {p_parts};\n{starts}  \
          let first_row = w.y * {}u; let first_column = w.x * {}u + lane;\n{before}  \
-         let end = min((part + 1u) * {p_length}, {pk});\n  \
-         for (var k = part * {p_length}; k < end; k = k + 1u) {{\n{body}  }}\n{stores}}}\n",
+         let first = part * {p_length}; let end = min(first + {p_length}, {pk});\n{of_sum}  \
+         for (var k = first; k < end; k = k + 1u) {{\n{body}{next}  }}\n{stores}}}\n",
         tile.rows, tile.columns,
     );
     let groups = [

@@ -82,6 +82,18 @@ impl Tile {
     }
 }
 
+/// Texts that find the elements of a right factor for terms from `first` on; names that end in `_here` depend on the column.
+pub struct Walk {
+    /// Statements for `column_here`.
+    pub of_column: String,
+    /// Statements for `first`.
+    pub of_sum: String,
+    /// Statements that find `y_here`.
+    pub read: String,
+    /// Statements that go on to the next term.
+    pub next: String,
+}
+
 /// A product while it is written. The functions `left_at(row, k)` and `right_at(k, column)` of the shader give its factors
 /// for the batch `z`; `starts` are statements that run before the first of these is called.
 pub struct Product<'c> {
@@ -97,6 +109,8 @@ pub struct Product<'c> {
     right_is_deep: bool,
     /// Where the result at `row` and `column` belongs.
     pub place: String,
+    /// How elements of the right factor are found one after the other, where `right_at` takes long.
+    pub walk: Option<Walk>,
 }
 
 /// What becomes of a result `x` that belongs to place `i`: statements.
@@ -195,6 +209,7 @@ impl Product<'_> {
             left_is_deep,
             right_is_deep,
             place,
+            ..
         } = self;
         let name = kind.name;
         let [pm, pn, pk, p_length, p_parts] =
@@ -332,6 +347,7 @@ pub fn matmul(
         left_is_deep: last(a, 1) == 1,
         right_is_deep: last(b, 1) != 1,
         place: format!("(z * {pm} + row) * {pn} + column"),
+        walk: None,
     };
     product.passes(finish)
 }
@@ -354,7 +370,8 @@ pub fn conv(
     let kernel = shader.bind(y.buffer(), kind.stored, false);
     let [p_groups, p_channels, p_results, p_taps, p_spots, p_pixels] =
         [groups, channels, results, taps, spots, pixels].map(|n| shader.param(n as u32));
-    let Seen { before, inside, at } = places(&mut shader, dims, &x_shape[3..], "spot", "tap");
+    let seen = places(&mut shader, dims, &x_shape[3..], "spot", "tap");
+    let Seen { inside, at, .. } = &seen;
     let name = kind.name;
     let x_load = kind.load(&format!("{image}[line * {p_pixels} + u32({at})]"));
     let y_load = kind.load(&format!(
@@ -362,10 +379,37 @@ pub fn conv(
     ));
     shader.functions = format!(
         "fn left_at(row: u32, k: u32) -> {name} {{ return {y_load}; }}\n\
-         fn right_at(k: u32, column: u32) -> {name} {{\n  let tap = k % {p_taps}; let spot = column % {p_spots};\n{before}  \
+         fn right_at(k: u32, column: u32) -> {name} {{\n  let tap = k % {p_taps}; let spot = column % {p_spots};\n{}  \
          if (!({inside})) {{ return {name}(0); }}\n  \
-         let line = ((column / {p_spots}) * {p_groups} + z) * {p_channels} + k / {p_taps};\n  return {x_load};\n}}\n"
+         let line = ((column / {p_spots}) * {p_groups} + z) * {p_channels} + k / {p_taps};\n  return {x_load};\n}}\n",
+        seen.before(),
     );
+    let walk = Walk {
+        of_column: format!(
+            "  let spot_of_here = column_here % {p_spots};\n{}  \
+             let line_here = ((column_here / {p_spots}) * {p_groups} + z) * {p_channels};\n",
+            seen.of_spot.replace("= spot;", "= spot_of_here;")
+        ),
+        of_sum: format!(
+            "  let tap = first % {p_taps}; var channel = first / {p_taps};\n{}",
+            seen.of_tap
+        ),
+        // Behind the last tap of a channel comes the first one of the next.
+        next: match dims.len() {
+            0 => "  channel = channel + 1u;\n".to_owned(),
+            _ => seen
+                .next_tap
+                .replace("{ tap0 = 0u; }", "{ tap0 = 0u; channel = channel + 1u; }"),
+        },
+        read: format!(
+            "{}  let inside_here = {inside};\n  \
+             let read_here = {};\n  let y_here = select({name}(0), read_here, inside_here);\n",
+            seen.of_both,
+            kind.load(&format!(
+                "{image}[select(0u, (line_here + channel) * {p_pixels} + u32({at}), inside_here)]"
+            )),
+        ),
+    };
     let place = format!(
         "(((column / {p_spots}) * {p_groups} + z) * {p_results} + row) * {p_spots} + column % {p_spots}"
     );
@@ -382,6 +426,7 @@ pub fn conv(
             left_is_deep: true,
             right_is_deep: false,
             place,
+            walk: Some(walk),
         };
         return product.passes(finish);
     }

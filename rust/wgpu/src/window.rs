@@ -11,12 +11,38 @@ use crate::memory::Memory;
 use crate::shader::{Dispatch, Shader};
 use crate::types::Type;
 
-/// What the tap `tap` of the window at place `spot` sees: statements, whether it is an element, and its number, which is
-/// an `i32`.
+/// What the tap `tap` of the window at place `spot` sees. The texts come in parts, since divisions take long: what depends
+/// on the place alone may stand before the loop over taps, and the numbers of a tap along the axes may be counted.
 pub struct Seen {
-    pub before: String,
+    /// Statements for the place.
+    pub of_spot: String,
+    /// Statements that find the numbers of the tap along the axes.
+    pub of_tap: String,
+    /// Statements that make these the numbers of the next tap; behind the last one comes the first.
+    pub next_tap: String,
+    /// Statements for both.
+    pub of_both: String,
+    /// Whether they see an element.
     pub inside: String,
+    /// Its number, which is an `i32`.
     pub at: String,
+}
+
+impl Seen {
+    /// All statements, where nothing was found before.
+    pub fn before(&self) -> String {
+        [&self.of_spot[..], &self.of_tap, &self.of_both].concat()
+    }
+
+    /// What may stand before a loop over all taps.
+    fn outside(&self) -> String {
+        [&self.of_spot[..], &self.of_tap].concat()
+    }
+
+    /// The names of what depends on the place with a number behind them, for kernels that have several places.
+    pub fn numbered(text: &str, number: usize) -> String {
+        text.replace("_here", &format!("_{number}"))
+    }
 }
 
 /// The element that a tap sees, with the names of the numbers of the window and the tap.
@@ -27,35 +53,57 @@ pub fn places(
     spot: &str,
     tap: &str,
 ) -> Seen {
-    let mut before = format!("  var spot_left = {spot}; var tap_left = {tap};\n");
+    let mut of_spot = format!("  var spot_here = {spot};\n");
+    let mut of_tap = format!("  var tap_left = {tap};\n");
+    let (mut of_both, mut next_tap) = (String::new(), String::new());
     let (mut inside, mut at) = (Vec::new(), String::from("0"));
-    let mut axes = String::new();
     for (axis, (d, &n)) in dims.iter().zip(lengths).enumerate().rev() {
         let [size, len] = [d.size, d.len].map(|n| shader.param(n as u32));
         let [stride, dilation, expansion, length] = [d.stride, d.dilation, d.expansion, n]
             .map(|n| format!("i32({})", shader.param(n as u32)));
         let pad = format!("i32({})", shader.param(d.pad as u32));
         let _ = writeln!(
-            axes,
-            "  let t{axis} = i32(spot_left % {size}) * {stride} + i32(tap_left % {len}) * {dilation} - {pad};\n  \
-             spot_left = spot_left / {size}; tap_left = tap_left / {len};"
+            of_spot,
+            "  let s{axis}_here = i32(spot_here % {size}) * {stride} - {pad}; spot_here = spot_here / {size};"
+        );
+        let _ = writeln!(
+            of_tap,
+            "  var tap{axis} = tap_left % {len}; tap_left = tap_left / {len};"
+        );
+        let more = if axis == 0 {
+            String::new()
+        } else {
+            format!(" tap{} = tap{} + 1u;", axis - 1, axis - 1)
+        };
+        let _ = writeln!(
+            next_tap,
+            "  if (tap{axis} == {len}) {{ tap{axis} = 0u;{more} }}"
+        );
+        let _ = writeln!(
+            of_both,
+            "  let t{axis}_here = s{axis}_here + i32(tap{axis}) * {dilation};"
         );
         let found = if d.expansion == 1 {
-            format!("t{axis}")
+            format!("t{axis}_here")
         } else {
-            inside.push(format!("t{axis} % {expansion} == 0"));
-            format!("(t{axis} / {expansion})")
+            inside.push(format!("t{axis}_here % {expansion} == 0"));
+            format!("(t{axis}_here / {expansion})")
         };
-        inside.push(format!("t{axis} >= 0 && {found} < {length}"));
-        let _ = writeln!(axes, "  let at{axis} = {found};");
+        inside.push(format!("t{axis}_here >= 0 && {found} < {length}"));
+        let _ = writeln!(of_both, "  let at{axis}_here = {found};");
     }
-    before += &axes;
     for (axis, &n) in lengths.iter().enumerate() {
         let length = format!("i32({})", shader.param(n as u32));
-        at = format!("({at} * {length} + at{axis})");
+        at = format!("({at} * {length} + at{axis}_here)");
+    }
+    if let Some(last) = dims.len().checked_sub(1) {
+        next_tap = format!("  tap{last} = tap{last} + 1u;\n{next_tap}");
     }
     Seen {
-        before,
+        of_spot,
+        of_tap,
+        next_tap,
+        of_both,
         inside: inside.join(" && "),
         at,
     }
@@ -106,14 +154,17 @@ pub fn sums(
     let out = shader.bind(to.buffer(), kind.stored, true);
     let [p_spots, p_taps, p_pixels] =
         [windows.spots(), windows.taps(), windows.pixels()].map(|n| shader.param(n as u32));
-    let Seen { before, inside, at } =
-        places(&mut shader, windows.dims, windows.lengths(), "spot", "tap");
+    let seen = places(&mut shader, windows.dims, windows.lengths(), "spot", "0u");
+    let Seen { inside, at, .. } = &seen;
     let load = kind.load(&format!("{name}[plane * {p_pixels} + u32({at})]"));
     let body = format!(
-        "  let plane = i / {p_spots}; let spot = i % {p_spots};\n  var acc = {}(0);\n  \
-         for (var tap = 0u; tap < {p_taps}; tap = tap + 1u) {{\n{before}  if ({inside}) {{ acc = acc + {load}; }}\n  }}\n  \
+        "  let plane = i / {p_spots}; let spot = i % {p_spots};\n{}  var acc = {}(0);\n  \
+         for (var tap = 0u; tap < {p_taps}; tap = tap + 1u) {{\n{}  if ({inside}) {{ acc = acc + {load}; }}\n{}  }}\n  \
          {out}[i] = {};\n",
+        seen.outside(),
         kind.name,
+        seen.of_both,
+        seen.next_tap,
         kind.store("acc"),
     );
     shader.over(windows.planes() * windows.spots(), &body)
@@ -143,8 +194,8 @@ pub fn greatest(
     let name = shader.bind(x.buffer(), kind.stored, false);
     let [p_spots, p_taps, p_pixels] =
         [windows.spots(), windows.taps(), windows.pixels()].map(|n| shader.param(n as u32));
-    let Seen { before, inside, at } =
-        places(&mut shader, windows.dims, windows.lengths(), "spot", "tap");
+    let seen = places(&mut shader, windows.dims, windows.lengths(), "spot", "0u");
+    let Seen { inside, at, .. } = &seen;
     let load = kind.load(&format!("{name}[plane * {p_pixels} + u32({at})]"));
     let nan = format!("isnan_{}", kind.name);
     shader.prelude.add(&nan);
@@ -174,11 +225,14 @@ pub fn greatest(
         }
     };
     let body = format!(
-        "  let plane = i / {p_spots}; let spot = i % {p_spots};\n  var best = {}(0); var which = 0xffffffffu; var place = 0u;\n  \
-         for (var tap = 0u; tap < {p_taps}; tap = tap + 1u) {{\n{before}  if ({inside}) {{\n    let v = {load};\n    \
+        "  let plane = i / {p_spots}; let spot = i % {p_spots};\n{}  var best = {}(0); var which = 0xffffffffu; var place = 0u;\n  \
+         for (var tap = 0u; tap < {p_taps}; tap = tap + 1u) {{\n{}  if ({inside}) {{\n    let v = {load};\n    \
          if (which == 0xffffffffu || v > best || ({nan}(v) && !{nan}(best))) {{\n      \
-         best = v; which = tap; place = plane * {p_pixels} + u32({at});\n    }}\n  }}\n  }}\n  {store}\n",
+         best = v; which = tap; place = plane * {p_pixels} + u32({at});\n    }}\n  }}\n{}  }}\n  {store}\n",
+        seen.outside(),
         kind.name,
+        seen.of_both,
+        seen.next_tap,
     );
     shader.over(windows.planes() * windows.spots(), &body)
 }
@@ -205,15 +259,19 @@ pub fn spread_back(
     let out = shader.bind(to.buffer(), kind.stored, true);
     let [p_spots, p_taps, p_pixels] =
         [windows.spots(), windows.taps(), windows.pixels()].map(|n| shader.param(n as u32));
-    let Seen { before, inside, at } = places(&mut shader, &back, &lengths, "spot", "tap");
+    let seen = places(&mut shader, &back, &lengths, "spot", "0u");
+    let Seen { inside, at, .. } = &seen;
     let load = kind.load(&format!("{name}[seen]"));
     // The windows that see an element, in their order.
     let body = format!(
-        "  let plane = i / {p_pixels}; let spot = i % {p_pixels};\n  var acc = {}(0);\n  \
-         for (var tap = 0u; tap < {p_taps}; tap = tap + 1u) {{\n{before}  if ({inside}) {{\n    \
-         let seen = plane * {p_spots} + u32({at});\n    if ({list}[seen] == {p_taps} - 1u - tap) {{ acc = acc + {load}; }}\n  }}\n  }}\n  \
+        "  let plane = i / {p_pixels}; let spot = i % {p_pixels};\n{}  var acc = {}(0);\n  \
+         for (var tap = 0u; tap < {p_taps}; tap = tap + 1u) {{\n{}  if ({inside}) {{\n    \
+         let seen = plane * {p_spots} + u32({at});\n    if ({list}[seen] == {p_taps} - 1u - tap) {{ acc = acc + {load}; }}\n  }}\n{}  }}\n  \
          {out}[i] = {};\n",
+        seen.outside(),
         kind.name,
+        seen.of_both,
+        seen.next_tap,
         kind.store("acc"),
     );
     let second = shader.over(windows.planes() * windows.pixels(), &body)?;
