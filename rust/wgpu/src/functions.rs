@@ -94,23 +94,29 @@ fn mul_high(a: u32, b: u32) -> u32 {
   let u = a0 * b1 + (t & 0xffffu);
   return a1 * b1 + (t >> 16u) + (u >> 16u);
 }
+fn digit(i: u32) -> u32 {
+  // Not an array: software drivers read that in memory, also for threads that do not come here.
+  let first = select(0x28be60dbu, 0x9391054au, i == 1u);
+  let second = select(0x7f09d5f4u, 0x7d4d3770u, i == 3u);
+  let third = select(0x36d8a566u, 0x4f10e410u, i == 5u);
+  return select(select(first, second, i >= 2u), third, i >= 4u);
+}
 fn reduced_far(x: f32) -> vec2<f32> {
   // The significand times those bits of 2 / pi that matter (M. H. Payne, R. N. Hanek, SIGNUM Newsletter 18, 1983):
   // two bits of the product are the quarter, the rest is the fraction.
-  var digits = array<u32, 6>(0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u);
   let bits = bitcast<u32>(x);
   let exponent = ((bits >> 23u) & 255u) - 126u;
   let a = (bits << 8u) | 0x80000000u;
   let i = exponent >> 5u;
   let e = exponent & 31u;
   var high = 0u;
-  if (i > 0u) { high = digits[i - 1u]; }
-  var middle = digits[i];
-  var low = digits[i + 1u];
+  if (i > 0u) { high = digit(i - 1u); }
+  var middle = digit(i);
+  var low = digit(i + 1u);
   if (e > 0u) {
     high = (high << e) | (middle >> (32u - e));
     middle = (middle << e) | (low >> (32u - e));
-    low = (low << e) | (digits[i + 2u] >> (32u - e));
+    low = (low << e) | (digit(i + 2u) >> (32u - e));
   }
   let carry = mul_high(a, low);
   var p0 = a * middle + carry;

@@ -109,6 +109,8 @@ pub struct Product<'c> {
     right_is_deep: bool,
     /// Where the result at `row` and `column` belongs.
     pub place: String,
+    /// How often the one row and the one column come in the result: more than once where a factor has the same in all.
+    pub repeats: [usize; 2],
     /// How elements of the right factor are found one after the other, where `right_at` takes long.
     pub walk: Option<Walk>,
 }
@@ -161,7 +163,9 @@ impl Product<'_> {
             return Ok(None);
         }
         let most = context.most_bound();
-        if parts == 1 && (!soft || finish.is_short()) {
+        let repeats = self.repeats;
+        let is_alone = parts == 1 && repeats == [1, 1];
+        if is_alone && (!soft || finish.is_short()) {
             let last = finish.write(&mut self.shader);
             if self.shader.num_bound() > most {
                 return Ok(None);
@@ -169,6 +173,7 @@ impl Product<'_> {
             return self.pass(tile, 1, length, &last).map(|d| Some(vec![d]));
         }
         let size = self.rows * self.columns * self.batches;
+        let results = size * repeats[0] * repeats[1];
         if size * parts > i32::MAX as usize {
             return Ok(None);
         }
@@ -177,6 +182,7 @@ impl Product<'_> {
         let out = self.shader.bind(partial.buffer(), between.stored, true);
         let p_size = self.shader.param(size as u32);
         let last = format!("  {out}[part * {p_size} + i] = x;\n");
+        let (rows, columns) = (self.rows * repeats[0], self.columns * repeats[1]);
         let first = self.pass(tile, parts, length, &last)?;
         let mut shader = Shader::new(context);
         let list = shader.bind(partial.buffer(), between.stored, false);
@@ -185,11 +191,26 @@ impl Product<'_> {
         if shader.num_bound() > most {
             return Ok(None);
         }
+        let place = match repeats {
+            [1, 1] => "i".to_owned(),
+            [1, _] => format!("i / {}", shader.param(columns as u32)),
+            [_, repeated] => {
+                let (p_columns, p_size) = (
+                    shader.param(columns as u32),
+                    shader.param((rows * columns) as u32),
+                );
+                if repeated == 1 {
+                    format!("(i / {p_size}) * {p_columns} + i % {p_columns}")
+                } else {
+                    format!("i / {p_size}")
+                }
+            }
+        };
         let body = format!(
-            "  var x = {list}[i];\n  for (var part = 1u; part < {s_parts}; part = part + 1u) {{ \
-             x = x + {list}[part * {s_size} + i]; }}\n{last}"
+            "  let place = {place};\n  var x = {list}[place];\n  for (var part = 1u; part < {s_parts}; part = part + 1u) {{ \
+             x = x + {list}[part * {s_size} + place]; }}\n{last}"
         );
-        let second = shader.over(size, &body)?;
+        let second = shader.over(results, &body)?;
         Ok(Some(vec![first, second]))
     }
 
@@ -335,6 +356,9 @@ pub fn matmul(
         "fn left_at(row: u32, k: u32) -> {name} {{ return {a_load}; }}\n\
          fn right_at(k: u32, column: u32) -> {name} {{ return {b_load}; }}\n"
     );
+    // What all rows or all columns have in common is computed once.
+    let repeats = [(a, 2, m), (b, 1, n)].map(|(v, axis, n)| if last(v, axis) == 0 { n } else { 1 });
+    let (m, n) = (m / repeats[0], n / repeats[1]);
     let (pm, pn) = (shader.param(m as u32), shader.param(n as u32));
     let product = Product {
         shader,
@@ -347,6 +371,7 @@ pub fn matmul(
         left_is_deep: last(a, 1) == 1,
         right_is_deep: last(b, 1) != 1,
         place: format!("(z * {pm} + row) * {pn} + column"),
+        repeats,
         walk: None,
     };
     product.passes(finish)
@@ -426,6 +451,7 @@ pub fn conv(
             left_is_deep: true,
             right_is_deep: false,
             place,
+            repeats: [1, 1],
             walk: Some(walk),
         };
         return product.passes(finish);
