@@ -64,7 +64,11 @@ pub fn copy(
             shader.param(shape[axis] as u32),
             shader.param(region.strides[axis] as u32),
         );
-        let _ = writeln!(body, "  let d{axis} = left % {dim}; left = left / {dim};");
+        let quotient = shader.quotient("left", &dim);
+        let _ = writeln!(
+            body,
+            "  let m{axis} = {quotient}; let d{axis} = left - m{axis} * {dim}; left = m{axis};"
+        );
         let _ = write!(index, " + d{axis} * {stride}");
     }
     let _ = writeln!(body, "  let to = {index};");

@@ -127,6 +127,15 @@ impl Context {
         self.limits.max_storage_buffers_per_shader_stage as usize - 1
     }
 
+    /// How many threads take a row together: a workgroup, or on the processor a subgroup, whose threads wait for nobody.
+    pub fn team(&self) -> u32 {
+        match self.subgroup {
+            _ if !self.is_soft => GROUP,
+            Some(threads) => threads,
+            None => 1,
+        }
+    }
+
     /// Whether this process was forked from the one that opened the device.
     pub fn is_forked(&self) -> bool {
         self.process != std::process::id()

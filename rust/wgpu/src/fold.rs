@@ -11,7 +11,7 @@ use cotan::{DType, Result};
 
 use crate::expression::Prelude;
 use crate::memory::Memory;
-use crate::shader::{Dispatch, GROUP, Shader};
+use crate::shader::{Dispatch, Shader};
 use crate::types::Type;
 
 /// A reduction with fewer results than this is cut in parts, which a second pass adds up.
@@ -83,11 +83,12 @@ impl Fold {
         let results = outer * inner;
         // A whole workgroup for each result where elements lie one after the other.
         let soft = context.is_soft;
-        let together = inner == 1 && reduced >= 64 && !soft;
-        let threads = if together { GROUP as usize } else { 1 };
+        let team = context.team() as usize;
+        let together = inner == 1 && reduced >= 64 && team > 1;
+        let threads = if together { team } else { 1 };
         let wanted = if soft { FEW_SOFT } else { FEW }.div_ceil(results * threads);
         let parts = reduced.div_ceil(LONG * threads).min(wanted).max(1);
-        let parts = parts.max(reduced.div_ceil(context.longest_loop));
+        let parts = parts.max(reduced.div_ceil(context.longest_loop.saturating_mul(threads)));
         if parts == 1 {
             let (split, reads) = ([outer, reduced, inner], (reduced, unit));
             let last = self.pass(shader, split, reads, memory, together)?;
@@ -112,7 +113,7 @@ impl Fold {
             "fn at(i: u32) -> {} {{ return {value}; }}",
             self.name
         );
-        let together = inner == 1 && parts >= 64 && !soft;
+        let together = inner == 1 && parts >= 64 && team > 1;
         let (split, reads) = ([outer, parts, inner], (parts, 1));
         let second = self.pass(second, split, reads, memory, together)?;
         Ok(vec![first, second])
@@ -165,32 +166,33 @@ impl Fold {
             return shader.over(results, &body);
         }
         let total = self.across(&mut shader, "acc", None);
+        let team = shader.context.team();
         if unit == 4 {
             let step = self.combined("acc", "four(first / 4u + r)", &mut shader.prelude);
             let body = format!(
                 "  {place}  var acc: {name} = {start};\n  \
-                 for (var r = begin / 4u + l; r < end / 4u; r = r + {GROUP}u) {{ acc = {step}; }}\n{total}  \
+                 for (var r = begin / 4u + l; r < end / 4u; r = r + {team}u) {{ acc = {step}; }}\n{total}  \
                  if (l == 0u) {{ {out}[i] = {}; }}\n",
                 result("acc"),
                 name = self.name,
             );
-            return shader.over_groups(results, &body);
+            return shader.over_teams(results, &body);
         }
         let body = format!(
             "  {place}  var acc: {name} = {start};\n  \
-             for (var r = begin + l; r < end; r = r + {GROUP}u) {{ acc = {step}; }}\n{total}  \
+             for (var r = begin + l; r < end; r = r + {team}u) {{ acc = {step}; }}\n{total}  \
              if (l == 0u) {{ {out}[i] = {}; }}\n",
             result("acc"),
             name = self.name,
         );
-        shader.over_groups(results, &body)
+        shader.over_teams(results, &body)
     }
 
     /// Statements that put the values of a workgroup's threads together: afterwards the variable `acc` of each of them is
     /// the result. Where only some of the first threads have values, `count` says how many.
     pub fn across(self, shader: &mut Shader<'_>, acc: &str, count: Option<&str>) -> String {
-        let list = shader.shared(self.name);
         let mut text = String::new();
+        let team = shader.context.team();
         let exchanges = matches!(self.name, "f32" | "i32" | "u32") && count.is_none();
         if let Some(size) = shader.context.subgroup.filter(|_| exchanges) {
             shader.uses_subgroups = true;
@@ -201,15 +203,20 @@ impl Fold {
                 let _ = writeln!(text, "  {acc} = {both};");
                 distance *= 2;
             }
+            if size == team {
+                return text;
+            }
+            let list = shader.shared(self.name);
             let next = self.combined(acc, &format!("{list}[k]"), &mut shader.prelude);
             let _ = writeln!(
                 text,
                 "  if (lane == 0u) {{ {list}[subgroup] = {acc}; }}\n  workgroupBarrier();\n  {acc} = {list}[0];\n  \
                  for (var k = 1u; k < {}u; k = k + 1u) {{ {acc} = {next}; }}\n  workgroupBarrier();",
-                GROUP / size,
+                team / size,
             );
             return text;
         }
+        let list = shader.shared(self.name);
         let (a, b) = (format!("{list}[l]"), format!("{list}[l + half]"));
         let merge = self.combined(&a, &b, &mut shader.prelude);
         let bound = count.map_or_else(String::new, |count| format!(" && l + half < {count}"));
@@ -219,7 +226,7 @@ impl Fold {
              for (var half = {}u; half > 0u; half = half / 2u) {{\n    \
              if (l < half{bound}) {{ {list}[l] = {merge}; }}\n    workgroupBarrier();\n  }}\n  \
              {acc} = {list}[0];\n  workgroupBarrier();",
-            GROUP / 2,
+            team / 2,
         );
         text
     }

@@ -66,7 +66,11 @@ fn read(
             let is_last = axis + 1 == dims.len();
             let n = if is_last { line / 4 } else { dims[axis] };
             let n = shader.param(n as u32);
-            let _ = writeln!(before, "  let c{axis} = rest % {n}; rest = rest / {n};");
+            let quotient = shader.quotient("rest", &n);
+            let _ = writeln!(
+                before,
+                "  let n{axis} = {quotient}; let c{axis} = rest - n{axis} * {n}; rest = n{axis};"
+            );
         }
     }
     for (number, ((source, kind), access)) in sources.iter().zip(found).enumerate() {
@@ -233,13 +237,24 @@ pub fn with_sum(
             RecipeOutput::Reduced(..) => return Ok(None),
         }
     }
-    let Some((x, split, memory)) = sum else {
-        return Ok(None);
-    };
+    match sum {
+        None => Ok(None),
+        Some(sum) => summed(group, context, &wholes, sum, most),
+    }
+}
+
+/// The passes of one sum along rows of a group, and of elements that the first pass writes on its way.
+pub fn summed(
+    group: &Group<'_>,
+    context: &Arc<Context>,
+    wholes: &[(u32, &Arc<Memory>)],
+    (x, split, memory): (u32, [usize; 3], &Arc<Memory>),
+    most: usize,
+) -> Result<Option<Vec<Dispatch>>> {
     let [_, reduced, inner] = split;
     let kind = group.kind(x);
     let is_along = inner == 1 && reduced >= FEW && reduced.is_multiple_of(4);
-    if !is_along || !is_short(kind) || !fits(group, &wholes) {
+    if !is_along || !is_short(kind) || !fits(group, wholes) {
         return Ok(None);
     }
     let Some(fold) = Fold::new(ReduceOp::Sum, kind) else {
@@ -250,7 +265,7 @@ pub fn with_sum(
     let Some(mut body) = computed(&mut shader, group, &roots) else {
         return Ok(None);
     };
-    body += &stored(&mut shader, group, &wholes);
+    body += &stored(&mut shader, group, wholes);
     if shader.num_bound() >= most {
         return Ok(None);
     }

@@ -223,6 +223,11 @@ impl<'r> Group<'r> {
         let Some(fold) = Fold::new(op, kind) else {
             return Ok(None);
         };
+        if op == ReduceOp::Sum
+            && let Some(passes) = fours::summed(self, context, &[], (x, split, memory), most)?
+        {
+            return Ok(Some(passes));
+        }
         let mut shader = Shader::new(context);
         let body = self.body(&mut shader, &[x]);
         if shader.num_bound() >= most {

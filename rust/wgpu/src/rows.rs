@@ -17,10 +17,10 @@ use crate::group::Group;
 use crate::memory::Memory;
 use crate::recorded::Steps;
 use crate::run::{Run, args_of, is_long, keep};
-use crate::shader::{Dispatch, GROUP, Shader, Source};
+use crate::shader::{Dispatch, Shader, Source};
 use crate::types::Type;
 
-/// Rows of so many elements have a workgroup each, shorter ones a thread; on drivers that compute on the processor all.
+/// Rows of so many elements have a team of threads each, shorter ones a thread.
 const SHORT: usize = 64;
 /// With fewer rows than this, longer ones are cut, which one kernel cannot do.
 const FEW_ROWS: usize = 32;
@@ -243,7 +243,8 @@ impl Phases<'_> {
             let _ = writeln!(self.text, "  var {acc} = {}();", fold.name);
         }
         let columns = self.shader.param(self.columns as u32);
-        let step = if self.together { GROUP } else { 1 };
+        let team = self.shader.context.team();
+        let step = if self.together { team } else { 1 };
         let _ = writeln!(
             self.text,
             "  for (var column = begin; column < {columns}; column = column + {step}u) {{\n  \
@@ -287,7 +288,8 @@ impl Phases<'_> {
         let name = format!("t{}", self.totals.len());
         if self.together {
             let columns = self.shader.param(self.columns as u32);
-            let some = (self.columns < GROUP as usize).then_some(columns.as_str());
+            let team = self.shader.context.team() as usize;
+            let some = (self.columns < team).then_some(columns.as_str());
             self.text += &fold.across(&mut self.shader, acc, some);
         }
         let _ = writeln!(self.text, "  let {name} = {};", fold.kind.narrowed(acc));
@@ -320,7 +322,7 @@ impl Phases<'_> {
             return shader.over(rows, &body);
         }
         let body = format!("  let row = i; let begin = l;\n{text}");
-        shader.over_groups(rows, &body)
+        shader.over_teams(rows, &body)
     }
 }
 
@@ -373,8 +375,9 @@ impl Run<'_> {
         args: &[Value],
     ) -> Result<Option<Vec<Value>>> {
         let context = self.context;
-        let together = chain.columns >= SHORT && !context.is_soft;
-        if !together && chain.columns > context.longest_loop {
+        let together = chain.columns >= SHORT && context.team() > 1;
+        let threads = if together { context.team() as usize } else { 1 };
+        if chain.columns.div_ceil(threads) > context.longest_loop {
             return Ok(None);
         }
         let mut phases = Phases {

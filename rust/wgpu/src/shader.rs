@@ -18,6 +18,9 @@ pub const GROUP: u32 = 256;
 /// Workgroups along one axis of a dispatch.
 const LINE: u32 = 65_535;
 
+const QUOTIENT: &str =
+    "fn quotient(a: u32, b: u32) -> u32 { return u32(i32(f64(i32(a)) / f64(i32(b)))); }\n";
+
 /// One call of a shader.
 #[derive(Debug)]
 pub struct Dispatch {
@@ -118,6 +121,19 @@ impl<'c> Shader<'c> {
         format!("shared_{kind}")
     }
 
+    /// A quotient of numbers up to 2^31. Processors divide integers one after the other, and float64 four at a time; its
+    /// quotient is off by less than the distance of a fraction to the next integer.
+    pub fn quotient(&mut self, a: &str, b: &str) -> String {
+        let context = self.context;
+        if !context.is_soft || !context.features.contains(Features::SHADER_F64) {
+            return format!("{a} / {b}");
+        }
+        if !self.functions.contains(QUOTIENT) {
+            self.functions += QUOTIENT;
+        }
+        format!("quotient({a}, {b})")
+    }
+
     /// How many arrays are bound.
     pub fn num_bound(&self) -> usize {
         self.buffers.len()
@@ -143,7 +159,11 @@ impl<'c> Shader<'c> {
                     let _ = writeln!(before, "  let c0 = rest;");
                 } else {
                     let dim = self.param(dims[axis] as u32);
-                    let _ = writeln!(before, "  let c{axis} = rest % {dim}; rest = rest / {dim};");
+                    let quotient = self.quotient("rest", &dim);
+                    let _ = writeln!(
+                        before,
+                        "  let n{axis} = {quotient}; let c{axis} = rest - n{axis} * {dim}; rest = n{axis};"
+                    );
                 }
             }
         }
@@ -195,7 +215,17 @@ impl<'c> Shader<'c> {
 
     /// The dispatch of a shader that a workgroup runs for each of `count` points: `i` is the number of the point, `l` that
     /// of the thread.
-    pub fn over_groups(mut self, count: usize, body: &str) -> Result<Dispatch> {
+    pub fn over_groups(self, count: usize, body: &str) -> Result<Dispatch> {
+        self.over_groups_of(GROUP, count, body)
+    }
+
+    /// The same for teams ([`Context::team`]).
+    pub fn over_teams(self, count: usize, body: &str) -> Result<Dispatch> {
+        let team = self.context.team();
+        self.over_groups_of(team, count, body)
+    }
+
+    fn over_groups_of(mut self, threads: u32, count: usize, body: &str) -> Result<Dispatch> {
         let last = self.param(count as u32);
         let more = if self.uses_subgroups {
             ", @builtin(subgroup_id) subgroup: u32, @builtin(subgroup_invocation_id) lane: u32"
@@ -203,7 +233,7 @@ impl<'c> Shader<'c> {
             ""
         };
         let main = format!(
-            "@compute @workgroup_size({GROUP})\nfn main(@builtin(workgroup_id) w: vec3<u32>, \
+            "@compute @workgroup_size({threads})\nfn main(@builtin(workgroup_id) w: vec3<u32>, \
              @builtin(local_invocation_index) l: u32, @builtin(num_workgroups) g: vec3<u32>{more}) {{\n  \
              let i = min(w.y * g.x + w.x, {last} - 1u);\n{body}}}\n"
         );

@@ -64,7 +64,7 @@ pub fn places(
         let pad = format!("i32({})", shader.param(d.pad as u32));
         let _ = writeln!(
             of_spot,
-            "  let s{axis}_here = i32(spot_here % {size}) * {stride} - {pad}; spot_here = spot_here / {size};"
+            "  let start{axis}_here = i32(spot_here % {size}) * {stride} - {pad}; spot_here = spot_here / {size};"
         );
         let _ = writeln!(
             of_tap,
@@ -81,15 +81,15 @@ pub fn places(
         );
         let _ = writeln!(
             of_both,
-            "  let t{axis}_here = s{axis}_here + i32(tap{axis}) * {dilation};"
+            "  let place{axis}_here = start{axis}_here + i32(tap{axis}) * {dilation};"
         );
         let found = if d.expansion == 1 {
-            format!("t{axis}_here")
+            format!("place{axis}_here")
         } else {
-            inside.push(format!("t{axis}_here % {expansion} == 0"));
-            format!("(t{axis}_here / {expansion})")
+            inside.push(format!("place{axis}_here % {expansion} == 0"));
+            format!("(place{axis}_here / {expansion})")
         };
-        inside.push(format!("t{axis}_here >= 0 && {found} < {length}"));
+        inside.push(format!("place{axis}_here >= 0 && {found} < {length}"));
         let _ = writeln!(of_both, "  let at{axis}_here = {found};");
     }
     for (axis, &n) in lengths.iter().enumerate() {
