@@ -12,7 +12,8 @@
 #   make lint-module  the rest
 #   make wheel   one abi3 wheel in dist/
 #   make wheel-gpu  the wheel cotan-wgpu in dist/: the compiled module with support for GPUs
-#   make wheel-portable  the same for glibc 2.28, linked by zig (Linux)
+#   make wheel-free-threaded  the wheel for free-threaded Python 3.14 in dist/; FREE_THREADED=python3.14t
+#   make wheel-portable  the same as `wheel` for glibc 2.28, linked by zig (Linux)
 #   make check-wheel  what dist/ asks of the C library, and how it works under an older one (Linux, root)
 #   make crates  the crates as they would be published
 #   make sdist   a source distribution in dist/, and a wheel built from it
@@ -24,6 +25,7 @@
 #   make sbom    bills of materials in dist/
 #   make doctor  python -m cotan doctor
 #   make test-oldest  some tests with the oldest NumPy that is allowed
+#   make test-free-threaded  the wheel for free-threaded Python, and some tests with it
 #   make workflows  checks of the files in .github
 #   make generate  write the files that come from the primitive table, and the notebooks
 #   make bench   criterion benchmarks; the Python ones against the peers that are installed
@@ -33,7 +35,8 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-rust test-python test-gpu test-interop test-browser test-site test-oldest \
-    lint lint-sources lint-module workflows generate fmt wheel wheel-gpu wheel-portable check-wheel crates sdist sbom \
+    test-free-threaded lint lint-sources lint-module workflows generate fmt wheel wheel-gpu wheel-portable \
+    wheel-free-threaded check-wheel crates sdist sbom \
     audit fuzz fuzz-coverage miri sanitize doctor bench docs site clean
 
 SHELL := /bin/bash
@@ -50,6 +53,8 @@ GLIBC := 2.28
 # All crates and features but GPUs: wgpu takes minutes to compile. `test-gpu` has those.
 RUST_PARTS := --workspace --exclude cotan-wgpu --features cotan/fft,cotan/linalg,cotan/machine-code
 TEST_OPTIONS :=
+# A free-threaded Python, which does not load the module of the others.
+FREE_THREADED ?= python3.14t
 # What test-gpu runs once more on a device.
 DEVICE ?= gpu
 ON_DEVICE := $(addprefix tests/python/,primitives/test_table.py primitives/test_scans.py optim nn)
@@ -163,6 +168,11 @@ wheel-gpu: $(VENV)/.build
 	$(BIN)/maturin build --quiet --profile $(PROFILE) --features wgpu --out build/gpu
 	$(PYTHON) tools/gpu_wheel.py --out dist build/gpu/*.whl
 
+# Beside the wheel of the others, if that is there.
+wheel-free-threaded: $(VENV)/.build
+	rm -f dist/cotan-*-cp314t-*.whl
+	$(BIN)/maturin build --quiet --profile $(PROFILE) --interpreter $(FREE_THREADED) --out dist
+
 wheel-portable: $(VENV)/.build $(VENV)/.extra-release
 	rm -rf dist
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --quiet --profile $(PROFILE) --zig \
@@ -230,6 +240,14 @@ test-oldest: $(VENV)/.build
 	    "$$($(PYTHON) -c 'import tomllib; \
 	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"])' | sed 's/>=\(.*\)/==\1.*/')" .
 	target/oldest/bin/python -m pytest -q tests/python/array tests/python/numpy tests/python/program
+
+# In an environment of its own, which has no sources of the package on its path.
+test-free-threaded: wheel-free-threaded
+	$(FREE_THREADED) -m venv --clear target/free-threaded
+	target/free-threaded/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout hypothesis \
+	    scipy dist/cotan-*-cp314t-*.whl
+	target/free-threaded/bin/python examples/seed.py
+	target/free-threaded/bin/python -m pytest -q $(addprefix tests/python/,array numpy program interpose robustness runtime)
 
 sbom: $(VENV)/.extra-release
 	@command -v cargo-cyclonedx > /dev/null || cargo install --locked cargo-cyclonedx

@@ -150,6 +150,19 @@ def test_more_threads_than_processors(monkeypatch):
     assert "COTAN_NUM_THREADS=1" in check.remedy
 
 
+@pytest.mark.parametrize(
+    ("has_lock", "text", "remedy"),
+    [(True, "has switched the interpreter lock on", "usual build"), (False, "needs", "PYTHON_GIL")],
+)
+def test_a_free_threaded_python(monkeypatch, has_lock, text, remedy):
+    monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.14.5")
+    monkeypatch.setattr(sys, "version", f"3.14.5 free-threading build ({sys.version})")
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: has_lock, raising=False)
+    (found,) = doctor.CHECKS["python"]()
+    assert found[0] == "warning"
+    assert text in found[1] and remedy in found[2]
+
+
 def test_quota_and_memory_of_a_control_group(monkeypatch, tmp_path):
     inner = tmp_path / "box" / "inner"
     inner.mkdir(parents=True)

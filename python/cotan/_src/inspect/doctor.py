@@ -114,6 +114,20 @@ def _python() -> Iterator[Result]:
     text = f"{platform.python_version()} in {sys.prefix}"
     if sys.version_info.releaselevel != "final":
         yield "warning", f"{text}, a pre-release", "use a released version of Python"
+    elif "free-threading" in sys.version:
+        # Since Python 3.13.
+        if getattr(sys, "_is_gil_enabled", bool)():
+            yield (
+                "warning",
+                f"{text}, free-threaded; cotan has switched the interpreter lock on",
+                "use the usual build of Python; threads do not run side by side here, either",
+            )
+        else:
+            yield (
+                "warning",
+                f"{text}, free-threaded, without the interpreter lock, which cotan needs",
+                "unset PYTHON_GIL, and do not start Python with -X gil=0",
+            )
     else:
         yield "ok", text
 
