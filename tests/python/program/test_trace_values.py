@@ -102,10 +102,12 @@ def test_what_numpy_decides_by_values_is_decided_when_the_program_runs():
     values = ct.trace(np.linalg.eigvals, np.diag([1.0, 2.0]))
     pairs = ct.trace(np.linalg.eig, np.diag([1.0, 2.0]))
     turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    # From NumPy 2.5 on, they are complex whatever the values are.
+    is_decided = np.linalg.eigvals(np.eye(2)).dtype == float
     for found in (values(turn), *pairs(turn)):
-        assert found.dtype == float
-        assert np.isnan(found).all()
-    np.testing.assert_allclose(sorted(values(np.diag([5.0, 3.0]))), [3, 5])
+        assert found.dtype == (float if is_decided else complex)
+        assert np.isnan(found).all() == is_decided
+    np.testing.assert_allclose(np.sort(values(np.diag([5.0, 3.0]))), [3, 5])
 
 
 def test_functions_of_numpy_that_look_at_values_are_refused():

@@ -1,5 +1,6 @@
 """Errors of cotan's that a program catches: it goes on in another way than with plain NumPy."""
 
+import contextvars
 import sys
 import warnings
 
@@ -97,6 +98,9 @@ def test_refusals_belong_to_the_recording_that_met_them():
     first, second = greenlet.greenlet(run), greenlet.greenlet(run)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
+        # In a free-threaded Python it is the context that catches warnings.
+        first.gr_context = contextvars.copy_context()
+        second.gr_context = contextvars.copy_context()
         first.switch(clean)
         second.switch(catching)
         first.switch()  # Ends while the other one goes on after a refusal.
