@@ -237,7 +237,9 @@ def test_another_thread_computes_as_ever(process):
 def in_thread(call):
     """Call in a thread and give the result."""
     found = []
-    thread = threading.Thread(target=lambda: found.append(call()))
+    # In a context of its own: a free-threaded Python would start it in a copy of this one.
+    run = contextvars.Context().run
+    thread = threading.Thread(target=run, args=(lambda: found.append(call()),))
     thread.start()
     thread.join()
     return found[0]
@@ -264,6 +266,34 @@ def test_a_thread_with_a_copied_context_takes_part(process):
     (slope,) = ct.gradient(f, 0.5)
     assert slope == pytest.approx(math.sin(0.5) + 0.5 * math.cos(0.5))
     assert seen == {"plain": (np.ndarray, False), "copied": (ct.Array, True)}
+
+
+def test_a_thread_has_the_context_that_python_starts_it_with(process):
+    """A free-threaded Python copies the context; the recording ends there, too."""
+    inherits = bool(getattr(sys.flags, "thread_inherit_context", False))
+    seen, is_over, is_seen = [], threading.Event(), threading.Event()
+
+    def other():
+        seen.append(type(np.zeros(2)))
+        is_seen.set()
+        is_over.wait(60)
+        seen.append(type(np.zeros(2)))
+
+    thread = threading.Thread(target=other)
+
+    def first(x):
+        thread.start()
+        is_seen.wait(60)
+        return x
+
+    def second(x):
+        is_over.set()
+        thread.join()
+        return x
+
+    ct.gradient(first, 1.0)
+    ct.gradient(second, 1.0)
+    assert seen == [ct.Array if inherits else np.ndarray, np.ndarray]
 
 
 def test_a_context_that_was_copied_records_no_more_afterwards(process):

@@ -1,6 +1,7 @@
 """Functions under names that modules imported or kept before something was recorded."""
 
 import array
+import contextvars
 import math
 import struct
 import subprocess
@@ -98,7 +99,7 @@ def test_other_threads_find_imported_names_as_they_were(monkeypatch):
         seen.append((type(module.zeros(2)), module.sin(0.5)))
 
     def f(x):
-        thread = threading.Thread(target=other)
+        thread = threading.Thread(target=contextvars.Context().run, args=(other,))
         thread.start()
         thread.join()
         return module.f(x)

@@ -2,6 +2,7 @@
 
 import array
 import collections
+import contextvars
 import functools
 import inspect
 import json
@@ -80,7 +81,8 @@ def test_methods_leave_no_trace():
 
     def f(x):
         kept.extend([TABLE.dot, TABLE.copy, np.add.reduce])
-        thread = threading.Thread(target=lambda: seen.append(type(TABLE.copy())))
+        look = lambda: seen.append(type(TABLE.copy()))
+        thread = threading.Thread(target=contextvars.Context().run, args=(look,))
         thread.start()
         thread.join()
         raise ZeroDivisionError

@@ -2,6 +2,7 @@
 
 import cmath
 import concurrent.futures
+import contextvars
 import copy
 import dataclasses
 import datetime as dt
@@ -390,7 +391,7 @@ def test_other_threads_go_their_own_way():
             items = iter([1.0, 2.0])
             found.append(math.fsum(items))
 
-        thread = threading.Thread(target=other)
+        thread = threading.Thread(target=contextvars.Context().run, args=(other,))
         thread.start()
         thread.join()
         return x * math.sin(x)
