@@ -1,10 +1,16 @@
 import gc
+import os
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 import cotan as ct
+
+if "free-threading" in sys.version:
+    # Processes that tests start need not say that the interpreter lock is switched on.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:The global interpreter lock:RuntimeWarning")
 
 # The same examples in every run; `pytest --hypothesis-profile explore` looks further.
 settings.register_profile(

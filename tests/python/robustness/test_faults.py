@@ -1,5 +1,6 @@
 """What goes wrong around a gradient: forks, threads, signals, what there is at import."""
 
+import contextvars
 import os
 import signal
 import subprocess
@@ -14,6 +15,9 @@ import pytest
 import cotan as ct
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="fork, signals and limits are POSIX")
+
+# A free-threaded Python says that it switches its lock on.
+OF_THE_LOCK = ("-W", "ignore:The global interpreter lock:RuntimeWarning")
 
 # What every script below starts with: a gradient that is large enough for the thread pool.
 PRELUDE = """
@@ -49,7 +53,7 @@ def script(body):
 def run(body, *options, timeout=60, first="", **kwargs):
     """Run a script in a fresh interpreter; a hang is a failure."""
     done = subprocess.run(
-        [sys.executable, *options, "-c", first + script(body)],
+        [sys.executable, *options, *OF_THE_LOCK, "-c", first + script(body)],
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -273,7 +277,8 @@ def test_a_recording_belongs_to_its_thread():
             seen["deriving"] = ct.isderiving()
             seen["gradient"] = ct.gradient(lambda y: y * y, 3.0)
 
-        thread = threading.Thread(target=other)
+        # In a context of its own: a free-threaded Python would start it in a copy of this one.
+        thread = threading.Thread(target=contextvars.Context().run, args=(other,))
         thread.start()
         thread.join()
         return x * x
@@ -502,7 +507,7 @@ def test_import_without_a_home(home, tmp_path):
 
 def test_import_is_quiet():
     done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", "import cotan"],
+        [sys.executable, "-X", "dev", "-W", "error", *OF_THE_LOCK, "-c", "import cotan"],
         capture_output=True,
         text=True,
         timeout=60,

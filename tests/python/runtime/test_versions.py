@@ -64,7 +64,8 @@ def test_what_is_out_of_range_is_refused(pretend, message):
 @pytest.mark.parametrize("setting", [None, "0"])
 def test_a_free_threaded_python_gets_its_lock_back(setting):
     code = "import sys, cotan; print(sys._is_gil_enabled())"
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
+    settings = {"PYTHON_GIL", "PYTHONWARNINGS"}
+    environment = {name: value for name, value in os.environ.items() if name not in settings}
     if setting is not None:
         environment["PYTHON_GIL"] = setting
     done = subprocess.run(
