@@ -75,7 +75,8 @@ def test_scalars_have_no_elements():
 
     for call, message in (
         (len, r"object of type 'float64' has no len\(\)"),
-        (lambda s: 1.0 in s, "argument of type 'float64' is not iterable"),
+        # Python 3.14 says it in its own words.
+        (lambda s: 1.0 in s, r"argument of type '\S*' is not (a container or )?iterable"),
     ):
         with pytest.raises(TypeError, match=message):
             ct.gradient(refused(call), X)

@@ -500,6 +500,7 @@ def test_out_has_to_be_an_array():
         np.add(ct.array([1.0]), 1.0, out=[1])
 
 
+@pytest.mark.filterwarnings("ignore:Implicit casting of output:DeprecationWarning")
 def test_what_is_taken_is_written_by_the_rule_of_numpy():
     numbers, index = np.array([1.0, 2.0]), np.array([0, 1])
     for f in (
