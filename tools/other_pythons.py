@@ -45,7 +45,7 @@ def version(python: str) -> tuple[int, ...] | None:
     if done.returncode:
         return None  # a shim of a version that is not chosen, an installation without pip
     numbers, text = json.loads(done.stdout)
-    # Free-threaded ones do not load the module of the wheel for the others: `make test-free-threaded`.
+    # Free-threaded ones do not load the module of that wheel: `make test-free-threaded`.
     return None if "free-threading" in text else tuple(numbers)
 
 
