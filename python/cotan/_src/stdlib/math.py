@@ -5,7 +5,6 @@ as `math.sqrt(-1.0)` does, so do these, so the value is computed when they are c
 """
 
 import cmath
-import contextlib
 import functools
 import importlib.util
 import math
@@ -99,8 +98,11 @@ def _function(module: ModuleType, name: str, compute: Function) -> None:
         value = _core.peek_float(args[0]) if dtype is np.float64 and len(args) == 1 else None
         if value is not None:
             # The commonest case by a short way; errors come by the long one.
-            with contextlib.suppress(ArithmeticError, ValueError):
+            try:
                 original(value)
+            except (ArithmeticError, ValueError):
+                pass
+            else:
                 return _checked(_core.number(compute(args[0]), None))
         numbers = [_number(x, dtype, full) for x in args]
         _ask(original, compute, *numbers)

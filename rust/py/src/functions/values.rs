@@ -45,7 +45,7 @@ pub fn peek<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 #[pyfunction]
 #[pyo3(signature = (x: "object") -> "float | None")]
 pub fn peek_float(x: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
-    let Ok(array) = x.cast_exact::<PyArray>() else {
+    let Ok(array) = x.cast::<PyArray>() else {
         return Ok(None);
     };
     let array = array.get().read()?;
