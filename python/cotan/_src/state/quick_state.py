@@ -26,8 +26,8 @@ from cotan._src.state.object_graph import ATOMS, CodeNames
 _MAX_BYTES = 1 << 20
 # Collections of more items are left to snapshots.
 _MAX_ITEMS = 64
-# What leads to objects in other ways, or has a state.
-_FAR = frozenset({"random", "base", "globals", "locals", "vars", "setattr", "delattr", "exec",
+#: Names of what leads to objects in other ways, or has a state.
+LEADS_FAR = frozenset({"random", "base", "globals", "locals", "vars", "setattr", "delattr", "exec",
                   "eval", "gc", "setflags", "cell_contents", "__dict__", "__closure__",
                   "__globals__", "__defaults__", "__kwdefaults__", "__code__", "__setattr__",
                   "__delattr__", "__import__"})  # fmt: skip
@@ -162,4 +162,4 @@ def _names_of(code: CodeType) -> tuple[str, ...] | None:
     found = CodeNames.of(code)
     if found.assigned or found.sets_attributes or assigns_captured(code):
         return None
-    return None if not _FAR.isdisjoint(found.mentioned) else tuple(found.names)
+    return None if not LEADS_FAR.isdisjoint(found.mentioned) else tuple(found.names)

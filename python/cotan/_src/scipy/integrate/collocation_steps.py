@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._src.scipy.integrate.explicit_steps import carried
 from cotan._src.scipy.integrate.plain_run import Outputs, Step
 from cotan._src.typing import Function, NDArray
 
@@ -238,6 +239,29 @@ class CollocationSteps:
         rest = 1.0 - outputs.weights.sum(1)
         found += rest[:, None] * before[outputs.steps]
         return found.reshape(-1)
+
+
+    def columns(self, outputs: Outputs, slopes: NDArray, start: NDArray) -> NDArray:
+        """Give the same for columns of changes, of shapes (points, n, columns) and (n, columns)."""
+        n, s, count = self._n, len(self._c), len(self._h)
+        steps = outputs.steps
+        every = slopes.reshape(count, s, -1)
+        added = (self._h[:, None, None] * (self._a @ every)).reshape(count, s * n, -1)
+        own = _products(self._inverse, added).reshape(count, s, n, -1)
+        before = carried(self._whole, own[:, -1], start)
+        stages = own + _products(self._moved.reshape(count, s * n, n), before).reshape(own.shape)
+        found: NDArray = np.einsum("js,jsac->jac", outputs.weights, stages[steps])
+        rest = 1.0 - outputs.weights.sum(1)
+        found += rest[:, None, None] * before[steps]
+        return found
+
+
+def _products(matrices: NDArray, columns: NDArray) -> NDArray:
+    """Multiply many pairs of matrices, the larger ones not by BLAS, for the reason below."""
+    if matrices.shape[-2] <= _SMALL:
+        return matrices @ columns
+    found: NDArray = np.einsum("kij,kjc->kic", matrices, columns)
+    return found
 
 
 def _applied(matrices: NDArray, vectors: NDArray) -> NDArray:

@@ -5,6 +5,7 @@ the initial state. This linear map is the discrete adjoint (Hairer, Norsett, Wan
 Ordinary Differential Equations I, II.6), for all steps together.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -109,27 +110,51 @@ class ExplicitSteps:
         self._slopes = slopes
         self._n = derivatives.shape[-1]
         self._j = derivatives[self._places]
+        return True
+
+    def _moved_stages(self, changes: NDArray) -> NDArray:
+        """Give changes of the slopes of stages, of shape (steps, stages, n, n + columns).
+
+        They are those that come with a change of the state at the beginning of a step, and those
+        that come with `changes` of the right side itself.
+        """
         count, size, n = self._j.shape[:3]
         h = self._h[:, None, None]
-        # Columns are changes of the state at the beginning, and of all slopes, if these are few.
-        is_small = count * (size * n) ** 2 <= _RESPONSE
-        stages = np.zeros((count, size, n, n + size * n if is_small else n))
+        stages = np.empty((count, size, n, n + changes.shape[-1]))
         unit = np.eye(n, stages.shape[-1])
         for i in range(size):
-            inner = _weighted(self._a[i, :i], stages[:, :i]) if i else 0.0
-            np.matmul(self._j[:, i], unit + h * inner, out=stages[:, i])
-            if is_small:
-                stages[:, i, :, n + i * n : 2 * n + i * n] += np.eye(n)
-        of_stages = stages[..., :n]
-        self._last_inside = None
-        self._response: NDArray | None = None
-        if is_small:
-            response = stages.reshape(count, size * n, -1)[..., n:]
-            self._response = np.ascontiguousarray(response)
-        unit = np.eye(n)
-        self._of_stages = of_stages
-        self._whole = unit + h * _weighted(self._b, of_stages)
-        return True
+            inner = h * _weighted(self._a[i, :i], stages[:, :i]) + unit if i else unit
+            np.matmul(self._j[:, i], inner, out=stages[:, i])
+            stages[:, i, :, n:] += changes[:, i]
+        return stages
+
+    @functools.cached_property
+    def _solved(self) -> tuple[NDArray, NDArray | None]:
+        """What comes with changes of the state at the beginning, and of all slopes, if few."""
+        count, size, n = self._j.shape[:3]
+        is_small = count * (size * n) ** 2 <= _RESPONSE
+        each = np.eye(size * n).reshape(1, size, n, size * n)
+        columns = each if is_small else np.zeros((1, size, n, 0))
+        stages = self._moved_stages(np.broadcast_to(columns, (count, *columns.shape[1:])))
+        response = stages.reshape(count, size * n, -1)[..., n:]
+        return stages[..., :n], np.ascontiguousarray(response) if is_small else None
+
+    @property
+    def _of_stages(self) -> NDArray:
+        return self._solved[0]
+
+    @property
+    def _response(self) -> NDArray | None:
+        return self._solved[1]
+
+    @functools.cached_property
+    def _whole(self) -> NDArray:
+        """What comes at the end of each step with a change of the state at its beginning."""
+        return self._ends_of(self._of_stages)
+
+    def _ends_of(self, of_stages: NDArray) -> NDArray:
+        whole: NDArray = np.eye(self._n) + self._h[:, None, None] * _weighted(self._b, of_stages)
+        return whole
 
     def _inside(self, outputs: Outputs) -> NDArray:
         """Give derivatives of states with respect to those at the beginning of their steps."""
@@ -138,8 +163,11 @@ class ExplicitSteps:
         return self._last_inside[1]
 
     def _inside_of(self, outputs: Outputs) -> NDArray:
+        return self._within(outputs, self._of_stages)
+
+    def _within(self, outputs: Outputs, of_stages: NDArray) -> NDArray:
         steps = outputs.steps
-        inside = np.einsum("js,jsab->jab", outputs.weights, self._of_stages[steps])
+        inside = np.einsum("js,jsab->jab", outputs.weights, of_stages[steps])
         found: NDArray = np.eye(self._n) + self._h[steps, None, None] * inside
         return found
 
@@ -207,6 +235,26 @@ class ExplicitSteps:
         moved = np.einsum("jab,jb->ja", self._inside(outputs), before[steps])
         found: NDArray = (moved + h[steps] * inside).reshape(-1)
         return found
+
+    def columns(self, outputs: Outputs, slopes: NDArray, start: NDArray) -> NDArray:
+        """Give the same for columns of changes, of shapes (points, n, columns) and (n, columns)."""
+        n, steps = self._n, outputs.steps
+        every = self._moved_stages(slopes[self._places])
+        of_stages, stages = every[..., :n], every[..., n:]
+        h = self._h[:, None, None]
+        before = carried(self._ends_of(of_stages), h * _weighted(self._b, stages), start)
+        inside = np.einsum("js,jsac->jac", outputs.weights, stages[steps])
+        moved: NDArray = self._within(outputs, of_stages) @ before[steps] + h[steps] * inside
+        return moved
+
+
+def carried(whole: NDArray, added: NDArray, state: NDArray) -> NDArray:
+    """Give columns of changes at the beginning of each step, which it multiplies and adds to."""
+    before = np.empty_like(added)
+    for i, step in enumerate(whole):
+        before[i] = state
+        state = step @ state + added[i]
+    return before
 
 
 def _weighted(weights: NDArray, stages: NDArray) -> NDArray:

@@ -20,7 +20,7 @@ from cotan._src.runtime.values import attach_derivative, contains_active, is_act
 from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
 from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, points_of
-from cotan._src.scipy.integrate.right_side import RightSide
+from cotan._src.scipy.integrate.right_side import Derivatives, RightSide
 from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
@@ -47,20 +47,31 @@ class MovedStates:
     ) -> None:
         self._name, self.steps = name, steps
         n = self._n = steps.states.shape[1]
+        compared = points_of(run, _COMPARED)
+        start = _core.cast(asarray(y0), np.float64).reshape(-1)
+        #: Changes of slopes and initial state with the numbers in `_change`, if these are few.
+        self._columns: tuple[NDArray, NDArray] | None = None
         while True:
-            if steps.times.size * n * n > _DERIVATIVES:
+            m = len(steps.times)
+            if m * n * n > _DERIVATIVES:
                 raise NotPlainError
-            slopes, derivatives = side.derivatives(steps.times, steps.states)
+            times = np.concatenate([steps.times, compared[0]])
+            states = np.concatenate([steps.states, compared[1]])
+            known = side.known(times, states)
+            if known is not None:
+                k, derivatives = known.slopes, known.of_states[:m]
+                slopes = k[:m]
+            else:
+                slopes, derivatives = side.derivatives(steps.times, steps.states)
             if steps.begin(derivatives, slopes):
                 break
-        compared = points_of(run, _COMPARED)
-        times = np.concatenate([steps.times, compared[0]])
-        states = np.concatenate([steps.states, compared[1]])
-        k = side.slopes(times, states)
-        m = len(steps.times)
+        if known is None:
+            k = side.slopes(times, states)
         if not np.allclose(to_numpy(k[m:]), compared[2], 1e-9, 1e-300, equal_nan=True):
             raise NotPlainError
-        start = _core.cast(asarray(y0), np.float64).reshape(-1)
+        if known is not None:
+            self._take_columns(known, start)
+            return
         self.is_active = contains_active((k, start))
         if not self.is_active:
             return
@@ -72,12 +83,31 @@ class MovedStates:
             rest = _core.reshape(k - own[..., 0], (-1,))
             self._change = _core.concatenate([rest, start])
 
+    def _take_columns(self, known: Derivatives, start: AnyArray) -> None:
+        """Let states move with leaves and the initial state, all directions at once."""
+        n, m, is_moved = self._n, len(self.steps.times), is_active(start)
+        active = [*known.leaves, *([start] if is_moved else ())]
+        self.is_active = bool(active)
+        if not active:
+            return
+        self._change = _core.concatenate([_core.reshape(leaf, (-1,)) for leaf in active])
+        of_leaves = known.of_leaves[:m]
+        extra = n if is_moved else 0
+        count = of_leaves.shape[2]
+        of_start = np.eye(n, count + extra, count)
+        if extra:
+            of_leaves = np.concatenate([of_leaves, np.zeros((m, n, extra))], 2)
+        self._columns = of_leaves, of_start
+
     def at(self, outputs: Outputs) -> AnyArray:
         """Give states, of shape (count, n), that move as the solution does."""
         steps, change, count = self.steps, self._change, len(outputs.steps)
         size, n = count * self._n, self._n
-        if steps.times.size * n * size <= _MATRIX:
-            moved: AnyArray = _core.matmul(steps.adjoint(outputs, np.eye(size)), change)
+        if self._columns is not None:
+            columns = steps.columns(outputs, *self._columns).reshape(size, -1)
+            moved: AnyArray = _core.matmul(columns, change)
+        elif steps.times.size * n * size <= _MATRIX:
+            moved = _core.matmul(steps.adjoint(outputs, np.eye(size)), change)
         else:
             moved = linear(
                 self._name, _unless_zero(lambda v: steps.forward(outputs, v), size),

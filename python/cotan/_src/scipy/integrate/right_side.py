@@ -13,14 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
+from cotan._src.kit.known_programs import KnownPrograms
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.integrate.repeated_steps import slope_of
+from cotan._src.state.function_key import FunctionKey, key_of
 from cotan._src.state.plain_copy import (
     NotPlainError,
     PlainCallback,
     arrays_of,
     call_outside,
+    is_one_gradient,
     with_arrays,
 )
 from cotan._src.typing import AnyArray, Args, Function, NDArray
@@ -30,7 +33,24 @@ _WAYS = 32
 # Of a right side with more ways than this most points would be recorded by `_each`.
 _RECORDED = 8
 
+# Of more numbers in the leaves their derivatives are left to cotangents.
+_LEAVES = 32
+# Programs are made for a power of two of points, that at least.
+_POINTS = 32
+
 _FLOAT = np.dtype(np.float64)
+_KNOWN = KnownPrograms()
+
+
+class Derivatives(NamedTuple):
+    """Slopes at points, and what they change with."""
+
+    slopes: NDArray
+    #: With respect to the state.
+    of_states: NDArray
+    #: With respect to the numbers in `leaves`, one after the other.
+    of_leaves: NDArray
+    leaves: list[AnyArray]
 
 
 class _Way(NamedTuple):
@@ -63,6 +83,69 @@ class RightSide(PlainCallback):
         self._ways: tuple[NDArray, list[_Way]] | None = None
         self._leaves: list[AnyArray] = []
         self.function, self.plain, self.jac = map(self._order, (function, self.plain, self.jac))
+
+    @functools.cached_property
+    def _key(self) -> FunctionKey | None:
+        """What says that its program is known, for a first derivative; found before any call."""
+        key = key_of(self._given, self.args) if is_one_gradient() else None
+        return None if key is None or sum(x.size for x in key.leaves) > _LEAVES else key
+
+    def known(self, times: NDArray, states: NDArray) -> Derivatives | None:
+        """Give slopes and all derivatives by a program that is known; None where there is none."""
+        key = self._key
+        if key is None:
+            return None
+        count, n = states.shape
+        size = max(_POINTS, 1 << (count - 1).bit_length())
+        # Points are added that are there already.
+        index = np.minimum(np.arange(size), count - 1)
+        given = times[index], states[index], *(np.asarray(to_numpy(x)) for x in key.leaves)
+        known = _KNOWN.of(
+            key, (size, n, self._order), lambda used: self._recorded(key, given, used)
+        )
+        if known is None:
+            return None
+        slopes, of_states, *rest = (a[:count] for a in known.program(*given))
+        of_leaves = [a.reshape(count, n, -1) for a in rest]
+        joined = np.concatenate(of_leaves, 2) if of_leaves else np.zeros((count, n, 0))
+        return Derivatives(slopes, of_states, joined, [key.leaves[i] for i in known.used])
+
+    def _recorded(self, key: FunctionKey, at: Args, used: list[int]) -> _core.Program:
+        given, order, leaves = (self._given, self.args), self._order, key.leaves
+        n = at[1].shape[1]
+
+        def of_point(t: Any, y: AnyArray, *values: AnyArray) -> Any:
+            def side(y: AnyArray, *values: AnyArray) -> AnyArray:
+                function, args = with_arrays(given, leaves, values)
+                return slope_of(order(function), args, _FLOAT)(t, y)
+
+            k, back = _core.pullback(side, y, *values)
+
+            def row(u: AnyArray) -> Any:
+                of_state, *rest = back(u)
+                used[:] = [i for i, ct in enumerate(rest) if ct is not None]
+                return (
+                    np.zeros(n) if of_state is None else of_state,
+                    *(ct for ct in rest if ct is not None),
+                )
+
+            return k, *_core.call_vmap(row, (np.eye(n),), [True], ["u"])
+
+        def of_all(times: AnyArray, states: AnyArray, *values: AnyArray) -> Any:
+            names = ["t", "y", *(["leaf"] * len(values))]
+            # Leaves are mapped too, along an axis of one: so a branch on their values is refused.
+            once = lambda *v: _core.call_vmap(  # noqa: E731
+                lambda t, y: of_point(t, y, *v), (times, states), [True, True], names[:2]
+            )
+            if not values:
+                return once()
+            found = _core.call_vmap(
+                once, tuple(v[None] for v in values), [True] * len(values), names[2:]
+            )
+            return tuple(part[0] for part in found)
+
+        program: _core.Program = _core.record(of_all, at, {})[0]
+        return program.optimize()
 
     def slopes(self, times: NDArray, states: AnyArray) -> AnyArray:
         """Give the slopes at points as they depend on everything."""

@@ -1,0 +1,75 @@
+"""Programs of functions that are met again: `KnownPrograms`.
+
+Problem: a solver is called in a loop, a hundred times, with the same formula and other numbers. A
+program of it that gives values and derivatives takes a tenth of the time of recording them. It is
+made when a formula is met for the first time, and found by the key of the function
+(`state.function_key`).
+"""
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+from cotan import _core
+from cotan._src.state.function_key import FunctionKey
+from cotan._src.state.plain_copy import call_outside
+
+# So many programs are kept.
+_MOST = 64
+# After so many programs of some code that nobody asked for again, no more are made.
+_IN_VAIN = 8
+
+
+class KnownProgram(NamedTuple):
+    """A program of arguments and leaves."""
+
+    program: _core.Program
+    #: The leaves that the result depends on.
+    used: list[int]
+    #: What its key names by identity.
+    kept: list[object]
+
+
+class KnownPrograms:
+    """The programs that were made of one kind, by keys."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, KnownProgram | None] = {}
+        # By code, how often programs were made in vain.
+        self._unused: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def of(
+        self, key: FunctionKey, shape: Hashable, make: Callable[[list[int]], _core.Program]
+    ) -> KnownProgram | None:
+        """Give a program; None where there can be none, or each call would need another one.
+
+        `make(used)` records it, and puts the numbers of the leaves that matter into the list.
+        """
+        whole = key.key, shape
+        with self._lock:
+            if whole in self._found:
+                # What was asked for last is kept longest.
+                found = self._found[whole] = self._found.pop(whole)
+                self._unused[key.code] = 0
+                return found
+            unused = self._unused.get(key.code, 0)
+            if unused >= _IN_VAIN:
+                return None
+            self._unused[key.code] = unused + 1
+        used: list[int] = []
+        try:
+            made = KnownProgram(call_outside(lambda: make(used)), used, key.kept)
+        except Exception:
+            # Whatever is wrong with it is said by the other way.
+            made = None
+        with self._lock:
+            self._found[whole] = made
+            _forget(self._found)
+            _forget(self._unused)
+        return made
+
+
+def _forget(items: dict[Any, Any]) -> None:
+    while len(items) > _MOST:
+        del items[next(iter(items))]

@@ -1,0 +1,195 @@
+"""Tells whether a function computes the same as one that was recorded before: `key_of`.
+
+Problem: a fit calls a solver a hundred times, each time with a new function of the same code, and
+each time its derivatives are recorded anew. A formula of numbers and arrays that it captures needs
+that once. Its key has all that such a function depends on: the code, and what it captures, but for
+the values of active arrays, which are inputs of the program. Functions that may do anything else
+(keep state, read objects of user code, draw numbers, print) have no key.
+"""
+
+import builtins
+import dis
+import functools
+import math
+from collections.abc import Hashable
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cotan._core import Array
+from cotan._src.runtime.call_site import assigns_captured
+from cotan._src.runtime.values import is_active, to_numpy
+from cotan._src.state.object_graph import CodeNames
+from cotan._src.state.quick_state import LEADS_FAR
+
+# Arrays of more bytes together are not compared.
+_MAX_BYTES = 1 << 16
+# Collections of more items are not compared.
+_MAX_ITEMS = 64
+_NUMBERS = frozenset({float, np.float64})
+_ATOMS = frozenset({int, bool, str, bytes, type(None), np.int64, np.bool_})
+# Libraries whose functions give the same for the same arguments.
+_LIBRARIES = frozenset({"numpy", "math", "cmath", "scipy"})
+# Names in them that do not, or do something besides.
+_IMPURE = LEADS_FAR | {
+    "empty", "empty_like", "errstate", "fromfile", "genfromtxt", "info", "rvs", "load", "loadtxt",
+    "lib", "memmap", "printoptions", "save", "savetxt", "savez", "set_printoptions", "setbufsize",
+    "seterr", "seterrcall", "tofile", "show_config", "ctypes",
+}  # fmt: skip
+_PURE_BUILTINS = frozenset(
+    """
+    abs all any bool complex divmod enumerate filter float int isinstance len list map max min pow
+    range reversed round slice sorted sum tuple zip ArithmeticError AssertionError Exception
+    IndexError KeyError OverflowError RuntimeError TypeError ValueError ZeroDivisionError
+    """.split()
+)
+_BUILTINS = frozenset(vars(builtins))
+
+
+class FunctionKey(NamedTuple):
+    """What functions depend on, but for the values of `leaves`."""
+
+    key: Hashable
+    #: The active arrays that they reach, each once.
+    leaves: list[Array]
+    #: The identity of the code of the first function.
+    code: int
+    #: What `key` names by identity; it holds as long as these are kept alive.
+    kept: list[object]
+
+
+def key_of(*values: object) -> FunctionKey | None:
+    """Give the key of functions and their arguments; None where they may depend on more."""
+    made = _Keys()
+    try:
+        key = tuple(map(made.of, values))
+    except _NoKeyError:
+        return None
+    return FunctionKey(key, made.leaves, made.code, made.kept)
+
+
+class _NoKeyError(Exception):
+    """Something has no key."""
+
+
+class _Keys:
+    def __init__(self) -> None:
+        self.leaves: list[Array] = []
+        self.kept: list[object] = []
+        self.code = 0
+        self._seen: dict[int, int] = {}
+        self._bytes = 0
+
+    def of(self, value: Any) -> Hashable:
+        kind = type(value)
+        if kind in _NUMBERS:
+            # Zeros with different signs are equal, and not the same.
+            return (kind, value) if value else (kind, value, math.copysign(1.0, value))
+        if kind in _ATOMS:
+            return kind, value
+        if id(value) in self._seen:
+            return "again", self._seen[id(value)]
+        self._seen[id(value)] = len(self._seen)
+        if kind is FunctionType:
+            return self._function(value)
+        # Proxies are not asked for their class.
+        if issubclass(kind, Array):
+            if value.dtype != np.float64:
+                raise _NoKeyError
+            if not is_active(value):
+                return "constant", value._rank, self._array(np.asarray(to_numpy(value)))
+            self.leaves.append(value)
+            return "active", value._rank, value.shape
+        if kind is np.ndarray:
+            return self._array(value)
+        if kind is tuple or kind is list:
+            if len(value) > _MAX_ITEMS:
+                raise _NoKeyError
+            return kind, *map(self.of, value)
+        if kind is dict:
+            if len(value) > _MAX_ITEMS or not _ATOMS.issuperset(map(type, value)):
+                raise _NoKeyError
+            return kind, *value, *map(self.of, value.values())
+        if kind is np.ufunc:
+            self.kept.append(value)
+            return "ufunc", id(value)
+        raise _NoKeyError
+
+    def _array(self, array: Any) -> Hashable:
+        self._bytes += array.nbytes
+        if array.dtype.hasobject or self._bytes > _MAX_BYTES:
+            raise _NoKeyError
+        return array.dtype.str, array.shape, array.strides, array.tobytes()
+
+    def _function(self, function: FunctionType) -> Hashable:
+        names = _names_of(function.__code__)
+        if names is None or function.__dict__:
+            raise _NoKeyError
+        found = function.__globals__
+        try:
+            cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        except ValueError:
+            raise _NoKeyError from None  # a variable without a value yet
+        self.kept.append(function.__code__)
+        self.code = self.code or id(function.__code__)
+        given = function.__defaults__, function.__kwdefaults__
+        read = [name for name in names if name in found]
+        if not all(name in found or name in _PURE_BUILTINS for name in names & _BUILTINS):
+            raise _NoKeyError
+        return (
+            id(function.__code__),
+            *map(self.of, given),
+            *map(self.of, cells),
+            *read,
+            *(self._global(found[name]) for name in read),
+        )
+
+    def _global(self, value: Any) -> Hashable:
+        kind = type(value)
+        if kind is ModuleType:
+            home: object = value.__name__
+        elif kind is type:
+            home = value.__module__
+            if home == "builtins" and value.__name__ in _PURE_BUILTINS:
+                home = "math"
+        elif kind is FunctionType:
+            # Where it is from, not whose name a decorator has given it.
+            home = value.__globals__.get("__name__")
+        elif kind is BuiltinFunctionType or kind is type(np.sum):
+            home = getattr(value, "__module__", None)
+            if kind is BuiltinFunctionType and type(value.__self__) is not ModuleType:
+                raise _NoKeyError
+        else:
+            return self.of(value)
+        if _is_pure(home):
+            self.kept.append(value)
+            return id(value)
+        if kind is FunctionType:
+            return self.of(value)
+        raise _NoKeyError
+
+
+@functools.lru_cache(4096)
+def _is_pure(home: object) -> bool:
+    name = str(home)
+    return name.partition(".")[0] in _LIBRARIES and "random" not in name
+
+
+@functools.lru_cache(4096)
+def _names_of(code: CodeType) -> frozenset[str] | None:
+    """Give the names that code refers to, None if it may do something besides computing."""
+    found = CodeNames.of(code)
+    if found.assigned or found.sets_attributes or assigns_captured(code):
+        return None
+    if not _IMPURE.isdisjoint(found.mentioned) or _imports(code):
+        return None
+    return frozenset(found.names)
+
+
+def _imports(code: CodeType) -> bool:
+    """Say whether code, or a function inside of it, imports modules."""
+    inner = [c for c in code.co_consts if isinstance(c, CodeType)]
+    return any(i.opname == "IMPORT_NAME" for i in dis.get_instructions(code)) or any(
+        map(_imports, inner)
+    )
