@@ -138,6 +138,31 @@ def plain_number(
     return attach_derivative(np.array([at]), -step)
 
 
+def moved_by_rows(
+    name: str, x: NDArray, rest: NDArray, of_x: NDArray, of_leaves: list[NDArray],
+    leaves: list[AnyArray],
+) -> Array | None:  # fmt: skip
+    """Give the same for a residual and derivatives that are known; None where `of_x` is singular.
+
+    `of_leaves` are the derivatives of the residual with respect to `leaves`.
+    """
+    inverse = _inverse(of_x)
+    if inverse is None:
+        return None
+    step, n = inverse @ rest, len(rest)
+    # NaN fails the comparison.
+    if n > 1 or not abs(step[0]) <= FAR * max(abs(x[0]), 0.1):
+        expect_solution(name, x, step)
+    moved: Any = None
+    for leaf, rows in zip(leaves, of_leaves, strict=True):
+        columns = -(inverse @ rows.reshape(n, -1))
+        own = _core.reshape(leaf, (-1,))
+        own = own * columns[:, 0] if columns.shape[1] == 1 else _core.matmul(columns, own)
+        moved = own if moved is None else moved + own
+    found: Array = attach_derivative(x, moved)
+    return found
+
+
 def _slope(function: Callable[[AnyArray], ArrayLike], at: float) -> float:
     """Give the derivative of a function of one number, 0 where it is constant."""
     _, (slope,) = call_outside(

@@ -7,12 +7,16 @@ made when a formula is met for the first time, and found by the key of the funct
 """
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cotan import _core
+from cotan._core import Array
 from cotan._src.state.function_key import FunctionKey
 from cotan._src.state.plain_copy import call_outside
+from cotan._src.typing import AnyArray, Function
 
 # So many programs are kept.
 _MOST = 64
@@ -28,6 +32,40 @@ class KnownProgram(NamedTuple):
     used: list[int]
     #: What its key names by identity.
     kept: list[object]
+
+
+def like(leaves: Sequence[Array], values: Sequence[AnyArray]) -> list[AnyArray]:
+    """Give values that are numbers where the leaves are: code may ask what it was given."""
+    return [
+        v if x._rank == "array" else v.item() if x._rank == "number" else v[()]
+        for x, v in zip(leaves, values, strict=True)
+    ]
+
+
+def with_rows(function: Function, used: list[int], x: AnyArray, *leaves: AnyArray) -> Any:
+    """Give a vector, and its derivatives with respect to `x` and to the leaves that matter.
+
+    Their numbers are put into `used`.
+    """
+    y, back = _core.pullback(function, x, *leaves)
+
+    def row(u: AnyArray) -> Any:
+        of_x, *rest = back(u)
+        used[:] = [i for i, ct in enumerate(rest) if ct is not None]
+        given = (ct for ct in rest if ct is not None)
+        return np.zeros(x.shape) if of_x is None else of_x, *given
+
+    return y, *_core.call_vmap(row, (np.eye(y.shape[0]),), [True], ["u"])
+
+
+def without_branches(function: Function, *values: AnyArray) -> Any:
+    """Call a function so that it is refused to look at values: along an axis of length one."""
+    if not values:
+        return function()
+    found = _core.call_vmap(
+        function, tuple(v[None] for v in values), [True] * len(values), ["leaf"] * len(values)
+    )
+    return tuple(part[0] for part in found)
 
 
 class KnownPrograms:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.scipy.integrate.explicit_steps import carried
-from cotan._src.scipy.integrate.plain_run import Outputs, Step
+from cotan._src.scipy.integrate.plain_run import Nordsieck, Outputs, Step
 from cotan._src.typing import Function, NDArray
 
 # Up to so many times as many steps as the solver has taken.
@@ -283,14 +283,16 @@ def _inverses(matrices: NDArray) -> NDArray:
 
 def _evaluated(inside: list[Any], at: NDArray) -> NDArray:
     """Give the states at times of each step: of shape (steps, times, n)."""
-    if not all(hasattr(f, "yh") for f in inside):
+    if not isinstance(inside[0], Nordsieck):
         return np.array([f(t).T for f, t in zip(inside, at, strict=True)])
     # LSODA's are polynomials with the derivatives at the end of the step; one order at a time.
-    found = np.empty((*at.shape, len(inside[0].yh)))
-    orders = np.array([len(f.p) for f in inside])
-    x = (at - np.array([[f.t] for f in inside])) / np.array([[f.h] for f in inside])
+    known = np.array([(f.t, f.h, f.order, f.factor) for f in inside])
+    orders, factors = known[:, 2].astype(int), known[:, 3]
+    found = np.empty((*at.shape, len(inside[0].derivatives) // (inside[0].order + 1)))
+    x = (at - known[:, :1]) / known[:, 1:2]
     for order in np.unique(orders):
         which = np.flatnonzero(orders == order)
-        terms = np.array([inside[i].yh for i in which])
-        found[which] = x[which, :, None] ** np.arange(order) @ terms.swapaxes(1, 2)
+        terms = np.array([inside[i].derivatives for i in which]).reshape(len(which), order + 1, -1)
+        terms[:, -1] *= factors[which, None]
+        found[which] = x[which, :, None] ** np.arange(order + 1) @ terms
     return found

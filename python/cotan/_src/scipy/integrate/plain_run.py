@@ -47,8 +47,8 @@ class PlainRun:
     def __init__(self, function: Function, keeps_all: bool) -> None:
         self._function = function
         self._keeps_all = keeps_all
-        # The times of all calls of a run whose stages are not needed.
-        self._called: list[float] = []
+        #: The times of all calls of a run whose stages are not needed.
+        self.called: list[float] = []
         self.times: list[float] = []
         # As bytes.
         self.states: list[bytes] = []
@@ -79,8 +79,8 @@ class PlainRun:
         if y.tobytes() != before or not (type(k) is np.ndarray or is_plain(k)):
             raise NotPlainError
         if not self._keeps_all:
-            self._called.append(t)
-            n = len(self._called)
+            self.called.append(t)
+            n = len(self.called)
             if n > _SAMPLES and n & (n - 1):
                 return k
         self.times.append(t)
@@ -95,7 +95,7 @@ class PlainRun:
         reject they go back.
         """
         sign = 1.0 if end > begin else -1.0
-        called = sign * np.array(self._called, np.float64)
+        called = sign * np.array(self.called, np.float64)
         accepted = sign * np.unique(np.minimum.accumulate(called[::-1]))
         near = 1e-10 * abs(end - begin)
         is_inside = (sign * (accepted - begin) > near) & (sign * (end - accepted) > near)
@@ -145,6 +145,27 @@ def plain_slopes(function: Function) -> Function:
     return call
 
 
+class Nordsieck(NamedTuple):
+    """The polynomial of a step of LSODA, by its scaled derivatives at the end."""
+
+    t: float
+    h: float
+    order: int
+    #: One after the other, of all components.
+    derivatives: NDArray
+    #: By what the last of them is to be multiplied.
+    factor: float
+
+
+def _nordsieck(solver: Any, n: int) -> Nordsieck:
+    """Give what `LSODA.dense_output` gives."""
+    integrator = solver._integrator
+    rwork, (order, after) = integrator.rwork, integrator.iwork[13:15].tolist()
+    before, h = rwork[10:12].tolist()
+    factor = (h / before) ** order if after < order else 1.0
+    return Nordsieck(solver.t, h, order, rwork[20 : 20 + (order + 1) * n].copy(), factor)
+
+
 @functools.cache
 def noting(cls: type) -> type:
     """Give a solver that notes its steps in `run`."""
@@ -155,6 +176,10 @@ def noting(cls: type) -> type:
             super().__init__(*args, **kwargs)
             self._run = run
             self.direct = (lambda t, y: run(t, y, *more)) if more else run
+            self._compiled = getattr(self, "_lsoda_solver", None)
+            if self._compiled is not None:
+                # Without what SciPy has put around it; it may give a list.
+                self._compiled.f = self.direct
 
         def step(self) -> str | None:
             before = len(self._run.times)
@@ -164,6 +189,9 @@ def noting(cls: type) -> type:
                 inside: Any = None
                 if hasattr(self, "Z"):
                     inside = np.vstack([y_old, y_old + self.Z])
+                elif self._compiled is not None:
+                    self.nfev = len(self._run.called)
+                    inside = _nordsieck(self._compiled, self.n)
                 elif not has_stages:
                     inside = self.dense_output()
                 after = len(self._run.times)

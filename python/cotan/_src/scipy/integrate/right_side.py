@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.known_programs import KnownPrograms
+from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.integrate.repeated_steps import slope_of
@@ -112,37 +112,20 @@ class RightSide(PlainCallback):
 
     def _recorded(self, key: FunctionKey, at: Args, used: list[int]) -> _core.Program:
         given, order, leaves = (self._given, self.args), self._order, key.leaves
-        n = at[1].shape[1]
 
         def of_point(t: Any, y: AnyArray, *values: AnyArray) -> Any:
             def side(y: AnyArray, *values: AnyArray) -> AnyArray:
-                function, args = with_arrays(given, leaves, values)
+                function, args = with_arrays(given, leaves, like(leaves, values))
                 return slope_of(order(function), args, _FLOAT)(t, y)
 
-            k, back = _core.pullback(side, y, *values)
-
-            def row(u: AnyArray) -> Any:
-                of_state, *rest = back(u)
-                used[:] = [i for i, ct in enumerate(rest) if ct is not None]
-                return (
-                    np.zeros(n) if of_state is None else of_state,
-                    *(ct for ct in rest if ct is not None),
-                )
-
-            return k, *_core.call_vmap(row, (np.eye(n),), [True], ["u"])
+            return with_rows(side, used, y, *values)
 
         def of_all(times: AnyArray, states: AnyArray, *values: AnyArray) -> Any:
-            names = ["t", "y", *(["leaf"] * len(values))]
-            # Leaves are mapped too, along an axis of one: so a branch on their values is refused.
-            once = lambda *v: _core.call_vmap(  # noqa: E731
-                lambda t, y: of_point(t, y, *v), (times, states), [True, True], names[:2]
-            )
-            if not values:
-                return once()
-            found = _core.call_vmap(
-                once, tuple(v[None] for v in values), [True] * len(values), names[2:]
-            )
-            return tuple(part[0] for part in found)
+            def once(*v: AnyArray) -> Any:
+                at_point = lambda t, y: of_point(t, y, *v)  # noqa: E731
+                return _core.call_vmap(at_point, (times, states), [True, True], ["t", "y"])
+
+            return without_branches(once, *values)
 
         program: _core.Program = _core.record(of_all, at, {})[0]
         return program.optimize()

@@ -75,7 +75,7 @@ def solve_at_once(
             noting(locate(f"scipy.integrate.{method}")), to_numpy_items(t_eval), dense_output,
             [PlainEvent(e) for e in side.events] if watched else None,
             args=None if args is None else side.values, run=run,
-            **({"more": side.values} if is_explicit else {}), **chosen,
+            more=side.values, **chosen,
         )  # fmt: skip
         return run, result
 

@@ -108,6 +108,15 @@ def _flat(function: Function, more: Args, options: Kwargs) -> Function:
     return lambda x: stacked(function(x, *more, **options)).reshape(-1)
 
 
+def _residuals_least(function: Function, args: Args, extra: Any) -> Function:
+    return _flat(function, args, extra[0])
+
+
+def _slope_of_least(function: Function, args: Args, extra: Any) -> Function:
+    loss, residuals = _Loss(extra[1]), _residuals_least(function, args, extra)
+    return slope_of("least_squares", lambda x: loss.cost(residuals(x)))
+
+
 @override(f"{_HERE}.least_squares", when=ALWAYS)
 def least_squares(fun: Function, x0: ArrayLike, jac: Function | str = "2-point",
                   bounds: Bounds | tuple[ArrayLike, ArrayLike] = (-np.inf, np.inf),
@@ -130,10 +139,12 @@ def least_squares(fun: Function, x0: ArrayLike, jac: Function | str = "2-point",
         loss, constant = _Loss(options), _Loss(plain_of(options))
         costs = lambda x: loss.cost(residuals(x)), lambda x: constant.cost(copy(x))
         free = result.active_mask == 0
-        x = plain.minimum(f"{_HERE}.least_squares", costs, result.x, free)
+        known = _slope_of_least, (kwargs, options)
+        x = plain.minimum(f"{_HERE}.least_squares", costs, result.x, free, known=known)
         if x is result.x:
             return result
-        result.x, result.fun = x, residuals(x)
+        rest = plain.deferred("fun of least_squares", _residuals_least, known[1], result.fun, x)
+        result.x, result.fun = x, residuals(x) if rest is None else rest
         result.cost = loss.cost(result.fun)
         if not np.all(free):
             # Elsewhere it is zero, and stays so.
@@ -283,13 +294,18 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
         residuals = _residuals_of(f, *_samples(*given, is_omitted))
         copy = _residuals_of(plain.plain, *_samples(x, y, error, is_omitted))
         constant = _Loss(plain_of(options))
+        extra = given, is_omitted, options, absolute_sigma
 
         def find(popt: NDArray, limits: Any) -> AnyArray:
             costs = lambda p: loss.cost(residuals(p)), lambda p: constant.cost(copy(p))
             free = free_of("curve_fit", limits, popt, slope_of("curve_fit", costs[1]))
-            return plain.minimum(f"{_HERE}.curve_fit", costs, popt, free)
+            known = _slope_of_fit, extra
+            return plain.minimum(f"{_HERE}.curve_fit", costs, popt, free, known=known)
 
-        return _fitted(result, residuals, find, bounds, loss, absolute_sigma)
+        def covariance(value: NDArray, p: AnyArray) -> AnyArray | None:
+            return plain.deferred("pcov of curve_fit", _covariance_of_fit, extra, value, p)
+
+        return _fitted(result, residuals, find, bounds, loss, absolute_sigma, covariance)
 
     if not any(map(callable, options.values())):
         found: tuple[object, ...] | None = PlainSolve.attempt(
@@ -323,6 +339,23 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
     return fitted
 
 
+def _residuals_fit(f: Function, extra: Any) -> Callable[[AnyArray], AnyArray]:
+    given, is_omitted, *_ = extra
+    return _residuals_of(f, *_samples(*given, is_omitted))
+
+
+def _slope_of_fit(f: Function, args: Args, extra: Any) -> Function:
+    del args
+    residuals, loss = _residuals_fit(f, extra), _Loss(extra[2])
+    return slope_of("curve_fit", lambda p: loss.cost(residuals(p)))
+
+
+def _covariance_of_fit(f: Function, args: Args, extra: Any) -> Function:
+    del args
+    residuals, loss = _residuals_fit(f, extra), _Loss(extra[2])
+    return lambda p: _covariance_at(p, residuals, loss, extra[3])
+
+
 def _residuals_of(
     f: Function, places: Any, heights: AnyArray, weight: AnyArray
 ) -> Callable[[AnyArray], AnyArray]:
@@ -343,6 +376,7 @@ def _fitted(
     bounds: Any,
     loss: _Loss,
     absolute_sigma: bool,
+    covariance: Callable[[NDArray, AnyArray], AnyArray | None] | None = None,
 ) -> tuple[Any, ...]:
     """Give a result of `curve_fit` with the derivatives of parameters that `find` gives."""
     popt, pcov, *report = result
@@ -352,6 +386,10 @@ def _fitted(
         return result
     if report:
         report[0] = _with_residuals(report[0], residuals(y), y)
+    if covariance is not None and np.all(np.isfinite(pcov)):
+        found = covariance(pcov, y)
+        if found is not None:
+            return (y, found, *report)
     return (y, _covariance(pcov, y, residuals, loss, absolute_sigma), *report)
 
 
@@ -399,9 +437,15 @@ def _covariance(
     if not np.all(np.isfinite(value)):
         return value
 
+    return attach_derivative(value, _covariance_at(p, residuals, loss, absolute))
+
+
+def _covariance_at(
+    p: AnyArray, residuals: Callable[[AnyArray], AnyArray], loss: _Loss, absolute: bool
+) -> AnyArray:
     r = residuals(p)
     matrix = recorded_columns(residuals, p) * loss.weights(r)[:, None]
-    covariance = inverse(_core.matmul(matrix.T, matrix))
+    covariance: AnyArray = inverse(_core.matmul(matrix.T, matrix))
     if not absolute:
         covariance = covariance * (2 * loss.cost(r) / (r.shape[0] - p.shape[0]))
-    return attach_derivative(value, covariance)
+    return covariance

@@ -5,19 +5,47 @@ plain values outside of the recording cost what they cost without cotan.
 """
 
 import copy
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.kit.callbacks import more_of
-from cotan._src.kit.implicit_diff import plain_number, plain_solution
+from cotan._src.kit.host_call import host_call
+from cotan._src.kit.implicit_diff import moved_by_rows, plain_number, plain_solution, stacked
 from cotan._src.kit.kkt import Problem, constrained
-from cotan._src.runtime.values import contains_active
+from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
+from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.scipy.optimize.solver_arguments import slope_of
 from cotan._src.state.callback_probe import to_numpy_items
-from cotan._src.state.plain_copy import NotPlainError, PlainCallback, is_one_gradient
+from cotan._src.state.function_key import FunctionKey, key_of
+from cotan._src.state.plain_copy import (
+    NotPlainError,
+    PlainCallback,
+    is_one_gradient,
+    with_arrays,
+)
 from cotan._src.typing import AnyArray, Function, NDArray
+
+
+# Of more numbers in the derivatives of an equation no programs are made.
+_ROWS = 10_000
+_KNOWN = KnownPrograms()
+
+#: From a function, its arguments and what else there is to an equation.
+Build: TypeAlias = Callable[[Any, Any, Any], Function]
+
+
+def _whole(function: Function, args: Any, extra: object) -> Function:
+    del extra
+    return lambda x: function(x, *args)
+
+
+def _first(function: Function, args: Any, extra: object) -> Function:
+    del extra
+    return lambda x: function(x, *args)[0]
 
 
 class PlainSolve(PlainCallback):
@@ -105,10 +133,83 @@ class PlainSolve(PlainCallback):
 
         return of(self.function, self.args), of(self.plain, self.values)
 
+    def key_with(self, extra: object) -> FunctionKey | None:
+        """Give what says that programs of the function are known, with what it is a part of."""
+        key = key_of(self.function, self.args, extra)
+        return key if key is not None and key.leaves else None
+
+    def known(
+        self, name: str, build: Build, x: NDArray, extra: object = None, is_number: bool = False
+    ) -> AnyArray | None:
+        """Give where a function is zero, by a program that is known; None where there is none.
+
+        `build(function, args, extra)` gives the function, from a vector to a vector, or, if it
+        `is_number`, from a number.
+        """
+        key = self.key_with(extra)
+        if key is None or x.dtype != np.float64 or not x.size:
+            return None
+        numbers = x.size + sum(leaf.size for leaf in key.leaves)
+        if x.size * numbers > _ROWS:
+            return None
+        given, leaves = (self.function, self.args, extra), key.leaves
+        at = (x[0] if is_number else x), *(np.asarray(to_numpy(leaf)) for leaf in leaves)
+
+        def make(used: list[int]) -> _core.Program:
+            def equation(x: AnyArray, *values: AnyArray) -> AnyArray:
+                call = build(*with_arrays(given, leaves, like(leaves, values)))
+                y = call(x[()] if is_number else x)
+                return _core.cast(stacked(y).reshape(-1), np.float64)
+
+            def once(x: AnyArray, *values: AnyArray) -> Any:
+                return with_rows(equation, used, x, *values)
+
+            arrays = tuple(np.asarray(v) for v in at)
+            recorded = _core.record(lambda *v: without_branches(once, *v), arrays, {})
+            program: _core.Program = recorded[0]
+            return program.optimize()
+
+        found = _KNOWN.of(key, (build, x.shape, is_number), make)
+        if found is None or not found.used:
+            return None
+        rest, of_x, *of_leaves = found.program(*map(np.asarray, at))
+        if rest.size != x.size:
+            return None
+        used = [leaves[i] for i in found.used]
+        return moved_by_rows(name, x, rest, of_x.reshape(x.size, -1), of_leaves, used)
+
+    def deferred(
+        self, what: str, build: Build, extra: object, value: Any, x: AnyArray
+    ) -> AnyArray | None:
+        """Give a part of a result whose derivative is recorded when it is asked for.
+
+        `build(function, args, extra)` gives it as a function of the solution. None for a function
+        that may not be called later.
+        """
+        key = self.key_with(extra)
+        if key is None:
+            return None
+        given = self.function, self.args, extra
+
+        def back(ct: AnyArray, *args: Any) -> Any:
+            def total(x: AnyArray, *values: AnyArray) -> AnyArray:
+                call = build(*with_arrays(given, key.leaves, like(key.leaves, values)))
+                return asarray(call(x))
+
+            return _core.pullback(total, *args[:-1])[1](ct)
+
+        found: AnyArray = host_call(what, lambda *_: value, back, x, *key.leaves)
+        return found
+
     def scalar_root(self, name: str, root: Any, is_pair: bool = False) -> AnyArray:
         """Give the root of one equation in one variable, with its derivative."""
         if np.iscomplexobj(root):
             raise NotPlainError
+        known = self.known(
+            name, _first if is_pair else _whole, np.array([root], np.float64), is_number=True
+        )
+        if known is not None:
+            return known[0]
         is_constant = not self.is_given_active
         found = plain_number(name, *self.both(is_pair), float(root), is_constant)
         y: AnyArray = root if found is None else found[0]
@@ -118,6 +219,9 @@ class PlainSolve(PlainCallback):
         """Give the root of a system of equations, with its derivative."""
         if np.iscomplexobj(x):
             raise NotPlainError
+        found = self.known(name, _first if is_pair else _whole, np.asarray(x)) if np.ndim(x) == 1 else None
+        if found is not None:
+            return found
         is_constant = not self.is_given_active
         found = plain_solution(name, *self.both(is_pair), x, is_constant=is_constant)
         return x if found is None else found
@@ -129,13 +233,19 @@ class PlainSolve(PlainCallback):
         x: NDArray,
         free: NDArray | None = None,
         nearest: bool = False,
+        known: tuple[Build, object] | None = None,
     ) -> AnyArray:
         """Give where the gradient of a function is zero, with its derivative.
 
         `functions` are the function and its copy; variables that are not free stay at their bounds.
-        Gives `x` itself back where nothing depends on anything active.
+        `known` are what gives the slope, and what else that depends on, as for `known`. Gives `x`
+        itself back where nothing depends on anything active.
         """
         whole = at = np.asarray(x, np.float64)
+        if known is not None and at.ndim == 1 and (free is None or np.all(free)):
+            found = self.known(name, known[0], at, known[1])
+            if found is not None:
+                return found
         slopes: list[Function] = [slope_of(name, f) for f in functions]
         if free is None or np.all(free):
             put: Function | None = None
