@@ -80,7 +80,7 @@ def test_programs_are_used_and_give_the_same_bits(name):
 
 def test_a_global_that_changes(monkeypatch):
     def f(a):
-        slope = lambda t, y: -a * RATE * y  # noqa: E731
+        slope = lambda t, y: -a * RATE * y
         return by_ivp("RK45")(slope, [1.0])[-1]
 
     for rate in (0.5, 0.1, 2.0, 0.5):
@@ -118,7 +118,7 @@ def test_decorators_iterators_and_counters():
         return call
 
     def f(a, factor):
-        inner = lambda t, y: -a * factor * y  # noqa: E731
+        inner = lambda t, y: -a * factor * y
         return by_ivp("RK45")(doubled(inner), [1.0])[-1]
 
     for factor in (0.3, 0.7):
@@ -137,12 +137,12 @@ def test_decorators_iterators_and_counters():
     for _ in range(3):
         met = []
 
-        def f(a, met=met):
+        def noted(a, met=met):
             value, calls = counted(a)
             met.append(len(calls))
             return value
 
-        np.testing.assert_allclose(ct.gradient(f, 0.5)[0], -2 * np.exp(-1.0), rtol=1e-7)
+        np.testing.assert_allclose(ct.gradient(noted, 0.5)[0], -2 * np.exp(-1.0), rtol=1e-7)
         assert met == [number]
 
 
@@ -190,7 +190,7 @@ def test_printed_text_and_kinds_of_numbers(capsys):
 
     def asking(a):
         rate = a * 1.0
-        slope = lambda t, y: -rate * y if isinstance(rate, float) else 5.0 * y  # noqa: E731
+        slope = lambda t, y: -rate * y if isinstance(rate, float) else 5.0 * y
         root = optimize.brentq(
             lambda x: x - rate if isinstance(x, float) and isinstance(rate, float) else x, -1.0, 9.0
         )
@@ -202,7 +202,7 @@ def test_printed_text_and_kinds_of_numbers(capsys):
 
 def test_what_nothing_depends_on_has_no_gradient():
     def f(p):
-        slope = lambda t, y: -p["a"] * y + 0.0 * RATE  # noqa: E731
+        slope = lambda t, y: -p["a"] * y + 0.0 * RATE
         unused = {"x": p["b"]}
         return by_ivp("RK45")(lambda t, y: slope(t, y) if unused else y, [1.0])[-1]
 
@@ -225,8 +225,8 @@ def test_modes_and_orders_agree():
         np.testing.assert_allclose(
             forward[:, i], (f(at + h) - f(at - h)) / 2e-4, rtol=2e-6, atol=1e-8
         )
-    both = ct.hessian(lambda v: np.sum(f(v)))(at)
-    gradient = lambda v: ct.gradient(lambda v: np.sum(f(v)), v)[0]  # noqa: E731
+    both = ct.hessian(lambda v: np.sum(f(v)), at)
+    gradient = lambda v: ct.gradient(lambda v: np.sum(f(v)), v)[0]
     for i in range(3):
         h = 1e-4 * np.eye(3)[i]
         np.testing.assert_allclose(both[i], (gradient(at + h) - gradient(at - h)) / 2e-4, rtol=1e-4)
@@ -275,10 +275,10 @@ def test_roots_of_the_same_code(name, monkeypatch):
 
 def test_singular_roots_are_refused_each_time():
     def f(a):
-        return optimize.newton(lambda x: (x - a) ** 3, 1.5, tol=1e-3, maxiter=500)
+        return optimize.brentq(lambda x: (x - a) ** 3, 0.0, 2.0)
 
     for _ in range(3):
-        with pytest.raises(ValueError, match="newton"):
+        with pytest.raises(ValueError, match="singular"):
             ct.gradient(f, 1.0)
 
 
@@ -290,17 +290,19 @@ def test_fits_of_the_same_code(name):
     def fit(height, slow, power):
         data = y * height
         if name == "curve_fit":
-            model = lambda x, a, b: a * np.exp(-b * slow * x**power)  # noqa: E731
+            model = lambda x, a, b: a * np.exp(-b * slow * x**power)
             best, spread = optimize.curve_fit(model, x, data, [1.0, 1.0], xtol=1e-13, ftol=1e-13)
             return best[0] * best[1] + 10.0 * spread[0, 1]
         found = optimize.least_squares(
             lambda p: p[0] * np.exp(-p[1] * slow * x**power) - data,
-            [1.0, 1.0], loss="soft_l1", xtol=1e-13, ftol=1e-13, gtol=1e-13,
+            [1.0, 1.0], "3-point", loss="soft_l1", xtol=1e-13, ftol=1e-13, gtol=1e-13,
         )  # fmt: skip
         return found.x[0] * found.x[1] + found.cost + np.sum(found.fun**2)
 
+    # The minimum of a loss is found less exactly.
+    rtol = 1e-5 if name == "curve_fit" else 5e-5
     for power in (1.0, 1.2, 1.0):
-        expect_gradient(lambda h, s, k=power: fit(h, s, k), 1.1, 0.9, rtol=1e-5)
+        expect_gradient(lambda h, s, k=power: fit(h, s, k), 1.1, 0.9, rtol=rtol)
         x[3] += 0.05
 
 

@@ -121,6 +121,10 @@ def importing(a):
     return call
 
 
+def with_value(a, value, use=lambda v: 0.0):
+    return lambda t, y: a * y + use(value)
+
+
 class Model:
     def __init__(self, a):
         self.a = a
@@ -135,18 +139,18 @@ class Model:
         wrapped,
         counting,
         importing,
-        lambda a: lambda t, y, numbers=iter([1.0, 2.0]): a * next(numbers),
-        lambda a: lambda t, y, rng=np.random.default_rng(0): a * rng.random(),
-        lambda a: lambda t, y: a * np.random.random(),
+        lambda a: with_value(a, iter([1.0, 2.0])),
+        lambda a: with_value(a, np.random.default_rng(0)),
+        lambda a: lambda t, y: a * np.random.standard_normal(),  # noqa: NPY002
         lambda a: lambda t, y: a * y + time.time(),
         lambda a: lambda t, y: print(t) or a * y,
-        lambda a: lambda t, y, o=SimpleNamespace(c=1.0): a * y * o.c,
+        lambda a: with_value(a, SimpleNamespace(c=1.0)),
         lambda a: Model(a).slope,
         lambda a: functools.partial(decay, a),
         lambda a: lambda t, y: a * y * getattr(math, "p" + "i"),
         lambda a: lambda t, y: a * y + np.empty(1),
-        lambda a: lambda t, y, o=[object()]: a * y,
-        lambda a: lambda t, y, big=np.zeros(100_000): a * y + big[0],
+        lambda a: with_value(a, [object()]),
+        lambda a: with_value(a, np.zeros(100_000)),
         lambda a: [a].__getitem__,
     ],
 )

@@ -98,7 +98,7 @@ class KnownPrograms:
         used: list[int] = []
         try:
             made = KnownProgram(call_outside(lambda: make(used)), used, key.kept)
-        except Exception:
+        except Exception:  # noqa: BLE001
             # Whatever is wrong with it is said by the other way.
             made = None
         with self._lock:

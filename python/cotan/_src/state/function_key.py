@@ -37,13 +37,12 @@ _IMPURE = LEADS_FAR | {
     "lib", "memmap", "printoptions", "save", "savetxt", "savez", "set_printoptions", "setbufsize",
     "seterr", "seterrcall", "tofile", "show_config", "ctypes",
 }  # fmt: skip
-_PURE_BUILTINS = frozenset(
-    """
-    abs all any bool complex divmod enumerate filter float int isinstance len list map max min pow
-    range reversed round slice sorted sum tuple zip ArithmeticError AssertionError Exception
-    IndexError KeyError OverflowError RuntimeError TypeError ValueError ZeroDivisionError
-    """.split()
-)
+_PURE_BUILTINS = frozenset({
+    "abs", "all", "any", "bool", "complex", "divmod", "enumerate", "filter", "float", "int",
+    "isinstance", "len", "list", "map", "max", "min", "pow", "range", "reversed", "round", "slice",
+    "sorted", "sum", "tuple", "zip", "ArithmeticError", "AssertionError", "Exception", "IndexError",
+    "KeyError", "OverflowError", "RuntimeError", "TypeError", "ValueError", "ZeroDivisionError",
+})  # fmt: skip
 _BUILTINS = frozenset(vars(builtins))
 
 
@@ -95,26 +94,30 @@ class _Keys:
             return self._function(value)
         # Proxies are not asked for their class.
         if issubclass(kind, Array):
-            if value.dtype != np.float64:
-                raise _NoKeyError
-            if not is_active(value):
-                return "constant", value._rank, self._array(np.asarray(to_numpy(value)))
-            self.leaves.append(value)
-            return "active", value._rank, value.shape
+            return self._leaf(value)
         if kind is np.ndarray:
             return self._array(value)
-        if kind is tuple or kind is list:
-            if len(value) > _MAX_ITEMS:
-                raise _NoKeyError
-            return kind, *map(self.of, value)
-        if kind is dict:
-            if len(value) > _MAX_ITEMS or not _ATOMS.issuperset(map(type, value)):
-                raise _NoKeyError
-            return kind, *value, *map(self.of, value.values())
         if kind is np.ufunc:
             self.kept.append(value)
             return "ufunc", id(value)
-        raise _NoKeyError
+        return self._collection(kind, value)
+
+    def _leaf(self, value: Array) -> Hashable:
+        if value.dtype != np.float64:
+            raise _NoKeyError
+        if not is_active(value):
+            return "constant", value._rank, self._array(np.asarray(to_numpy(value)))
+        self.leaves.append(value)
+        return "active", value._rank, value.shape
+
+    def _collection(self, kind: type, value: Any) -> Hashable:
+        if kind not in {tuple, list, dict} or len(value) > _MAX_ITEMS:
+            raise _NoKeyError
+        if kind is not dict:
+            return kind, *map(self.of, value)
+        if not _ATOMS.issuperset(map(type, value)):
+            raise _NoKeyError
+        return kind, *value, *map(self.of, value.values())
 
     def _array(self, array: Any) -> Hashable:
         self._bytes += array.nbytes

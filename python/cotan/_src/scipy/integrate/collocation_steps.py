@@ -240,7 +240,6 @@ class CollocationSteps:
         found += rest[:, None] * before[outputs.steps]
         return found.reshape(-1)
 
-
     def columns(self, outputs: Outputs, slopes: NDArray, start: NDArray) -> NDArray:
         """Give the same for columns of changes, of shapes (points, n, columns) and (n, columns)."""
         n, s, count = self._n, len(self._c), len(self._h)

@@ -51,6 +51,7 @@ class MovedStates:
         start = _core.cast(asarray(y0), np.float64).reshape(-1)
         #: Changes of slopes and initial state with the numbers in `_change`, if these are few.
         self._columns: tuple[NDArray, NDArray] | None = None
+        k: AnyArray
         while True:
             m = len(steps.times)
             if m * n * n > _DERIVATIVES:
@@ -60,7 +61,7 @@ class MovedStates:
             known = side.known(times, states)
             if known is not None:
                 k, derivatives = known.slopes, known.of_states[:m]
-                slopes = k[:m]
+                slopes = known.slopes[:m]
             else:
                 slopes, derivatives = side.derivatives(steps.times, steps.states)
             if steps.begin(derivatives, slopes):

@@ -340,8 +340,8 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
 
 
 def _residuals_fit(f: Function, extra: Any) -> Callable[[AnyArray], AnyArray]:
-    given, is_omitted, *_ = extra
-    return _residuals_of(f, *_samples(*given, is_omitted))
+    (x, y, sigma), is_omitted, *_ = extra
+    return _residuals_of(f, *_samples(x, y, sigma, is_omitted))
 
 
 def _slope_of_fit(f: Function, args: Args, extra: Any) -> Function:

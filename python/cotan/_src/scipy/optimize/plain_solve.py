@@ -29,7 +29,6 @@ from cotan._src.state.plain_copy import (
 )
 from cotan._src.typing import AnyArray, Function, NDArray
 
-
 # Of more numbers in the derivatives of an equation no programs are made.
 _ROWS = 10_000
 _KNOWN = KnownPrograms()
@@ -175,7 +174,7 @@ class PlainSolve(PlainCallback):
         rest, of_x, *of_leaves = found.program(*map(np.asarray, at))
         if rest.size != x.size:
             return None
-        used = [leaves[i] for i in found.used]
+        used: list[AnyArray] = [leaves[i] for i in found.used]
         return moved_by_rows(name, x, rest, of_x.reshape(x.size, -1), of_leaves, used)
 
     def deferred(
@@ -219,7 +218,11 @@ class PlainSolve(PlainCallback):
         """Give the root of a system of equations, with its derivative."""
         if np.iscomplexobj(x):
             raise NotPlainError
-        found = self.known(name, _first if is_pair else _whole, np.asarray(x)) if np.ndim(x) == 1 else None
+        found = (
+            self.known(name, _first if is_pair else _whole, np.asarray(x))
+            if np.ndim(x) == 1
+            else None
+        )
         if found is not None:
             return found
         is_constant = not self.is_given_active
