@@ -108,12 +108,9 @@ def _flat(function: Function, more: Args, options: Kwargs) -> Function:
     return lambda x: stacked(function(x, *more, **options)).reshape(-1)
 
 
-def _residuals_least(function: Function, args: Args, extra: Any) -> Function:
-    return _flat(function, args, extra[0])
-
-
 def _slope_of_least(function: Function, args: Args, extra: Any) -> Function:
-    loss, residuals = _Loss(extra[1]), _residuals_least(function, args, extra)
+    kwargs, options = extra
+    loss, residuals = _Loss(options), _flat(function, args, kwargs)
     return slope_of("least_squares", lambda x: loss.cost(residuals(x)))
 
 
@@ -143,8 +140,7 @@ def least_squares(fun: Function, x0: ArrayLike, jac: Function | str = "2-point",
         x = plain.minimum(f"{_HERE}.least_squares", costs, result.x, free, known=known)
         if x is result.x:
             return result
-        rest = plain.deferred("fun of least_squares", _residuals_least, known[1], result.fun, x)
-        result.x, result.fun = x, residuals(x) if rest is None else rest
+        result.x, result.fun = x, residuals(x)
         result.cost = loss.cost(result.fun)
         if not np.all(free):
             # Elsewhere it is zero, and stays so.
@@ -294,18 +290,14 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
         residuals = _residuals_of(f, *_samples(*given, is_omitted))
         copy = _residuals_of(plain.plain, *_samples(x, y, error, is_omitted))
         constant = _Loss(plain_of(options))
-        extra = given, is_omitted, options, absolute_sigma
 
         def find(popt: NDArray, limits: Any) -> AnyArray:
             costs = lambda p: loss.cost(residuals(p)), lambda p: constant.cost(copy(p))
             free = free_of("curve_fit", limits, popt, slope_of("curve_fit", costs[1]))
-            known = _slope_of_fit, extra
+            known = _slope_of_fit, (given, is_omitted, options)
             return plain.minimum(f"{_HERE}.curve_fit", costs, popt, free, known=known)
 
-        def covariance(value: NDArray, p: AnyArray) -> AnyArray | None:
-            return plain.deferred("pcov of curve_fit", _covariance_of_fit, extra, value, p)
-
-        return _fitted(result, residuals, find, bounds, loss, absolute_sigma, covariance)
+        return _fitted(result, residuals, find, bounds, loss, absolute_sigma)
 
     if not any(map(callable, options.values())):
         found: tuple[object, ...] | None = PlainSolve.attempt(
@@ -339,23 +331,6 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
     return fitted
 
 
-def _residuals_fit(f: Function, extra: Any) -> Callable[[AnyArray], AnyArray]:
-    (x, y, sigma), is_omitted, *_ = extra
-    return _residuals_of(f, *_samples(x, y, sigma, is_omitted))
-
-
-def _slope_of_fit(f: Function, args: Args, extra: Any) -> Function:
-    del args
-    residuals, loss = _residuals_fit(f, extra), _Loss(extra[2])
-    return slope_of("curve_fit", lambda p: loss.cost(residuals(p)))
-
-
-def _covariance_of_fit(f: Function, args: Args, extra: Any) -> Function:
-    del args
-    residuals, loss = _residuals_fit(f, extra), _Loss(extra[2])
-    return lambda p: _covariance_at(p, residuals, loss, extra[3])
-
-
 def _residuals_of(
     f: Function, places: Any, heights: AnyArray, weight: AnyArray
 ) -> Callable[[AnyArray], AnyArray]:
@@ -369,6 +344,13 @@ def _residuals_of(
     return residuals
 
 
+def _slope_of_fit(f: Function, args: Args, extra: Any) -> Function:
+    del args
+    (x, y, sigma), is_omitted, options = extra
+    loss, residuals = _Loss(options), _residuals_of(f, *_samples(x, y, sigma, is_omitted))
+    return slope_of("curve_fit", lambda p: loss.cost(residuals(p)))
+
+
 def _fitted(
     result: tuple[Any, ...],
     residuals: Callable[[AnyArray], AnyArray],
@@ -376,7 +358,6 @@ def _fitted(
     bounds: Any,
     loss: _Loss,
     absolute_sigma: bool,
-    covariance: Callable[[NDArray, AnyArray], AnyArray | None] | None = None,
 ) -> tuple[Any, ...]:
     """Give a result of `curve_fit` with the derivatives of parameters that `find` gives."""
     popt, pcov, *report = result
@@ -386,10 +367,6 @@ def _fitted(
         return result
     if report:
         report[0] = _with_residuals(report[0], residuals(y), y)
-    if covariance is not None and np.all(np.isfinite(pcov)):
-        found = covariance(pcov, y)
-        if found is not None:
-            return (y, found, *report)
     return (y, _covariance(pcov, y, residuals, loss, absolute_sigma), *report)
 
 
@@ -437,15 +414,9 @@ def _covariance(
     if not np.all(np.isfinite(value)):
         return value
 
-    return attach_derivative(value, _covariance_at(p, residuals, loss, absolute))
-
-
-def _covariance_at(
-    p: AnyArray, residuals: Callable[[AnyArray], AnyArray], loss: _Loss, absolute: bool
-) -> AnyArray:
     r = residuals(p)
     matrix = recorded_columns(residuals, p) * loss.weights(r)[:, None]
-    covariance: AnyArray = inverse(_core.matmul(matrix.T, matrix))
+    covariance = inverse(_core.matmul(matrix.T, matrix))
     if not absolute:
         covariance = covariance * (2 * loss.cost(r) / (r.shape[0] - p.shape[0]))
-    return covariance
+    return attach_derivative(value, covariance)

@@ -6,17 +6,15 @@ plain values outside of the recording cost what they cost without cotan.
 
 import copy
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.kit.callbacks import more_of
-from cotan._src.kit.host_call import host_call
 from cotan._src.kit.implicit_diff import moved_by_rows, plain_number, plain_solution, stacked
 from cotan._src.kit.kkt import Problem, constrained
 from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
-from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.scipy.optimize.solver_arguments import slope_of
 from cotan._src.state.callback_probe import to_numpy_items
@@ -35,6 +33,15 @@ _KNOWN = KnownPrograms()
 
 #: From a function, its arguments and what else there is to an equation.
 Build: TypeAlias = Callable[[Any, Any, Any], Function]
+
+
+class _Rows(NamedTuple):
+    """A vector, with its derivatives with respect to a solution, and to leaves."""
+
+    values: NDArray
+    of_x: NDArray
+    of_leaves: list[NDArray]
+    leaves: list[AnyArray]
 
 
 def _whole(function: Function, args: Any, extra: object) -> Function:
@@ -145,6 +152,13 @@ class PlainSolve(PlainCallback):
         `build(function, args, extra)` gives the function, from a vector to a vector, or, if it
         `is_number`, from a number.
         """
+        rows = self._rows(build, x, extra, is_number)
+        if rows is None or rows.values.size != x.size:
+            return None
+        of_x = rows.of_x.reshape(x.size, -1)
+        return moved_by_rows(name, x, rows.values, of_x, rows.of_leaves, rows.leaves)
+
+    def _rows(self, build: Build, x: NDArray, extra: object, is_number: bool) -> _Rows | None:
         key = self.key_with(extra)
         if key is None or x.dtype != np.float64 or not x.size:
             return None
@@ -152,53 +166,30 @@ class PlainSolve(PlainCallback):
         if x.size * numbers > _ROWS:
             return None
         given, leaves = (self.function, self.args, extra), key.leaves
-        at = (x[0] if is_number else x), *(np.asarray(to_numpy(leaf)) for leaf in leaves)
+        at = tuple(
+            np.asarray(v) for v in (x[0] if is_number else x, *(to_numpy(leaf) for leaf in leaves))
+        )
 
         def make(used: list[int]) -> _core.Program:
-            def equation(x: AnyArray, *values: AnyArray) -> AnyArray:
+            def function(x: AnyArray, *values: AnyArray) -> AnyArray:
                 call = build(*with_arrays(given, leaves, like(leaves, values)))
-                y = call(x[()] if is_number else x)
-                return _core.cast(stacked(y).reshape(-1), np.float64)
+                y = stacked(call(x[()] if is_number else x)).reshape(-1)
+                if y.shape[0] * numbers > _ROWS:
+                    raise NotPlainError
+                return _core.cast(y, np.float64)
 
             def once(x: AnyArray, *values: AnyArray) -> Any:
-                return with_rows(equation, used, x, *values)
+                return with_rows(function, used, x, *values)
 
-            arrays = tuple(np.asarray(v) for v in at)
-            recorded = _core.record(lambda *v: without_branches(once, *v), arrays, {})
-            program: _core.Program = recorded[0]
+            program: _core.Program
+            program = _core.record(lambda *v: without_branches(once, *v), at, {})[0]
             return program.optimize()
 
         found = _KNOWN.of(key, (build, x.shape, is_number), make)
         if found is None or not found.used:
             return None
-        rest, of_x, *of_leaves = found.program(*map(np.asarray, at))
-        if rest.size != x.size:
-            return None
-        used: list[AnyArray] = [leaves[i] for i in found.used]
-        return moved_by_rows(name, x, rest, of_x.reshape(x.size, -1), of_leaves, used)
-
-    def deferred(
-        self, what: str, build: Build, extra: object, value: Any, x: AnyArray
-    ) -> AnyArray | None:
-        """Give a part of a result whose derivative is recorded when it is asked for.
-
-        `build(function, args, extra)` gives it as a function of the solution. None for a function
-        that may not be called later.
-        """
-        key = self.key_with(extra)
-        if key is None:
-            return None
-        given = self.function, self.args, extra
-
-        def back(ct: AnyArray, *args: Any) -> Any:
-            def total(x: AnyArray, *values: AnyArray) -> AnyArray:
-                call = build(*with_arrays(given, key.leaves, like(key.leaves, values)))
-                return asarray(call(x))
-
-            return _core.pullback(total, *args[:-1])[1](ct)
-
-        found: AnyArray = host_call(what, lambda *_: value, back, x, *key.leaves)
-        return found
+        values, of_x, *of_leaves = found.program(*at)
+        return _Rows(values, of_x, of_leaves, [leaves[i] for i in found.used])
 
     def scalar_root(self, name: str, root: Any, is_pair: bool = False) -> AnyArray:
         """Give the root of one equation in one variable, with its derivative."""
