@@ -232,6 +232,20 @@ def test_modes_and_orders_agree():
         np.testing.assert_allclose(both[i], (gradient(at + h) - gradient(at - h)) / 2e-4, rtol=1e-4)
 
 
+def test_infinite_slopes_leave_values_alone():
+    def f(a, b):
+        def slope(t, y):
+            return np.array([a + 0.0 * y[0], b * np.sqrt(np.abs(y[1])) * 0.0 + 1.0])
+
+        found = integrate.solve_ivp(slope, (0.0, 1.0), np.array([0.5, 0.0]), rtol=1e-8)
+        return found.y[0, -1]
+
+    with np.errstate(all="ignore"):
+        for _ in range(2):
+            value, _ = ct.value_and_gradient(f, 1.5, 0.3)
+            np.testing.assert_allclose(value, f(1.5, 0.3), rtol=1e-14)
+
+
 def test_events_and_dense_output():
     def f(a, v):
         def slope(t, y):

@@ -82,6 +82,14 @@ def test_globals_and_what_they_call_count(monkeypatch):
     assert key_at(slope_of) != before
 
 
+def test_active_globals_have_no_key(monkeypatch):
+    def slope_of(a):
+        monkeypatch.setitem(globals(), "RATE", a)
+        return lambda t, y: helper(y) + a
+
+    assert key_at(slope_of) is None
+
+
 def test_one_array_in_two_places_is_not_two():
     def both(a, is_one):
         b = a if is_one else a * 1.0

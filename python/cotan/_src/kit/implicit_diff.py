@@ -142,12 +142,13 @@ def moved_by_rows(
     name: str, x: NDArray, rest: NDArray, of_x: NDArray, of_leaves: list[NDArray],
     leaves: list[AnyArray],
 ) -> Array | None:  # fmt: skip
-    """Give the same for a residual and derivatives that are known; None where `of_x` is singular.
+    """Give the same for a residual and derivatives that are known.
 
-    `of_leaves` are the derivatives of the residual with respect to `leaves`.
+    None where `of_x` is singular, or a derivative infinite. `of_leaves` are the derivatives of the
+    residual with respect to `leaves`.
     """
     inverse = _inverse(of_x)
-    if inverse is None:
+    if inverse is None or not all(np.isfinite(rows).all() for rows in of_leaves):
         return None
     step, n = inverse @ rest, len(rest)
     # NaN fails the comparison.

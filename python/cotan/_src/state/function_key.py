@@ -77,7 +77,9 @@ class _Keys:
         self.leaves: list[Array] = []
         self.kept: list[object] = []
         self.code = 0
-        self._seen: dict[int, int] = {}
+        # The number of each object, and whether copies of the function share it.
+        self._seen: dict[int, tuple[int, bool]] = {}
+        self._is_shared = False
         self._bytes = 0
 
     def of(self, value: Any) -> Hashable:
@@ -88,8 +90,12 @@ class _Keys:
         if kind in _ATOMS:
             return kind, value
         if id(value) in self._seen:
-            return "again", self._seen[id(value)]
-        self._seen[id(value)] = len(self._seen)
+            number, is_shared = self._seen[id(value)]
+            if self._is_shared and not is_shared:
+                # A copy would have two of it.
+                raise _NoKeyError
+            return "again", number
+        self._seen[id(value)] = len(self._seen), self._is_shared
         if kind is FunctionType:
             return self._function(value)
         # Proxies are not asked for their class.
@@ -164,13 +170,23 @@ class _Keys:
             if kind is BuiltinFunctionType and type(value.__self__) is not ModuleType:
                 raise _NoKeyError
         else:
-            return self.of(value)
+            return self._constant(value)
         if _is_pure(home):
             self.kept.append(value)
             return id(value)
         if kind is FunctionType:
-            return self.of(value)
+            return self._constant(value)
         raise _NoKeyError
+
+    def _constant(self, value: Any) -> Hashable:
+        """Give the key of what copies of the function share, and so cannot have leaves."""
+        count, before = len(self.leaves), self._is_shared
+        self._is_shared = True
+        key = self.of(value)
+        self._is_shared = before
+        if len(self.leaves) > count:
+            raise _NoKeyError
+        return key
 
 
 @functools.lru_cache(4096)

@@ -108,6 +108,9 @@ class RightSide(PlainCallback):
         slopes, of_states, *rest = (a[:count] for a in known.program(*given))
         of_leaves = [a.reshape(count, n, -1) for a in rest]
         joined = np.concatenate(of_leaves, 2) if of_leaves else np.zeros((count, n, 0))
+        if not (np.isfinite(of_states).all() and np.isfinite(joined).all()):
+            # Their products with what does not change would be no numbers.
+            return None
         return Derivatives(slopes, of_states, joined, [key.leaves[i] for i in known.used])
 
     def _recorded(self, key: FunctionKey, at: Args, used: list[int]) -> _core.Program:
