@@ -66,6 +66,17 @@ def test_other_numbers_under_the_same_code(name):
 
 
 @pytest.mark.parametrize("name", ["RK45", "LSODA", "odeint"])
+@pytest.mark.parametrize("kind", [tuple, list, np.array])
+def test_kinds_of_results(name, kind):
+    def f(a):
+        return np.sum(SOLVERS[name](lambda t, y: kind([-a * y[0], y[0] - 1]), [1.0, 0.5]))
+
+    value, _ = ct.value_and_gradient(f, 0.7)
+    assert value == f(0.7)
+    expect_gradient(f, 0.7)
+
+
+@pytest.mark.parametrize("name", ["RK45", "LSODA", "odeint"])
 def test_programs_are_used_and_give_the_same_bits(name):
     right_side._KNOWN.__init__()
 

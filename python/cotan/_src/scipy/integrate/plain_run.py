@@ -78,6 +78,9 @@ class PlainRun:
             raise NotPlainError from error
         if y.tobytes() != before or not (type(k) is np.ndarray or is_plain(k)):
             raise NotPlainError
+        if type(k) is tuple:
+            # Compiled solvers may take its items for several results.
+            k = list(k)
         if not self._keeps_all:
             self.called.append(t)
             n = len(self.called)
