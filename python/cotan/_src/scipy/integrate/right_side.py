@@ -33,8 +33,8 @@ _WAYS = 32
 # Of a right side with more ways than this most points would be recorded by `_each`.
 _RECORDED = 8
 
-# Of more numbers in the leaves their derivatives are left to cotangents.
-_LEAVES = 32
+# Of more numbers in the derivatives of a slope those of the leaves are left to cotangents.
+_NUMBERS = 256
 # Programs are made for a power of two of points, that at least.
 _POINTS = 32
 
@@ -87,15 +87,16 @@ class RightSide(PlainCallback):
     @functools.cached_property
     def _key(self) -> FunctionKey | None:
         """What says that its program is known, for a first derivative; found before any call."""
-        key = key_of(self._given, self.args) if is_one_gradient() else None
-        return None if key is None or sum(x.size for x in key.leaves) > _LEAVES else key
+        return key_of(self._given, self.args) if is_one_gradient() else None
 
     def known(self, times: NDArray, states: NDArray) -> Derivatives | None:
         """Give slopes and all derivatives by a program that is known; None where there is none."""
-        key = self._key
-        if key is None:
-            return None
         count, n = states.shape
+        if n * n > _NUMBERS or self._key is None:
+            return None
+        key = self._key
+        if n * (n + sum(x.size for x in key.leaves)) > _NUMBERS:
+            return None
         size = max(_POINTS, 1 << (count - 1).bit_length())
         # Points are added that are there already.
         index = np.minimum(np.arange(size), count - 1)

@@ -44,16 +44,6 @@ class _Rows(NamedTuple):
     leaves: list[AnyArray]
 
 
-def _whole(function: Function, args: Any, extra: object) -> Function:
-    del extra
-    return lambda x: function(x, *args)
-
-
-def _first(function: Function, args: Any, extra: object) -> Function:
-    del extra
-    return lambda x: function(x, *args)[0]
-
-
 class PlainSolve(PlainCallback):
     """A function whose root, minimum or fit a solver finds, with its plain copy.
 
@@ -144,21 +134,18 @@ class PlainSolve(PlainCallback):
         key = key_of(self.function, self.args, extra)
         return key if key is not None and key.leaves else None
 
-    def known(
-        self, name: str, build: Build, x: NDArray, extra: object = None, is_number: bool = False
-    ) -> AnyArray | None:
+    def known(self, name: str, build: Build, x: NDArray, extra: object) -> AnyArray | None:
         """Give where a function is zero, by a program that is known; None where there is none.
 
-        `build(function, args, extra)` gives the function, from a vector to a vector, or, if it
-        `is_number`, from a number.
+        `build(function, args, extra)` gives the function, from a vector to a vector.
         """
-        rows = self._rows(build, x, extra, is_number)
+        rows = self._rows(build, x, extra)
         if rows is None or rows.values.size != x.size:
             return None
         of_x = rows.of_x.reshape(x.size, -1)
         return moved_by_rows(name, x, rows.values, of_x, rows.of_leaves, rows.leaves)
 
-    def _rows(self, build: Build, x: NDArray, extra: object, is_number: bool) -> _Rows | None:
+    def _rows(self, build: Build, x: NDArray, extra: object) -> _Rows | None:
         key = self.key_with(extra)
         if key is None or x.dtype != np.float64 or not x.size:
             return None
@@ -166,14 +153,12 @@ class PlainSolve(PlainCallback):
         if x.size * numbers > _ROWS:
             return None
         given, leaves = (self.function, self.args, extra), key.leaves
-        at = tuple(
-            np.asarray(v) for v in (x[0] if is_number else x, *(to_numpy(leaf) for leaf in leaves))
-        )
+        at = tuple(np.asarray(v) for v in (x, *(to_numpy(leaf) for leaf in leaves)))
 
         def make(used: list[int]) -> _core.Program:
             def function(x: AnyArray, *values: AnyArray) -> AnyArray:
                 call = build(*with_arrays(given, leaves, like(leaves, values)))
-                y = stacked(call(x[()] if is_number else x)).reshape(-1)
+                y = stacked(call(x)).reshape(-1)
                 if y.shape[0] * numbers > _ROWS:
                     raise NotPlainError
                 return _core.cast(y, np.float64)
@@ -185,7 +170,7 @@ class PlainSolve(PlainCallback):
             program = _core.record(lambda *v: without_branches(once, *v), at, {})[0]
             return program.optimize()
 
-        found = _KNOWN.of(key, (build, x.shape, is_number), make)
+        found = _KNOWN.of(key, (build, x.shape), make)
         if found is None or not found.used:
             return None
         values, of_x, *of_leaves = found.program(*at)
@@ -195,11 +180,6 @@ class PlainSolve(PlainCallback):
         """Give the root of one equation in one variable, with its derivative."""
         if np.iscomplexobj(root):
             raise NotPlainError
-        known = self.known(
-            name, _first if is_pair else _whole, np.array([root], np.float64), is_number=True
-        )
-        if known is not None:
-            return known[0]
         is_constant = not self.is_given_active
         found = plain_number(name, *self.both(is_pair), float(root), is_constant)
         y: AnyArray = root if found is None else found[0]
@@ -209,13 +189,6 @@ class PlainSolve(PlainCallback):
         """Give the root of a system of equations, with its derivative."""
         if np.iscomplexobj(x):
             raise NotPlainError
-        found = (
-            self.known(name, _first if is_pair else _whole, np.asarray(x))
-            if np.ndim(x) == 1
-            else None
-        )
-        if found is not None:
-            return found
         is_constant = not self.is_given_active
         found = plain_solution(name, *self.both(is_pair), x, is_constant=is_constant)
         return x if found is None else found
