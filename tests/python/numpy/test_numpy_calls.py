@@ -203,3 +203,16 @@ def test_spans_of_time_are_compared_as_by_numpy():
 def test_what_is_finite_is_not_asked_where_values_are_not_looked_at():
     g = ct.prepare(lambda x: np.sum(np.asarray_chkfinite(x) ** 2), X)
     np.testing.assert_array_equal(*g(X), 2 * X)
+
+
+def test_reduceat_gives_rows_one_after_the_other():
+    def f(x):
+        y = np.add.reduceat(x, [0, 1], axis=-1)
+        z = y.reshape(-1)  # a view
+        y[0] = 5.0
+        return np.sum(z * np.arange(4.0))
+
+    x = np.arange(6.0).reshape(2, 3)
+    value, (slope,) = ct.value_and_gradient(f, x)
+    assert value == f(x) == 38.0
+    np.testing.assert_array_equal(slope, [[0, 0, 0], [2, 3, 3]])

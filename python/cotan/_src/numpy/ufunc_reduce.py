@@ -271,7 +271,8 @@ def reduceat(
         taken = np.moveaxis(x, at, 0)[rows]  # type: ignore[type-var]
         zeros = np.zeros((len(starts), *taken.shape[1:]), taken.dtype)
         summed: Any = _core.scatter_add(zeros, part, taken)
-        result: AnyArray = np.moveaxis(summed, 0, at)
+        # Row after row, as NumPy's, and no view of another array.
+        result: AnyArray = np.moveaxis(summed, 0, at).copy()
         return result
     parts = [
         reduced(ufunc, _part(x, at, slice(int(s), int(e))), at, dtype, True, np._NoValue, True, out)
