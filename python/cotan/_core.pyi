@@ -890,12 +890,6 @@ def dropgrad(x: _R) -> _R:
 def is_active(x: object) -> bool:
     """Whether `x` is active in a gradient that is being recorded."""
 
-def value(x: object) -> NDArray:
-    """The plain ndarray value of anything array-like. Detaches: for integers, bools and indices."""
-
-def peek(x: object) -> NDArray:
-    """The value of anything array-like for the errors that it leads to: nothing that is recorded may depend on it."""
-
 # functions/special_ufunc.rs
 def call_special(
     name: str, compute: Function, rule: Function, args: Args, dtypes: tuple[_DTypeLike, ...]
@@ -911,6 +905,16 @@ def table() -> list[dict[str, Any]]:
 
 def apply(name: str, *args: object, **params: object) -> Array:
     """Applies any primitive of the table to arrays; parameters as they are printed."""
+
+# functions/values.rs
+def value(x: object) -> NDArray:
+    """The plain ndarray value of anything array-like. Detaches: for integers, bools and indices."""
+
+def peek(x: object) -> NDArray:
+    """The value of anything array-like for the errors that it leads to: nothing that is recorded may depend on it."""
+
+def peek_float(x: object) -> float | None:
+    """The same as a Python float, of a scalar of float64; None for anything else."""
 
 # interpose/contains_array.rs
 def contains_array(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
