@@ -3,6 +3,7 @@
 import collections
 import functools
 import operator
+import sys
 import types
 
 import numpy as np
@@ -164,6 +165,12 @@ def arguments():
         "global of a method": (call, Net(), set_rate()),
         "class of an object": (call, Net(), change(Net, "scale")),
         "class": (lambda x, c: x * c.scale, Net, change(Net, "scale")),
+        "method of a dictionary": (
+            lambda x, get: x * get("a"),
+            (table := {"a": 1.0}).get,
+            put(table, "a"),
+        ),
+        "module": (lambda x, m: x * m.RATE, sys.modules[__name__], set_rate()),
         "class of a base": (lambda x, n: n(x) / 2, Doubled(), change(Net, "scale")),
     }
 

@@ -65,6 +65,7 @@ from cotan._src.state.reached_names import (
 from cotan._src.typing import NDArray
 
 _CALLABLES = (functools.partial, MethodType, FunctionType)
+_BUILTIN = (BuiltinFunctionType, MethodWrapperType)
 
 _KEEPERS = libraries_with(Trait.KEEPS_OBJECTS)
 _ATOMS = (*(float, int, str, bool, complex, bytes, type(None), np.generic),)
@@ -218,7 +219,7 @@ class GuardCollector:
         """
         for value in _without_containers(arguments):
             cls = type(value)
-            if isinstance(value, (type, *_CALLABLES)):
+            if isinstance(value, (type, ModuleType, *_BUILTIN, *_CALLABLES)):
                 self._add(value, self._all_names, f"argument {_name_of(value)}")
             elif not is_installed(cls.__module__):
                 self._add(cls, self._all_names, f"class {cls.__qualname__} of an argument")
@@ -263,7 +264,7 @@ class GuardCollector:
         return f"{self._source}.{edge.key}"
 
     def _add(self, value: object, names: Names, source: str | None = None) -> None:
-        if isinstance(value, (BuiltinFunctionType, MethodWrapperType)):
+        if isinstance(value, _BUILTIN):
             # `get = table.get` reads the table.
             value = value.__self__
             if isinstance(value, (ModuleType, type)):
@@ -604,7 +605,7 @@ def _without_containers(roots: Iterable[object]) -> Iterator[object]:
     waiting, seen = list(roots), set[int]()
     while waiting and len(seen) < GUARDED_VALUES:
         value = waiting.pop()
-        if isinstance(value, (*_ATOMS, np.ndarray, _core.Array, ModuleType)) or id(value) in seen:
+        if isinstance(value, (*_ATOMS, np.ndarray, _core.Array)) or id(value) in seen:
             continue
         seen.add(id(value))
         if isinstance(value, _core.Const):
@@ -615,7 +616,7 @@ def _without_containers(roots: Iterable[object]) -> Iterator[object]:
             waiting += value
         elif isinstance(value, dict):
             waiting += value.values()
-        elif not isinstance(value, (type, set, array, bytearray, *_CALLABLES)):
+        elif not isinstance(value, (type, ModuleType, set, array, bytearray, *_CALLABLES)):
             waiting += getattr(value, "__dict__", {}).values()
 
 
