@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import itertools
 import operator
 import sys
 import types
@@ -189,6 +190,38 @@ def test_changes_behind_arguments(name, constant, monkeypatch):
     assert prepared.num_recordings == 1
     alter(monkeypatch)
     assert g(2.0) == 5.0
+
+
+class Numbered:
+    """What happens where it is made is no part of a call."""
+
+    ids = itertools.count()
+    made = 0
+
+    def __init__(self, weight):
+        Numbered.made += 1
+        next(self.ids)
+        self.weight = weight
+
+    def __call__(self, x):
+        return x * self.weight
+
+
+def test_how_arguments_were_made_does_not_count():
+    g = ct.prepare(lambda x, layer: layer(x))
+    assert [g(2.0, Numbered(w))[0] for w in (1.0, 2.0, 3.0)] == [1.0, 2.0, 3.0]
+    assert g.num_recordings == 1
+
+
+def test_a_module_that_answers_every_name_is_not_asked():
+    class Lazy(types.ModuleType):
+        weight = 3.0
+
+        def __getattr__(self, name):
+            raise RuntimeError(name)
+
+    g = ct.prepare(lambda x, m: x * m.weight)
+    assert g(2.0, ct.const(Lazy("lazy")))[0] == 3.0
 
 
 def test_other_objects_of_a_class_are_not_recorded_anew():

@@ -347,3 +347,17 @@ def test_few_programs_are_kept():
             ct.gradient(lambda a, f=f, c=c: f(a, 0.01 * c), 1.1)
         # Numbers that are others each time are not worth a program each.
         assert 0 < len(known._found) <= 8
+
+
+@pytest.mark.parametrize("method", ["RK45", "Radau", "BDF", "LSODA"])
+def test_the_end_of_the_time_is_active(method):
+    def last(end):
+        side = lambda t, y: [y[1], -0.7 * np.sin(y[0])]
+        found = integrate.solve_ivp(
+            side, (0, end), [1.0, 0.2], method=method, rtol=1e-9, atol=1e-11
+        )
+        return found.y[0, -1] + found.t[-1] ** 2
+
+    step = 1e-4
+    expected = (last(1.5 + step) - last(1.5 - step)) / (2 * step)
+    np.testing.assert_allclose(ct.gradient(last, 1.5)[0], expected, rtol=1e-6)

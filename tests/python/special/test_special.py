@@ -235,13 +235,10 @@ def test_logsumexp_at_its_edges():
     for a in ([-np.inf, -np.inf], [np.inf, 0.0], [1000.0, 999.0], [np.nan, 1.0], []):
         expected = sp.logsumexp(a)
         np.testing.assert_allclose(ours(ct.array(np.array(a))), expected)
-    # As in PyTorch none has influence where all weights are 0.
-    for a, slopes in (
-        ([-np.inf, -np.inf], [0, 0]),
-        ([np.inf, 0.0], [np.nan, 0]),
-        ([-np.inf, 3.0], [0, 1]),
-    ):
+    for a, slopes in (([1e308, 1e308], [0.5, 0.5]), ([-np.inf, 3.0], [0, 1])):
         np.testing.assert_array_equal(ct.gradient(ours, np.array(a))[0], slopes)
+    a = np.array([1e6, 1e6 + 1, 1e6 - 1], np.float32)
+    np.testing.assert_allclose(np.sum(ct.gradient(ours, a)[0]), 1.0, rtol=1e-6)
     a, b = np.array([1.0, np.inf]), np.array([2.0, 0.0])
     np.testing.assert_allclose(ours(ct.array(a), b=b), sp.logsumexp(a, b=b))
     (g,) = ct.gradient(lambda a: ours(a, b=b), a)

@@ -1,5 +1,6 @@
 """Keys of functions: the same where a recorded program may stand for them, and None elsewhere."""
 
+import builtins
 import functools
 import math
 import time
@@ -164,3 +165,44 @@ class Model:
 )
 def test_what_may_do_more_has_none(function_of):
     assert key_at(function_of) is None
+
+
+def test_keys_of_dictionaries_have_types():
+    assert key_at(decay, {1: 3.0}) != key_at(decay, {True: 3.0})
+
+
+def test_arrays_with_fields_have_no_key():
+    assert key_at(decay, np.zeros(2, [("a", "i4"), ("b", "i4")])) is None
+
+
+def test_ufuncs_of_a_program_have_no_key():
+    made = np.frompyfunc(lambda x: x, 1, 1)
+    assert key_at(lambda a: lambda t, y: -a * made(y)) is None
+    taken = np.sin
+    assert key_at(lambda a: lambda t, y: -a * taken(y)) is not None
+
+
+def on_a_library(a):
+    return lambda t, y: -a * y * np.cotan_factor
+
+
+def test_what_a_program_puts_on_a_library_counts(monkeypatch):
+    monkeypatch.setattr(np, "cotan_factor", 1.0, raising=False)
+    first = key_at(on_a_library)
+    assert first == key_at(on_a_library)
+    np.cotan_factor = 2.0
+    assert key_at(on_a_library) != first
+
+
+def test_a_builtin_that_was_replaced_has_no_key(monkeypatch):
+    def function_of(a):
+        return lambda t, y: -a * y * min(0, 1)
+
+    assert key_at(function_of) is not None
+    monkeypatch.setattr(builtins, "min", max)
+    assert key_at(function_of) is None
+
+
+def test_many_objects_have_no_key():
+    assert key_at(decay, [[[0.0] * 20] * 20 for _ in range(20)]) is not None
+    assert key_at(decay, [[[float(i)] * 20 for i in range(20)] for _ in range(20)]) is None

@@ -10,6 +10,7 @@ the values of active arrays, which are inputs of the program. Functions that may
 import builtins
 import dis
 import functools
+import gc
 import math
 from collections.abc import Hashable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -27,6 +28,8 @@ from cotan._src.state.quick_state import LEADS_FAR
 _MAX_BYTES = 1 << 16
 # Collections of more items are not compared.
 _MAX_ITEMS = 64
+# Functions with more objects behind them have no key.
+_MAX_PARTS = 1_000
 _NUMBERS = frozenset({float, np.float64})
 _ATOMS = frozenset({int, bool, str, bytes, type(None), np.int64, np.bool_})
 # Libraries whose functions give the same for the same arguments.
@@ -43,7 +46,10 @@ _PURE_BUILTINS = frozenset({
     "sorted", "sum", "tuple", "zip", "ArithmeticError", "AssertionError", "Exception", "IndexError",
     "KeyError", "OverflowError", "RuntimeError", "TypeError", "ValueError", "ZeroDivisionError",
 })  # fmt: skip
-_BUILTINS = frozenset(vars(builtins))
+_BUILTINS = dict(vars(builtins))
+# What a program puts on a module of a library.
+_PUT: tuple[type, ...] = (float, np.float64, int, bool, str, bytes, type(None),
+    np.generic, complex, list, tuple, dict, np.ndarray, Array, FunctionType)  # fmt: skip
 
 
 class FunctionKey(NamedTuple):
@@ -80,10 +86,13 @@ class _Keys:
         # The number of each object, and whether copies of the function share it.
         self._seen: dict[int, tuple[int, bool]] = {}
         self._is_shared = False
-        self._bytes = 0
+        self._bytes = self._count = 0
 
     def of(self, value: Any) -> Hashable:
         kind = type(value)
+        self._count += 1
+        if self._count > _MAX_PARTS:
+            raise _NoKeyError
         if kind in _NUMBERS:
             # Zeros with different signs are equal, and not the same.
             return (kind, value) if value else (kind, value, math.copysign(1.0, value))
@@ -104,6 +113,9 @@ class _Keys:
         if kind is np.ndarray:
             return self._array(value)
         if kind is np.ufunc:
+            # What `frompyfunc` made of a function may do anything.
+            if any(map(callable, gc.get_referents(value))):
+                raise _NoKeyError
             self.kept.append(value)
             return "ufunc", id(value)
         return self._collection(kind, value)
@@ -123,11 +135,12 @@ class _Keys:
             return kind, *map(self.of, value)
         if not _ATOMS.issuperset(map(type, value)):
             raise _NoKeyError
-        return kind, *value, *map(self.of, value.values())
+        # 1 and True are one key of a dictionary, and not the same.
+        return kind, *map(self.of, value), *map(self.of, value.values())
 
     def _array(self, array: Any) -> Hashable:
         self._bytes += array.nbytes
-        if array.dtype.hasobject or self._bytes > _MAX_BYTES:
+        if array.dtype.kind not in "biufc" or self._bytes > _MAX_BYTES:
             raise _NoKeyError
         return array.dtype.str, array.shape, array.strides, array.tobytes()
 
@@ -144,17 +157,18 @@ class _Keys:
         self.code = self.code or id(function.__code__)
         given = function.__defaults__, function.__kwdefaults__
         read = [name for name in names if name in found]
-        if not all(name in found or name in _PURE_BUILTINS for name in names & _BUILTINS):
-            raise _NoKeyError
+        for name in (names & _BUILTINS.keys()) - found.keys():
+            if name not in _PURE_BUILTINS or vars(builtins).get(name) is not _BUILTINS[name]:
+                raise _NoKeyError
         return (
             id(function.__code__),
             *map(self.of, given),
             *map(self.of, cells),
             *read,
-            *(self._global(found[name]) for name in read),
+            *(self._global(found[name], names) for name in read),
         )
 
-    def _global(self, value: Any) -> Hashable:
+    def _global(self, value: Any, names: frozenset[str]) -> Hashable:
         kind = type(value)
         if kind is ModuleType:
             home: object = value.__name__
@@ -173,7 +187,7 @@ class _Keys:
             return self._constant(value)
         if _is_pure(home):
             self.kept.append(value)
-            return id(value)
+            return (id(value), *self._put_on(value, names)) if kind is ModuleType else id(value)
         if kind is FunctionType:
             return self._constant(value)
         raise _NoKeyError
@@ -187,6 +201,21 @@ class _Keys:
         if len(self.leaves) > count:
             raise _NoKeyError
         return key
+
+    def _put_on(self, module: ModuleType, names: frozenset[str]) -> list[Hashable]:
+        """Give what a library's module has under some names that is no function of a library.
+
+        A program may have put it there.
+        """
+        members = vars(module)
+        return [
+            (name, self.of(value))
+            for name in sorted(names & members.keys())
+            if isinstance(value := members[name], _PUT)
+            and not (
+                isinstance(value, FunctionType) and _is_pure(value.__globals__.get("__name__"))
+            )
+        ]
 
 
 @functools.lru_cache(4096)

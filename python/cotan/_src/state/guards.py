@@ -68,7 +68,7 @@ _CALLABLES = (functools.partial, MethodType, FunctionType)
 _BUILTIN = (BuiltinFunctionType, MethodWrapperType)
 
 _KEEPERS = libraries_with(Trait.KEEPS_OBJECTS)
-_ATOMS = (*(float, int, str, bool, complex, bytes, type(None), np.generic),)
+_ATOMS = (float, int, str, bool, complex, bytes, type(None), np.generic)
 # The base class of `c_double` and the like.
 _SIMPLE_C_DATA = ctypes.c_double.__mro__[1:2]
 # Classes of attributes that user code sets on a library's module.
@@ -164,7 +164,7 @@ class GuardCollector:
         # The names that each object was visited with, by identity.
         self._names_at: dict[int, Names] = {}
         self._guarded: set[tuple[int, str]] = set()
-        # Those of the program's classes, and these.
+        # The classes of the program, and their objects.
         self._objects: list[object] = []
         # Keeps objects alive, so that an identity is not reused.
         self._alive: list[object] = []
@@ -196,7 +196,8 @@ class GuardCollector:
             if not objects:
                 return
             for x in objects:
-                self._add(x, self._all_names, self._sources.get(id(x)))
+                is_named = self._names_at[id(x)] >= CONSTRUCTORS
+                self._add(x, self._all_names, self._sources.get(id(x)), is_named)
 
     def _visit_waiting(self) -> None:
         while self._functions or self._others:
@@ -217,12 +218,16 @@ class GuardCollector:
 
         What objects hold are arguments, too.
         """
-        for value in _without_containers(arguments):
-            cls = type(value)
+        classes = dict[type, None]()
+        for value in _objects_in(arguments):
             if isinstance(value, (type, ModuleType, *_BUILTIN, *_CALLABLES)):
                 self._add(value, self._all_names, f"argument {_name_of(value)}")
-            elif not is_installed(cls.__module__):
-                self._add(cls, self._all_names, f"class {cls.__qualname__} of an argument")
+            else:
+                classes[type(value)] = None
+        for cls in classes:
+            if not is_installed(cls.__module__):
+                source = f"class {cls.__qualname__} of an argument"
+                self._add(cls, self._all_names, source, is_named=False)
         self._visit_all()
 
     # ----------------------------------------------------------------------------------------------
@@ -263,7 +268,10 @@ class GuardCollector:
             return f"global {edge.key}"
         return f"{self._source}.{edge.key}"
 
-    def _add(self, value: object, names: Names, source: str | None = None) -> None:
+    def _add(
+        self, value: object, names: Names, source: str | None = None, is_named: bool = True
+    ) -> None:
+        """Let an object be visited. A class makes objects where code names it."""
         if isinstance(value, _BUILTIN):
             # `get = table.get` reads the table.
             value = value.__self__
@@ -272,6 +280,8 @@ class GuardCollector:
         if isinstance(value, _ATOMS):
             return
         self._sources.setdefault(id(value), source or self._source)
+        if is_named and isinstance(value, type):
+            names |= CONSTRUCTORS
         if isinstance(value, _CALLABLES):
             self._functions.append((value, names, self._reader))
             return
@@ -323,7 +333,7 @@ class GuardCollector:
             if not is_installed(value.__module__):
                 # What methods of its class read, `len(cls)` among them, is read of it.
                 of_class = with_methods(type(value), names)
-                self._visit_members(value, with_methods(value, of_class | CONSTRUCTORS))
+                self._visit_members(value, with_methods(value, of_class))
                 self._visit_metaclass(value, names)
         elif not self._visit_reference(value, names):
             self._visit_instance(value, names)
@@ -597,10 +607,10 @@ def collect_guards(function: Callable[..., object], args: tuple[object, ...]) ->
 
 def _unseen_containers(roots: Iterable[object]) -> Iterator[object]:
     """Give the sets and buffers in arguments: they are no leaves, and may change."""
-    return (x for x in _without_containers(roots) if isinstance(x, (set, array, bytearray)))
+    return (x for x in _objects_in(roots) if isinstance(x, (set, array, bytearray)))
 
 
-def _without_containers(roots: Iterable[object]) -> Iterator[object]:
+def _objects_in(roots: Iterable[object]) -> Iterator[object]:
     """Give the objects in arguments, and in what they hold, but for numbers and arrays."""
     waiting, seen = list(roots), set[int]()
     while waiting and len(seen) < GUARDED_VALUES:
@@ -638,6 +648,9 @@ def functions_in(functions: Iterable[object]) -> list[int]:
 
 
 def _name_of(value: object) -> str:
+    if isinstance(value, ModuleType):
+        # Its own `__getattr__` is not asked.
+        return f"module {vars(value).get('__name__')}"
     return str(getattr(value, "__qualname__", None) or f"{type(value).__qualname__} object")
 
 

@@ -190,9 +190,11 @@ def _filled(result: Solution, steps: list[RepeatedStep], t_span: Sequence[Time],
             all_of = [(t, y) for ts, ys in pairs for t, y in zip(ts, ys, strict=True)]
             sign = 1 if to_numpy(steps[0].t) >= to_numpy(steps[0].t_old) else -1
             end, state = max(all_of, key=lambda pair: sign * float(to_numpy(pair[0])))
+    # Steps that are not the solver's own have other times between the ends.
+    inner_times = [s.t for s in steps[:-1]] if exact else list(result.t[1:-1])
+    if t_eval is None and contains_active(ends := [t_span[0], *inner_times, end]):
+        result.t = _core.array(ends)
     if t_eval is None and exact:
-        ends = [t_span[0], *(s.t for s in steps[:-1]), end]
-        result.t = _core.array(ends) if contains_active(ends) else result.t
         y: AnyArray | None = np.stack([y0, *(s.y for s in steps[:-1]), state], axis=1)
     else:
         times = asarray(result.t if t_eval is None else t_eval)[: len(result.t)]
