@@ -194,6 +194,13 @@ def assigns_captured(code: CodeType) -> bool:
     ) or any(isinstance(c, CodeType) and assigns_captured(c) for c in code.co_consts)
 
 
+def imports_modules(code: CodeType) -> bool:
+    """Say whether some code, or a function inside of it, imports modules when it runs."""
+    return any(step.opname == "IMPORT_NAME" for step in dis.get_instructions(code)) or any(
+        isinstance(c, CodeType) and imports_modules(c) for c in code.co_consts
+    )
+
+
 UNRESOLVED = (AttributeError, LookupError, TypeError, ValueError)
 
 

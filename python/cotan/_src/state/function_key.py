@@ -8,7 +8,6 @@ the values of active arrays, which are inputs of the program. Functions that may
 """
 
 import builtins
-import dis
 import functools
 import gc
 import math
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan._core import Array
-from cotan._src.runtime.call_site import assigns_captured
+from cotan._src.runtime.call_site import assigns_captured, imports_modules
 from cotan._src.runtime.values import is_active, to_numpy
 from cotan._src.state.object_graph import CodeNames
 from cotan._src.state.quick_state import LEADS_FAR
@@ -230,14 +229,6 @@ def _names_of(code: CodeType) -> frozenset[str] | None:
     found = CodeNames.of(code)
     if found.assigned or found.sets_attributes or assigns_captured(code):
         return None
-    if not _IMPURE.isdisjoint(found.mentioned) or _imports(code):
+    if not _IMPURE.isdisjoint(found.mentioned) or imports_modules(code):
         return None
     return frozenset(found.names)
-
-
-def _imports(code: CodeType) -> bool:
-    """Say whether code, or a function inside of it, imports modules."""
-    inner = [c for c in code.co_consts if isinstance(c, CodeType)]
-    return any(i.opname == "IMPORT_NAME" for i in dis.get_instructions(code)) or any(
-        map(_imports, inner)
-    )
