@@ -12,19 +12,9 @@ import textwrap
 
 import numpy as np
 import pytest
+from gpu_cases import GPU, needs_gpu
 
 import cotan as ct
-
-
-def _gpu():
-    try:
-        return ct.device("gpu")
-    except RuntimeError:
-        return None
-
-
-GPU = _gpu()
-needs_gpu = pytest.mark.skipif(GPU is None, reason="no GPU, or cotan was built without support")
 
 X = np.linspace(-2.0, 2.0, 60, dtype=np.float32).reshape(5, 12)
 W = np.linspace(0.5, -0.5, 36, dtype=np.float32).reshape(12, 3)

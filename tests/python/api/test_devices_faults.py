@@ -11,19 +11,11 @@ import threading
 
 import numpy as np
 import pytest
+from gpu_cases import GPU, needs_gpu
 
 import cotan as ct
 
-
-def _gpu():
-    try:
-        return ct.device("gpu")
-    except RuntimeError:
-        return None
-
-
-GPU = _gpu()
-pytestmark = pytest.mark.skipif(GPU is None, reason="no GPU, or cotan was built without support")
+pytestmark = needs_gpu
 
 
 class TestFailures:

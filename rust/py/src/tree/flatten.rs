@@ -148,7 +148,7 @@ impl Flattener {
         let excluded = self.unwrapped + self.settled;
         self.unclear = 0;
         let mut tree = if self.is_foreign(object) {
-            // Text or dates beside what is differentiated are data; who asks for their derivative is told.
+            // Text and dates are constants; asking for their derivative is an error, which is raised later.
             self.note_foreign(object, true);
             Tree::Static(object.clone().unbind())
         } else {

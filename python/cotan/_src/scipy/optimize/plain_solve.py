@@ -205,8 +205,8 @@ class PlainSolve(PlainCallback):
         """Give where the gradient of a function is zero, with its derivative.
 
         `functions` are the function and its copy; variables that are not free stay at their bounds.
-        `known` are what gives the slope, and what else that depends on, as for `known`. Gives `x`
-        itself back where nothing depends on anything active.
+        `known` is what builds the slope for a program that is kept, and what else that needs; None
+        where there is no such program. Gives `x` itself back where nothing is active.
         """
         whole = at = np.asarray(x, np.float64)
         if known is not None and at.ndim == 1 and (free is None or np.all(free)):
