@@ -173,8 +173,6 @@ class _Keys:
             home: object = value.__name__
         elif kind is type:
             home = value.__module__
-            if home == "builtins" and value.__name__ in _PURE_BUILTINS:
-                home = "math"
         elif kind is FunctionType:
             # Where it is from, not whose name a decorator has given it.
             home = value.__globals__.get("__name__")
@@ -184,7 +182,8 @@ class _Keys:
                 raise _NoKeyError
         else:
             return self._constant(value)
-        if _is_pure(home):
+        is_builtin = home == "builtins" and kind is type and value.__name__ in _PURE_BUILTINS
+        if is_builtin or _is_pure(home):
             self.kept.append(value)
             return (id(value), *self._put_on(value, names)) if kind is ModuleType else id(value)
         if kind is FunctionType:
