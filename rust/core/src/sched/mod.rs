@@ -37,4 +37,4 @@ pub use placement::{Place, device_of, run};
 pub use plan::Plan;
 pub use profile::{Counts, Phase, Profile, Work, note, timed};
 pub use replay::Replay;
-pub use threads::{copied, num_threads, set_num_threads};
+pub use threads::{WIDE_COPY, copied, num_threads, same_bytes, set_num_threads};

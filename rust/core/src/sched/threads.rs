@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::Result;
@@ -82,7 +83,10 @@ pub(super) fn pool() -> Option<Arc<ThreadPool>> {
 }
 
 /// A copy of so many bytes is worth the pool: some 200 µs of one thread's work.
-const WIDE_COPY: usize = 1 << 20;
+pub const WIDE_COPY: usize = 1 << 20;
+
+/// So many bytes one thread compares before it looks whether another one has found a difference.
+const COMPARED: usize = 1 << 18;
 
 /// A copy in row-major order, made by all threads when it is large. The caller holds no lock that a run waits for.
 pub fn copied(value: &Value) -> Result<Value> {
@@ -92,6 +96,17 @@ pub fn copied(value: &Value) -> Result<Value> {
     match wide.then(pool).flatten() {
         Some(pool) => pool.install(|| copy(num_threads())),
         None => copy(1),
+    }
+}
+
+/// Whether two pieces of memory have the same bytes, which all threads compare where there are many. The caller holds no
+/// lock that a run waits for.
+pub fn same_bytes(a: &[u8], b: &[u8]) -> bool {
+    let wide = a.len() >= WIDE_COPY && a.len() == b.len() && num_threads() > 1;
+    match wide.then(pool).flatten() {
+        Some(pool) => pool
+            .install(|| (a.par_chunks(COMPARED).zip(b.par_chunks(COMPARED))).all(|(a, b)| a == b)),
+        None => a == b,
     }
 }
 

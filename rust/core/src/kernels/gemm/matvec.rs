@@ -17,6 +17,10 @@ const LARGE: usize = 1 << 16;
 pub const SMALL_PRODUCT: usize = 512;
 /// Results that stay in the first-level cache while rows are added to them.
 const STRIP: usize = 2048;
+/// Bytes that lie together, below which the parts of a matrix are not worth reading apart: a page.
+const PIECE: usize = 1 << 12;
+/// Sums of parts of the terms that are added at the end, at most.
+const MOST_PARTS: usize = 32;
 
 /// `f32` and `f64`.
 pub(super) trait Real: Number<Wide = Self> {
@@ -64,7 +68,34 @@ pub(super) unsafe fn matvec<T: Real>(
         Shared::new(dense.as_ptr().cast_mut())
     };
     let wide = wide || (ctx.threads() > 1 && m * k >= 4 * TASK);
-    let part = TASK.div_ceil(k).next_multiple_of(64);
+    // Parts read memory that lies together: whole columns of some rows, or whole rows of some columns. Which ones depends
+    // on the matrix alone, and so does the order of the additions.
+    let (lines, size) = (TASK.div_ceil(k), size_of::<T>());
+    let by_terms = if a.cs == 1 {
+        k >= 4 * TASK
+    } else {
+        a.rs == 1 && k >= 64 && m * k >= 4 * TASK && lines * size < PIECE
+    };
+    if by_terms {
+        let parts = (m * k / TASK).clamp(2, MOST_PARTS);
+        let part = k.div_ceil(parts).next_multiple_of(64);
+        let parts = k.div_ceil(part);
+        let mut sums = vec![T::ZERO; parts * m];
+        let to = Shared::new(sums.as_mut_ptr());
+        spread(ctx, wide, parts, |task| {
+            let start = task * part;
+            let (a, x) = (a.from(0, start), x.at(start as isize));
+            // SAFETY: the caller's promise; tasks have different sums.
+            unsafe { dispatch(m, part.min(k - start), a, x, to.at((task * m) as isize)) };
+        })?;
+        for i in 0..m {
+            let sum = (0..parts).fold(T::ZERO, |sum, part| sum.plus(sums[part * m + i]));
+            // SAFETY: the caller vouches for `m` results.
+            unsafe { y.at(i as isize).write(sum) };
+        }
+        return Ok(());
+    }
+    let part = lines.next_multiple_of(if a.cs == 1 { 64 / size } else { 64 });
     spread(ctx, wide, m.div_ceil(part), |task| {
         let start = task * part;
         let (a, y) = (a.from(start, 0), y.at(start as isize));

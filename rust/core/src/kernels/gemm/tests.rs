@@ -180,6 +180,9 @@ fn blocks_and_edges() {
         (257, 513, 70),
         (1, 700, 2100),
         (300, 900, 1),
+        // Parts of the terms have sums of their own.
+        (1, 5000, 130),
+        (2, 600_000, 1),
         (2100, 3, 40),
         (13, 600, 2100),
     ] {
@@ -220,6 +223,8 @@ fn wide_products_are_the_same_bits() {
         [30, 600, 2200],
         [2200, 600, 30],
         [500, 1000, 1],
+        [1, 9000, 60],
+        [3, 600_000, 1],
     ] {
         let [m, k, n] = shape;
         let mut data = |len: usize| (0..len).map(|_| r.centred()).collect::<Vec<_>>();
