@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from types import CodeType, FunctionType, ModuleType
 from typing import TypeAlias
 
+from cotan._src.runtime import call_site
 from cotan._src.runtime.libraries import UNGUARDED_LIBRARIES
 from cotan._src.state.object_graph import CodeNames
 
@@ -30,6 +31,25 @@ _NOT_CALLED = {
 # Functions that call methods of these names.
 _TEXTS = frozenset(["format", "repr", "str"])
 _TEXT_METHODS = frozenset(["__format__", "__repr__", "__str__"])
+
+# How code learns of what class a value is, or which object.
+_CLASSES = frozenset(["__class__", "id", "type"])
+
+
+def tells_numbers_apart(codes: Iterable[object]) -> bool:
+    """Say whether code may tell a number from an array of the same value, by its class or identity."""
+    for code in codes:
+        if not isinstance(code, CodeType):
+            continue
+        if not _CLASSES.isdisjoint(code.co_names) or tells_numbers_apart(code.co_consts):
+            return True
+        before: object = ...
+        for instruction in call_site.instructions(code):
+            name = instruction.opname
+            if name == "MATCH_CLASS" or name == "IS_OP" and before is not None:
+                return True
+            before = instruction.argval if name == "LOAD_CONST" else ...
+    return False
 
 
 def is_library(name: object) -> bool:

@@ -5,8 +5,9 @@ use std::cell::RefCell;
 
 use cotan::aval::Kind;
 use cotan::kernels::Value;
+use cotan::prim::Params;
 use cotan::tape;
-use cotan::{Array, Recording};
+use cotan::{Array, Recording, ops};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -14,7 +15,7 @@ use pyo3::prelude::*;
 use crate::array::cell::PyArray;
 use crate::ndarray::dtype::dtype_of;
 use crate::ndarray::memory::{Borrow, from_ndarray, references, same_elements};
-use crate::runtime::error::{NotDifferentiableError, enter};
+use crate::runtime::error::{NotDifferentiableError, OrRaise, enter};
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::swallowed_errors;
@@ -59,6 +60,8 @@ pub struct Escapes {
     pub callbacks: Vec<Py<PyAny>>,
     /// What has to hold when the function has run, or the recording is refused.
     checks: Vec<Py<PyAny>>,
+    /// Whether arrays stand for Python numbers that are held constant.
+    numbers_vary: bool,
     /// What the code was refused, whether or not it took note.
     failure: Option<PyErr>,
     /// The tag of the recording.
@@ -76,11 +79,13 @@ pub struct EscapeLog {
 }
 
 impl EscapeLog {
-    /// Begins, for what depends on the leaves of a recording.
-    pub fn begin(recording: &Recording) -> EscapeLog {
+    /// Begins, for what depends on the leaves of a recording; whether some of them stand for Python numbers that are
+    /// held constant.
+    pub fn begin(recording: &Recording, numbers_vary: bool) -> EscapeLog {
         EscapeLog {
             before: ESCAPES.replace(Some(Escapes {
                 tag: recording.tag(),
+                numbers_vary,
                 ..Escapes::default()
             })),
             _history: tape::KeepHistory::new(recording),
@@ -345,6 +350,19 @@ pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
     Ok(value)
 }
 
+/// A quotient or a power of Python numbers, some of which vary: where it is not finite, Python raises an error or has a
+/// complex number instead.
+pub fn guard_finite(py: Python<'_>, array: &Array) -> PyResult<()> {
+    if !ESCAPES.with_borrow(|escapes| escapes.as_ref().is_some_and(|e| e.numbers_vary)) {
+        return Ok(());
+    }
+    let is_finite = Array::apply(ops::ISFINITE, Params::None, &[array]).or_raise()?;
+    if (guard(py, &is_finite)?.item()).is_some_and(|z| z.re == 0.0) {
+        return Err(refusal(py, "a quotient or power of numbers is not finite"));
+    }
+    Ok(())
+}
+
 /// The line of the user's code that runs, as the head of a message.
 fn place(py: Python<'_>) -> String {
     (hooks::PLACE.get(py))
@@ -459,16 +477,16 @@ pub fn called(function: &Bound<'_, PyAny>) {
     note(|escapes| escapes.callbacks.push(function.clone().unbind()));
 }
 
-/// An ndarray was read, from wherever the function has it.
-pub fn capture_ndarray(object: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<()> {
+/// An ndarray was read, from wherever the function has it; gives the value to compute with.
+pub fn capture_ndarray(object: &Bound<'_, PyUntypedArray>, value: Value) -> PyResult<Value> {
     if !is_on() {
-        return Ok(());
+        return Ok(value);
     }
     // What is read-only now may be made writable again.
-    let value = crate::ndarray::memory::copied(value)?;
-    let captured = (object.clone().unbind(), value);
+    let value = crate::ndarray::memory::kept(object.py(), &value)?;
+    let captured = (object.clone().unbind(), value.clone());
     note(|escapes| escapes.captured_ndarrays.push(captured));
-    Ok(())
+    Ok(value)
 }
 
 /// The same for an `Array`.
@@ -540,7 +558,7 @@ pub fn capture(x: &Bound<'_, PyAny>) -> PyResult<()> {
         && dtype_of(&array.dtype()).is_ok()
     {
         let value = from_ndarray(array, Borrow::Copy)?;
-        capture_ndarray(array, &value)?;
+        capture_ndarray(array, value)?;
     }
     Ok(())
 }

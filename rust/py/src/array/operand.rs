@@ -125,8 +125,7 @@ impl Operand {
                 return Ok(None);
             }
             let scalar_kind = ScalarKind::Array;
-            let value = from_ndarray(array, Borrow::Copy)?;
-            escapes::capture_ndarray(array, &value)?;
+            let value = escapes::capture_ndarray(array, from_ndarray(array, Borrow::Copy)?)?;
             return Ok(Some(Operand::Strong(Array::constant(value), scalar_kind)));
         }
         if is_numpy_scalar(object)? {

@@ -383,6 +383,10 @@ fn elementwise(
     } else {
         ScalarKind::Array
     };
+    let may_raise = [ops::DIV, ops::FLOOR_DIVIDE, ops::REMAINDER, ops::POW];
+    if scalar_kind == ScalarKind::PythonNumber && may_raise.contains(&prim) {
+        escapes::guard_finite(py, &out)?;
+    }
     Ok((out, scalar_kind))
 }
 

@@ -99,9 +99,9 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     })?;
     // A list became a new ndarray just now.
     let fresh = !plain.is(object) && object.is_instance_of::<PyList>();
-    let value: Value = from_ndarray(plain, if fresh { Borrow::Call } else { Borrow::Copy })?;
+    let mut value: Value = from_ndarray(plain, if fresh { Borrow::Call } else { Borrow::Copy })?;
     if !fresh {
-        escapes::capture_ndarray(plain, &value)?;
+        value = escapes::capture_ndarray(plain, value)?;
     }
     Ok(Array::constant(if value.storage().is_borrowed() {
         copied(value)?

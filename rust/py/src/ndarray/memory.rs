@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use cotan::aval::{Aval, DType, Shape, Strides};
 use cotan::kernels::{self, Ctx, Storage, Value};
-use cotan::sched::note;
+use cotan::sched::{self, note};
 use numpy::npyffi;
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::ffi;
@@ -19,7 +19,7 @@ use pyo3::types::{PyBytes, PyType};
 
 use crate::ndarray::dtype::dtype_of;
 use crate::ndarray::export::{Memory, SMALL, to_ndarray};
-use crate::runtime::error::OrRaise;
+use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::once_cell::OnceImported;
 
 /// How long memory of NumPy may be used.
@@ -121,8 +121,7 @@ pub fn from_ndarray(array: &Bound<'_, PyUntypedArray>, borrow: Borrow) -> PyResu
     if borrow == Borrow::Copy {
         note(|counts| counts.bytes_copied += bytes);
     }
-    let cancel = AtomicBool::new(false);
-    kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()
+    copied(array.py(), &value)
 }
 
 /// Whether the booleans of an array are bytes of 0 and 1, as the kernels take them: in NumPy every other byte is true,
@@ -162,10 +161,30 @@ unsafe fn bits(data: *const u8, shape: &[usize], strides: &[isize]) -> u8 {
     }
 }
 
-/// A copy in cotan's memory.
-pub fn copied(value: &Value) -> PyResult<Value> {
-    let cancel = AtomicBool::new(false);
-    kernels::copy(value, &Ctx::new(&cancel, 1)).or_raise()
+/// A copy in cotan's memory. A large one is made without the interpreter lock.
+pub fn copied(py: Python<'_>, value: &Value) -> PyResult<Value> {
+    if value.aval().nbytes() < sched::WIDE_COPY {
+        return sched::copied(value).or_raise();
+    }
+    enter(py, |_| sched::copied(value))
+}
+
+/// A value to compare with later: itself where nobody can write to it, else a copy.
+pub fn kept(py: Python<'_>, value: &Value) -> PyResult<Value> {
+    if value.storage().is_foreign() {
+        return copied(py, value);
+    }
+    Ok(value.clone())
+}
+
+/// Whether two values have the same elements, bit by bit. Large ones are compared without the interpreter lock.
+pub fn same_bits(py: Python<'_>, a: &Value, b: &Value) -> PyResult<bool> {
+    if a.aval() != b.aval() || a.aval().nbytes() < sched::WIDE_COPY {
+        return Ok(a.same_bits(b));
+    }
+    enter(py, |_| {
+        Ok(sched::same_bytes(&a.bytes_in_order(), &b.bytes_in_order()))
+    })
 }
 
 /// How many references to an object there are.
@@ -186,15 +205,10 @@ pub fn same_elements(array: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResu
         && value.is_contiguous()
         && dtype_of(&descr).is_ok_and(|dtype| dtype == value.dtype())
     {
-        return Ok(is_constant(array, value));
+        return is_constant(array, value);
     }
     let now = from_ndarray(array, Borrow::Call)?;
-    if now.is_contiguous() {
-        return Ok(now.same_bits(value));
-    }
-    let cancel = AtomicBool::new(false);
-    let now = kernels::copy(&now, &Ctx::new(&cancel, 1)).or_raise()?;
-    Ok(now.same_bits(value))
+    same_bits(array.py(), &now, value)
 }
 
 /// An ndarray, and no subclass of it, of exactly this dtype object and this shape.
@@ -240,12 +254,12 @@ pub fn set_number(to: &Value, number: f64) -> bool {
 
 /// Whether an ndarray of the dtype and shape of a value has its elements, bit by bit; false where that is
 /// not simple to say.
-pub fn is_constant(array: &Bound<'_, PyUntypedArray>, value: &Value) -> bool {
+pub fn is_constant(array: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult<bool> {
     // SAFETY: an ndarray's header is valid while we hold a reference to it.
     let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
     let is_contiguous = array.is_c_contiguous() && value.is_contiguous();
     if !is_contiguous {
-        return false;
+        return Ok(false);
     }
     let bytes = value.aval().nbytes();
     // SAFETY: both are contiguous and of this many bytes.
@@ -256,7 +270,12 @@ pub fn is_constant(array: &Bound<'_, PyUntypedArray>, value: &Value) -> bool {
         )
     };
     let same_truth = || now.iter().zip(then).all(|(x, y)| (*x != 0) == (*y != 0));
-    now == then || value.dtype() == DType::Bool && same_truth()
+    let is_same = if bytes < sched::WIDE_COPY {
+        now == then
+    } else {
+        enter(array.py(), |_| Ok(sched::same_bytes(now, then)))?
+    };
+    Ok(is_same || value.dtype() == DType::Bool && same_truth())
 }
 
 /// Whether NumPy lets an array be written to.
@@ -419,8 +438,7 @@ pub fn to_owned(value: Value) -> PyResult<Value> {
         return Ok(value);
     }
     let cancel = AtomicBool::new(false);
-    let ctx = Ctx::new(&cancel, 1);
-    kernels::copy(&value, &ctx).or_raise()
+    kernels::copy(&value, &Ctx::new(&cancel, 1)).or_raise()
 }
 
 /// Fills a buffer with the memory of an ndarray, which the buffer keeps alive.

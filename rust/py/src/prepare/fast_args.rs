@@ -125,7 +125,7 @@ impl Quick {
                         return Ok(None);
                     };
                     if let Some(held) = slot.held {
-                        if !is_constant(array, &known[held]) {
+                        if !is_constant(array, &known[held])? {
                             return Ok(None);
                         }
                         continue;

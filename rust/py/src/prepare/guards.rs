@@ -13,7 +13,7 @@ use pyo3::types::{
 };
 
 use crate::array::cell::PyArray;
-use crate::ndarray::memory::{is_numpy_scalar, same_elements};
+use crate::ndarray::memory::{Borrow, from_ndarray, is_numpy_scalar, kept, same_elements};
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::tree::treedef::{Form, Kind, Tree};
@@ -205,9 +205,7 @@ impl Guard {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<Guard> {
         if let Ok(array) = owner.cast::<PyUntypedArray>() {
-            let value =
-                crate::ndarray::memory::from_ndarray(array, crate::ndarray::memory::Borrow::Copy)?;
-            let value = crate::ndarray::memory::copied(&value)?;
+            let value = kept(array.py(), &from_ndarray(array, Borrow::Copy)?)?;
             return Ok(Guard::Elements(array.clone().unbind(), value));
         }
         if let Ok(cell) = owner.cast::<PyArray>() {
@@ -330,6 +328,16 @@ impl Guard {
             Guard::Array(..) => return "another value".into(),
         };
         now.map_or_else(|| "nothing".into(), |now| described(&now))
+    }
+
+    /// The code of a function, if it guards that.
+    pub fn code<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        match self {
+            Guard::Attribute(_, name, value) if name.bind(py) == "__code__" => {
+                Some(value.bind(py).clone())
+            }
+            _ => None,
+        }
     }
 
     /// The address of what it guards the content of, to guard it once.

@@ -5,6 +5,7 @@ pub mod pyclass;
 pub mod record;
 pub mod recordings;
 pub mod specialization;
+pub mod varying;
 
 // What a recording is valid for.
 pub mod guards;

@@ -1,6 +1,6 @@
 //! Calls a prepared function: replays a recording, or records a new one.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cotan::Array;
@@ -51,6 +51,7 @@ impl PyPrepared {
             out,
             allow_int,
             log: Mutex::default(),
+            vain_attempts: AtomicU32::new(0),
             specializations: Mutex::default(),
         })
     }
@@ -137,7 +138,7 @@ impl PyPrepared {
             // It was recorded or replayed last.
             last.num_replays.load(Ordering::Relaxed) > 0
         });
-        let specialization = Arc::new(self.recorded(py, all, &taken)?);
+        let specialization = self.recording(py, all, &taken)?;
         self.keep(&specialization);
         let repeated = self.log().add_recording(reason, has_replayed);
         if let Some(repeated) = repeated {
@@ -169,7 +170,7 @@ impl PyPrepared {
     fn record(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
         let args = &self.with_constants(py, args)?;
         let taken = self.take(py, args, false)?;
-        let specialization = Arc::new(self.recorded(py, args, &taken)?);
+        let specialization = self.recording(py, args, &taken)?;
         self.keep(&specialization);
         self.log().add_recording(None, false);
         Ok(())

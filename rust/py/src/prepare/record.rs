@@ -4,6 +4,8 @@
 //! The steps are those of a gradient, with what makes a replay safe between them: [`flatten`] the arguments, [`run`]
 //! the function, [`differentiate`] what it recorded, check that what it read stays the same, and [`plan`] the program.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};
 
@@ -17,7 +19,7 @@ use pyo3::types::{PyString, PyTuple};
 
 use crate::array::cell::ScalarKind;
 use crate::array::escapes::{EscapeLog, Escapes};
-use crate::ndarray::memory::{Borrow, to_owned};
+use crate::ndarray::memory::{Borrow, same_bits, to_owned};
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Guard, Spec, Watched};
 use crate::prepare::specialization::{Outputs, Specialization, Taken, plain};
@@ -62,20 +64,22 @@ pub fn record(
     wrt: Option<&Bound<'_, PyAny>>,
     args: &Bound<'_, PyTuple>,
     taken: &Taken,
+    varying: &[usize],
 ) -> PyResult<Specialization> {
     let state = CapturedState::of(py, f, args)?;
     let _scope = Scope::enter();
-    let mut flat = flatten(f, (transform, allow_int), wrt, args)?;
+    let mut flat = flatten(f, (transform, allow_int), wrt, args, varying)?;
     let mut results = Results::default();
     // Profiles name the lines of what is replayed. Pullbacks can be pickled, and file names do not belong there.
     let lines = (transform != Transform::Pullback).then(Lines::new);
-    let (outputs, escapes) = run(py, f, transform, &mut flat, &mut results)?;
+    let numbers_vary = !varying.is_empty();
+    let (outputs, escapes) = run(py, f, transform, &mut flat, numbers_vary, &mut results)?;
     drop(lines);
     let mut guards = state.unchanged(py, &escapes, taken)?;
-    guard_captured(&mut guards, &escapes, py);
+    guard_captured(&mut guards, &escapes, py)?;
     let specs = specs(py, &flat);
     let slots: Vec<usize> = flat.inputs.active.iter().map(|(i, _)| *i).collect();
-    let held = held_constant(&specs, &slots, taken);
+    let held = held_constant(&specs, &slots, taken, varying);
     let written = flat.inputs.written.take();
     let decisions = &escapes.value_guards;
     let value_guards = (decisions.iter())
@@ -196,35 +200,42 @@ impl<'py> CapturedState<'py> {
     }
 }
 
-/// Watches the arrays that the function read and its names did not lead to.
-fn guard_captured(guards: &mut Vec<Watched>, escapes: &Escapes, py: Python<'_>) {
-    let mut known: Vec<usize> = (guards.iter())
-        .filter_map(|watched| watched.guard.address())
-        .collect();
+/// Watches the arrays that the function read and its names did not lead to. What they led to is compared with
+/// the copy that the program computes with, so that there is one.
+fn guard_captured(guards: &mut Vec<Watched>, escapes: &Escapes, py: Python<'_>) -> PyResult<()> {
+    let address = |(at, watched): (usize, &Watched)| Some((watched.guard.address()?, at));
+    let mut known: HashMap<usize, usize> = guards.iter().enumerate().filter_map(address).collect();
     let of_shape = |kind: &str, shape: &[usize]| {
         format!("captured {kind} of shape {}", cotan::aval::tuple(shape))
     };
-    let mut is_new = |address: usize| {
-        let is_new = !known.contains(&address);
-        known.push(address);
-        is_new
-    };
     for (object, value) in &escapes.captured_ndarrays {
-        if is_new(object.as_ptr() as usize) {
-            guards.push(Watched {
-                guard: Guard::Elements(object.clone_ref(py), value.clone()),
-                source: of_shape("array", value.shape()),
-            });
+        let guard = Guard::Elements(object.clone_ref(py), value.clone());
+        match known.entry(object.as_ptr() as usize) {
+            Entry::Occupied(at) => {
+                let watched = &mut guards[*at.get()];
+                if let Guard::Elements(_, copy) = &watched.guard
+                    && same_bits(py, copy, value)?
+                {
+                    watched.guard = guard;
+                }
+            }
+            Entry::Vacant(at) => {
+                at.insert(guards.len());
+                let source = of_shape("array", value.shape());
+                guards.push(Watched { guard, source });
+            }
         }
     }
     for (object, id) in &escapes.captured_arrays {
-        if is_new(object.as_ptr() as usize) {
+        if let Entry::Vacant(at) = known.entry(object.as_ptr() as usize) {
+            at.insert(guards.len());
             guards.push(Watched {
                 guard: Guard::Array(object.clone_ref(py), *id),
                 source: of_shape("Array", &object.get().own_shape()),
             });
         }
     }
+    Ok(())
 }
 
 /// The arguments as leaves of two recordings.
@@ -243,6 +254,7 @@ fn flatten(
     (transform, allow_int): (Transform, bool),
     wrt: Option<&Bound<'_, PyAny>>,
     args: &Bound<'_, PyTuple>,
+    varying: &[usize],
 ) -> PyResult<Flat> {
     let outer = Recording::new();
     let inner = (transform != Transform::Value).then(Recording::new);
@@ -254,7 +266,7 @@ fn flatten(
         ..Request::gradient("prepare", wrt)
     };
     let mut inputs = Inputs::new(inner.as_ref().unwrap_or(&outer), f, args, request)?;
-    let leaves = inputs.hold(&outer, inner.as_ref());
+    let leaves = inputs.hold(&outer, inner.as_ref(), varying);
     Ok(Flat {
         outer,
         inner,
@@ -297,9 +309,10 @@ fn run(
     f: &Bound<'_, PyAny>,
     transform: Transform,
     flat: &mut Flat,
+    numbers_vary: bool,
     results: &mut Results,
 ) -> PyResult<(Outputs, Escapes)> {
-    let log = EscapeLog::begin(&flat.outer);
+    let log = EscapeLog::begin(&flat.outer, numbers_vary);
     let y = flat.inputs.call(f)?;
     let outputs = differentiate(py, f, transform, flat, y, results)?;
     Ok((outputs, log.finish(py)?))
@@ -406,12 +419,13 @@ fn specs(py: Python<'_>, flat: &Flat) -> Vec<Spec> {
 
 /// For each input of the program that is an argument, whether it counts as constant: what follows from constants is
 /// computed again only when they change. Large plain arrays are read anew each time: somebody may have written to them.
-fn held_constant(specs: &[Spec], slots: &[usize], taken: &Taken) -> Vec<bool> {
+fn held_constant(specs: &[Spec], slots: &[usize], taken: &Taken, varying: &[usize]) -> Vec<bool> {
     let is_ours = |array: &Array| array.value().is_some_and(|v| !v.storage().is_foreign());
     (specs.iter().zip(&taken.leaves).enumerate())
         .filter(|(_, (spec, _))| spec.fixed.is_none())
         .map(|(i, (_, leaf))| {
-            !slots.contains(&i) && (leaf.array.nbytes() <= COMPARED || is_ours(&leaf.array))
+            let is_kept = leaf.array.nbytes() <= COMPARED || is_ours(&leaf.array);
+            is_kept && !slots.contains(&i) && !varying.contains(&i)
         })
         .collect()
 }

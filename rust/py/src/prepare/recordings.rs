@@ -1,6 +1,6 @@
 //! Keeps the recordings of a prepared function, and replays the one that fits the arguments.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cotan::kernels::Value;
@@ -49,6 +49,8 @@ pub struct PyPrepared {
     pub(super) allow_int: bool,
     /// What was recorded why.
     pub(super) log: Mutex<Log>,
+    /// How often numbers were to vary, and could not.
+    pub(super) vain_attempts: AtomicU32,
     /// The last used is the first.
     pub(super) specializations: Mutex<Vec<Arc<Specialization>>>,
 }
@@ -135,17 +137,18 @@ impl PyPrepared {
         PyTuple::new(py, marked.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// A recording for arguments like these.
+    /// A recording for arguments like these, with numbers of any value at the `varying` leaves.
     pub(super) fn recorded(
         &self,
         py: Python<'_>,
         args: &Bound<'_, PyTuple>,
         taken: &Taken,
+        varying: &[usize],
     ) -> PyResult<Specialization> {
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         let f = &self.callee(py, taken.by_keyword)?;
         let transform = (self.transform, self.allow_int);
-        record(py, f, transform, wrt, args, taken)
+        record(py, f, transform, wrt, args, taken, varying)
     }
 
     /// The function, or one that takes a dictionary of what is given by keyword as its last argument.

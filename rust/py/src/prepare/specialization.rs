@@ -9,14 +9,14 @@ use cotan::sched::Place;
 use cotan::{Array, Error, Prepared};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyFloat, PyTuple};
 
 use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::ndarray::export::{to_ndarray, to_numpy_scalar};
-use crate::ndarray::memory::copied;
 use crate::ndarray::memory::to_owned;
+use crate::ndarray::memory::{copied, same_bits};
 use crate::prepare::fast_args::Quick;
-use crate::prepare::guards::{Spec, Watched, same_structure};
+use crate::prepare::guards::{Spec, Watched, same_object, same_structure};
 use crate::prepare::out_buffers::Buffers;
 use crate::runtime::error::{ReplayMismatch, briefly, enter, to_py};
 use crate::transforms::pullback::PyPullback;
@@ -134,34 +134,51 @@ impl From<PyErr> for Failure {
 impl Specialization {
     /// Whether arguments are like those of the recording, and everything around it is as it was.
     pub fn fits(&self, py: Python<'_>, taken: &Taken) -> PyResult<bool> {
+        let fits = self.other_numbers(py, taken)?.is_some_and(|n| n.is_empty());
+        if fits {
+            crate::transforms::run::refuse_shared(py, &taken.leaves, &self.written)?;
+        }
+        Ok(fits)
+    }
+
+    /// The leaves that are numbers, held constant, of another value than in the recording; nothing where anything else
+    /// is not as it was.
+    pub fn other_numbers(&self, py: Python<'_>, taken: &Taken) -> PyResult<Option<Vec<usize>>> {
+        let mut others = Vec::new();
         if taken.leaves.len() != self.specs.len()
             || taken.trees.len() != self.trees.len()
             || taken.by_keyword != self.by_keyword
         {
-            return Ok(false);
+            return Ok(None);
         }
-        for (leaf, spec) in taken.leaves.iter().zip(&self.specs) {
+        for (i, (leaf, spec)) in taken.leaves.iter().zip(&self.specs).enumerate() {
             if leaf.kind != spec.kind || leaf.array.aval() != &spec.aval || leaf.held != spec.held {
-                return Ok(false);
+                return Ok(None);
             }
-            if let Some(fixed) = &spec.fixed
-                && !crate::prepare::guards::same_object(leaf.object.bind(py), fixed.bind(py))?
-            {
-                return Ok(false);
+            match &spec.fixed {
+                Some(fixed) => {
+                    if !same_object(leaf.object.bind(py), fixed.bind(py))? {
+                        others.push(i);
+                    }
+                }
+                // An integer makes another dtype of what it is combined with.
+                None if self.varies(i) && !leaf.object.bind(py).is_instance_of::<PyFloat>() => {
+                    return Ok(None);
+                }
+                None => {}
             }
         }
         for (a, b) in self.trees.iter().zip(&taken.trees) {
             if !same_structure(py, a, b)? {
-                return Ok(false);
+                return Ok(None);
             }
         }
         for watched in &self.guards {
             if !watched.guard.holds(py)? {
-                return Ok(false);
+                return Ok(None);
             }
         }
-        crate::transforms::run::refuse_shared(py, &taken.leaves, &self.written)?;
-        Ok(true)
+        Ok(Some(others))
     }
 
     /// Shows the garbage collector the objects that it holds.
@@ -285,18 +302,18 @@ impl Specialization {
 
     /// What follows from constants: of the last call, if they are the same.
     pub fn current(&self, py: Python<'_>, held: Vec<Value>) -> Result<Arc<Current>, Failure> {
-        if let Some(last) = self.last()
-            && last
-                .keys
-                .iter()
-                .zip(&held)
-                .all(|(a, b)| same_constant(a, b))
-        {
-            return Ok(last);
+        if let Some(last) = self.last() {
+            let mut are_same = true;
+            for (a, b) in last.keys.iter().zip(&held) {
+                are_same = are_same && same_constant(py, a, b)?;
+            }
+            if are_same {
+                return Ok(last);
+            }
         }
         let key = |value: &Value| {
             if value.storage().is_foreign() {
-                copied(value)
+                copied(py, value)
             } else {
                 to_owned(value.clone())
             }
@@ -315,15 +332,16 @@ impl Specialization {
 
 /// Whether two values are the same constant: the same memory of cotan's, which nobody writes to, or equal bit
 /// by bit.
-fn same_constant(a: &Value, b: &Value) -> bool {
+fn same_constant(py: Python<'_>, a: &Value, b: &Value) -> PyResult<bool> {
     if Place::of(a) != Place::of(b) {
-        return false;
+        return Ok(false);
     }
     let is_one = a.address() == b.address()
         && a.aval() == b.aval()
         && a.strides() == b.strides()
         && !a.storage().is_foreign();
-    is_one || (a.bring_here().is_ok() && b.bring_here().is_ok() && a.same_bits(b))
+    let are_here = || a.bring_here().is_ok() && b.bring_here().is_ok();
+    Ok(is_one || are_here() && same_bits(py, a, b)?)
 }
 
 /// Computes something: with the interpreter lock released if that takes long.

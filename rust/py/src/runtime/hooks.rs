@@ -194,6 +194,8 @@ hooks! {
     // Prepared functions and programs.
     /// What a function reads besides its arguments.
     GUARDS = "guards";
+    /// Whether code may tell a number from an array of the same value.
+    TELLS_NUMBERS_APART = "tells_numbers_apart";
     /// Which of the functions that were looked at are called back.
     FUNCTIONS_IN = "functions_in";
     /// Results beside the buffers that they are written to.

@@ -256,12 +256,18 @@ impl Inputs {
         })
     }
 
-    /// Puts a leaf of an outer recording below each leaf but for numbers that are held constant; gives
-    /// these leaves. Without an inner recording nothing is differentiated.
-    pub fn hold(&mut self, outer: &Recording, inner: Option<&Recording>) -> Vec<Option<Array>> {
+    /// Puts a leaf of an outer recording below each leaf but for numbers that are held constant and do not vary;
+    /// gives these leaves. Without an inner recording nothing is differentiated.
+    pub fn hold(
+        &mut self,
+        outer: &Recording,
+        inner: Option<&Recording>,
+        varying: &[usize],
+    ) -> Vec<Option<Array>> {
         let mut held = Vec::with_capacity(self.leaves.len());
-        for leaf in &mut self.leaves {
-            let is_fixed = !leaf.active && matches!(leaf.kind, Kind::Number | Kind::Scalar);
+        for (i, leaf) in self.leaves.iter_mut().enumerate() {
+            let is_number = matches!(leaf.kind, Kind::Number | Kind::Scalar);
+            let is_fixed = is_number && !leaf.active && !varying.contains(&i);
             held.push((!is_fixed).then(|| outer.leaf(&leaf.array)));
             if let Some(Some(array)) = held.last() {
                 leaf.array = array.clone();

@@ -2,6 +2,7 @@
 //!
 //! Writes to arguments are noticed here, and arguments that share memory are refused. Errors get hints.
 
+use cotan::tape::keeps_history;
 use pyo3::exceptions::{PyRuntimeError, PySystemError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -60,8 +61,10 @@ impl Inputs {
             step(py)?;
             objects.push(match (active.next_if(|(at, _)| *at == i), leaf.kind) {
                 (Some((_, array)), kind) => wrap(py, array.clone(), kind.scalar_kind())?,
-                // A number that is held constant is handed on as it is.
-                (None, Kind::Number | Kind::Scalar) => leaf.object.bind(py).clone(),
+                // A number that is held constant is handed on as it is, unless replays are to have others there.
+                (None, Kind::Number | Kind::Scalar) if !keeps_history(&leaf.array) => {
+                    leaf.object.bind(py).clone()
+                }
                 (None, kind) => wrap(py, leaf.array.clone(), kind.scalar_kind())?,
             });
         }

@@ -243,7 +243,7 @@ impl Flattener {
                 return Ok(Tree::Static(object.clone().unbind()));
             }
             let value = from_ndarray(array, self.borrow)?;
-            escapes::capture_ndarray(array, &value)?;
+            escapes::capture_ndarray(array, value.clone())?;
             let value = taken_along(object.py(), value)?;
             return Ok(self.leaf(object, Array::constant(value), Kind::NdArray, active));
         }
