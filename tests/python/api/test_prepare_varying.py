@@ -23,8 +23,7 @@ def by_hand(x, t):
 @pytest.mark.parametrize("constant", [False, True])
 def test_two_recordings_serve_every_value(number, constant):
     g = ct.prepare(wave) if constant else ct.prepare(wave, wrt="x")
-    for t in TIMES:
-        t = number(t)
+    for t in map(number, TIMES):
         dx = g(X, ct.const(t) if constant else t)[0]
         np.testing.assert_allclose(dx, by_hand(X, float(t)), rtol=1e-12)
     assert g.num_recordings == 2

@@ -37,7 +37,7 @@ _CLASSES = frozenset(["__class__", "id", "type"])
 
 
 def tells_numbers_apart(codes: Iterable[object]) -> bool:
-    """Say whether code may tell a number from an array of the same value, by its class or identity."""
+    """Say whether code may tell a number from an array of its value, by class or identity."""
     for code in codes:
         if not isinstance(code, CodeType):
             continue
@@ -46,7 +46,7 @@ def tells_numbers_apart(codes: Iterable[object]) -> bool:
         before: object = ...
         for instruction in call_site.instructions(code):
             name = instruction.opname
-            if name == "MATCH_CLASS" or name == "IS_OP" and before is not None:
+            if name == "MATCH_CLASS" or (name == "IS_OP" and before is not None):
                 return True
             before = instruction.argval if name == "LOAD_CONST" else ...
     return False
