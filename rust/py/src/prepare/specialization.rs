@@ -156,16 +156,14 @@ impl Specialization {
                 return Ok(None);
             }
             match &spec.fixed {
-                Some(fixed) => {
-                    if !same_object(leaf.object.bind(py), fixed.bind(py))? {
-                        others.push(i);
-                    }
+                Some(fixed) if !same_object(leaf.object.bind(py), fixed.bind(py))? => {
+                    others.push(i);
                 }
                 // An integer makes another dtype of what it is combined with.
                 None if self.varies(i) && !leaf.object.bind(py).is_instance_of::<PyFloat>() => {
                     return Ok(None);
                 }
-                None => {}
+                _ => {}
             }
         }
         for (a, b) in self.trees.iter().zip(&taken.trees) {

@@ -152,13 +152,9 @@ fn are_close(a: &Value, b: &Value) -> bool {
     let (Some(x), Some(y)) = (numbers_of(a), numbers_of(b)) else {
         return a.same_bits(b);
     };
+    let is_wide = a.dtype().size().is_multiple_of(8);
     let finite = x.iter().map(|x| x.abs()).filter(|x| x.is_finite());
-    let tolerance = finite.fold(0.0, f64::max)
-        * if a.dtype().size() % 8 == 0 {
-            1e-9
-        } else {
-            1e-4
-        };
+    let tolerance = finite.fold(0.0, f64::max) * if is_wide { 1e-9 } else { 1e-4 };
     (x.iter().zip(&y))
         .all(|(x, y)| x == y || (x - y).abs() <= tolerance || x.is_nan() && y.is_nan())
 }
