@@ -214,7 +214,8 @@ def test_searches_run_on_plain_values(taken, method, constraints):
     value, (slope,) = ct.value_and_gradient(f, POINT)
     assert taken == [True]
     assert value == f(POINT)
-    tolerance = 2e-3 if method == "trust-constr" else 2e-5
+    # How far SciPy's search ends from the solution.
+    tolerance = {"trust-constr": 2e-3, "COBYLA": 2e-4}.get(method, 2e-5)
     assert value == pytest.approx(nearest_point_by_hand(POINT), rel=tolerance)
     g = nearest_point_by_hand
     expected = [
