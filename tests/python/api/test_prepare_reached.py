@@ -231,3 +231,15 @@ def test_other_objects_of_a_class_are_not_recorded_anew():
         net.weight = weight
         assert g(2.0, net)[0] == weight
     assert g.num_recordings == 1
+
+
+def test_other_defaults_of_keywords():
+    def helper(x, *, rate=2.0):
+        return np.sum(x) * rate
+
+    g = ct.prepare(lambda x: helper(x))
+    assert g(np.ones(1))[0][0] == 2.0
+    helper.__kwdefaults__ = {"rate": 5.0}
+    assert g(np.ones(1))[0][0] == 5.0
+    helper.__kwdefaults__["rate"] = 7.0
+    assert g(np.ones(1))[0][0] == 7.0

@@ -385,3 +385,72 @@ def test_a_look_at_a_value_cannot_be_caught():
     with pytest.raises(ValueError, match="vmap: the function looks at a value"):
         ct.vmap(f)(np.array([[1.0, 2.0], [-1.0, -3.0]]))
     assert np.asarray(ct.vmap(np.sum)(np.ones((2, 3)))).tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y, i: np.multiply(y[i], 10.0, out=y[i]),
+        lambda y, i: y[i].fill(3.0),
+        lambda y, i: y[i, 1:].__setitem__(0, 7.0),
+        lambda y, i: y[:, i].__iadd__(y[i, 0]),
+        lambda y, i: y[i][None].__imul__(2.0),
+        lambda y, i: y[i].T[::-1].__setitem__(slice(0, 1), 5.0),
+    ],
+)
+def test_a_row_at_a_position_of_each_example_is_a_view(write):
+    def f(y, i):
+        y = y.copy()
+        write(y, i)
+        return np.sum(y * np.arange(9.0).reshape(3, 3), axis=0)
+
+    tables, rows = np.random.default_rng(3).normal(size=(4, 3, 3)), np.array([0, 2, 1, -1])
+    np.testing.assert_allclose(ct.vmap(f)(tables, rows), loop(f, 4, tables, rows), rtol=1e-13)
+    mapped = ct.gradient(lambda t: np.sum(ct.vmap(f)(t, rows) ** 2), tables)[0]
+    one = lambda t, i: ct.gradient(lambda t: np.sum(f(t, i) ** 2), t)[0]
+    np.testing.assert_allclose(mapped, loop(one, 4, tables, rows), rtol=1e-12)
+
+
+def test_a_row_follows_what_is_written_and_keeps_its_place():
+    def f(y, i):
+        y, at = y.copy(), i + 0
+        row = y[at]
+        at += 1
+        y *= 2.0
+        row += 1.0
+        return y + row
+
+    tables, rows = np.random.default_rng(4).normal(size=(3, 3, 2)), np.array([1, 0, 1])
+    np.testing.assert_allclose(ct.vmap(f)(tables, rows), loop(f, 3, tables, rows), rtol=1e-13)
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_a_row_at_the_number_of_a_step_is_a_view(rolled):
+    def step(i, v):
+        v = v.copy()
+        row = v[i]
+        row += 1.0 + row * v[0, 0]
+        return v
+
+    def f(x):
+        return np.sum(ct.fori_loop(0, 20, step, x, rolled=rolled) ** 2)
+
+    x = np.random.default_rng(5).normal(size=(20, 2)) / 10
+    value, (slope,) = ct.value_and_gradient(f, x)
+    v = x.copy()
+    for i in range(20):
+        v[i] += 1.0 + v[i] * v[0, 0]
+    assert value == pytest.approx(np.sum(v**2))
+    h = 1e-6 * np.eye(20)[0][:, None] * np.array([1.0, 0.0])
+    assert slope[0, 0] == pytest.approx((f(x + h) - f(x - h)) / 2e-6, rel=1e-6)
+
+
+def test_the_callers_arrays_stay_where_examples_are_called_one_by_one():
+    def f(x):
+        found = np.flatnonzero(x > 0)
+        x[0] = -7.0
+        return np.sum(x) + len(found)
+
+    tables = np.array([[2.0, 1.0], [3.0, 1.0]])
+    np.testing.assert_array_equal(ct.vmap(f)(tables), [-4.0, -4.0])
+    np.testing.assert_array_equal(tables, [[2.0, 1.0], [3.0, 1.0]])

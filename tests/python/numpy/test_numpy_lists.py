@@ -101,3 +101,43 @@ def test_lists_that_contain_themselves_are_refused(make):
         deep = [deep]
     with pytest.raises(ValueError, match="nested"):
         ct.array([ct.array(1.0), deep])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y, x: np.put(y, [0], [x[0]]),
+        lambda y, x: np.place(y, y > 3, [x[0]]),
+        lambda y, x: np.putmask(y, y > 3, [x[0], x[0]]),
+        lambda y, x: np.copyto(y, [x[0], 1.0]),
+    ],
+)
+def test_a_list_is_not_written_into_a_plain_array_in_silence(write):
+    table = np.array([1.0, 2.0])
+
+    def f(x):
+        y = table * 2
+        write(y, x)
+        return np.sum(y)
+
+    with pytest.raises(ct.NotDifferentiableError, match="would drop the gradient"):
+        ct.gradient(f, np.array([5.0, 6.0]))
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_coordinates_in_a_list_at_equal_distances(kind):
+    values, at = np.array([0.3, 1.2, 0.7, 2.1]), np.arange(4.0)
+    f = lambda p: np.sum(np.gradient(values, p) ** 2)
+    found = ct.gradient(lambda p: f(kind(p)), at)[0]
+    expected = [(f(at + h) - f(at - h)) / 2e-6 for h in 1e-6 * np.eye(4)]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_copies_of_constant_scalars_are_scalars():
+    def f(x):
+        t = np.mean([1.0, 2.0]).copy()
+        u = t
+        u += 1
+        return t + x
+
+    assert ct.value_and_gradient(f, 1.0)[0] == f(1.0) == 2.5

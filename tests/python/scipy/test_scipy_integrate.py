@@ -115,3 +115,44 @@ def test_what_an_integrand_keeps():
 
     check(lambda p: seen(p, integrate.quad), 0.7)
     check(lambda p: seen(p, integrate.quad_vec), 0.7)
+
+
+JUMPS = {
+    "jump": lambda u, a: u * a if u < a else 2.0,
+    "step": lambda u, a: 1.0 if u < a else 0.0,
+    "kink": lambda u, a: abs(u - a) * u,
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (1.0, 0.0)])
+def test_active_points_move_the_pieces(name, ends):
+    def total(a):
+        return integrate.quad(lambda u: JUMPS[name](u, a), *ends, points=[0.8, a])[0]
+
+    a, h = 0.37, 1e-6
+    slope = lambda a: ct.gradient(total, a)[0]
+    assert ct.value_and_gradient(total, a)[0] == total(a)
+    assert slope(a) == pytest.approx((total(a + h) - total(a - h)) / (2 * h), rel=1e-6)
+    second = (slope(a + h) - slope(a - h)) / (2 * h)
+    assert ct.hessian(total, a) == pytest.approx(second, rel=1e-6, abs=1e-7)
+
+
+def test_active_points_of_vectors():
+    def total(a):
+        def f(u):
+            return np.array([u * a, 1.0]) if u < a else np.array([2.0, 0.0])
+
+        return np.sum(integrate.quad_vec(f, 0.0, 1.0, points=[a])[0])
+
+    a, h = 0.37, 1e-6
+    assert ct.gradient(total, a)[0] == pytest.approx((total(a + h) - total(a - h)) / (2 * h))
+
+
+def test_active_points_on_a_half_line_are_refused():
+    def total(a):
+        f = lambda u: np.exp(-u) if u < a else 0.0
+        return integrate.quad_vec(f, 0.0, np.inf, points=[a])[0]
+
+    with pytest.raises(ct.NotDifferentiableError, match="up to each point"):
+        ct.gradient(total, 0.5)

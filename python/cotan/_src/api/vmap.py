@@ -438,7 +438,9 @@ def _expect_equal(
 def _by_example(one: Function, batch: list[_Column], total: int, out_axes: object) -> _Result:
     """Call the function of one example for each of them, because it calls what takes values."""
     lazy = any(isinstance(column.array, _core.Array) for column in batch)
-    results = [without_constants(one(*(column.array[i] for column in batch))) for i in range(total)]
+    # What the function writes to its arguments is not written to those of the caller.
+    rows = ([column.array[i].copy() for column in batch] for i in range(total))
+    results = [without_constants(one(*row)) for row in rows]
     every = [_core.structure(result, root="result") for result in results]
     first, structure = every[0], tree_structure(results[0])
     for i, result in enumerate(results):

@@ -57,7 +57,8 @@ _MOST = 1 << 12
 
 
 def _copy(self: Any, *args: Any, **kwargs: Any) -> Any:
-    if type(self) is not np.ndarray or self.dtype.kind not in "fc":
+    # NumPy copies its scalars by this method, too, in an array without axes.
+    if type(self) is not np.ndarray or self.ndim == 0 or self.dtype.kind not in "fc":
         return NotImplemented
     frame = sys._getframe(1)
     place = frame.f_code, position(frame)

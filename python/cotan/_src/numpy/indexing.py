@@ -344,8 +344,8 @@ def _writable(target: AnyArray, name: str, *values: ArrayLike) -> "TypeIs[Array]
     if isinstance(target, Array):
         return True
     for value in values:
-        if is_active(value):
-            assign(name, target, value)
+        if contains_active(value):
+            assign(name, target, host_asarray(value))
     return False
 
 

@@ -10,7 +10,7 @@ from cotan._core import Array
 from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.values import is_active
+from cotan._src.runtime.values import contains_active, is_active
 from cotan._src.typing import AnyArray, ArrayLike, Axes
 
 
@@ -19,6 +19,7 @@ def gradient(
     f: ArrayLike, *varargs: Any, axis: Axes = None, edge_order: int = 1
 ) -> AnyArray | tuple[AnyArray, ...]:
     f = _core.asarray(f)
+    varargs = tuple(host_asarray(v) if contains_active(v) else v for v in varargs)
     if not any(is_active(v) and v.ndim == 1 for v in varargs):
         compute = rebound(np.gradient)
         result: AnyArray | tuple[AnyArray, ...]

@@ -533,6 +533,12 @@ class GuardCollector:
             self._guard_builtins(function, names)
         self._add_all(function.__defaults__ or (), names)
         self._guard(function, "__defaults__", function.__defaults__, f"defaults of {self._source}")
+        self._guard(
+            function,
+            "__kwdefaults__",
+            function.__kwdefaults__,
+            f"defaults of keywords of {self._source}",
+        )
         self._add(function.__kwdefaults__, names)
         # Reloading a module may put other code into the function.
         self._guard(function, "__code__", function.__code__, f"code of {self._source}")

@@ -23,6 +23,7 @@ pub mod operators;
 // Indexing.
 pub mod fancy_index;
 pub mod index;
+pub mod unknown_index;
 
 // Devices.
 pub mod device;

@@ -11,6 +11,7 @@ use cotan::prim::Params;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::array::unknown_index::Unknown;
 use crate::runtime::error::OrRaise;
 
 /// What a view shows.
@@ -29,6 +30,8 @@ pub enum ViewOp {
     Broadcast(Shape),
     /// Elements at positions in row-major order, one for each of its own.
     Gather(Arc<Gathered>),
+    /// A region that begins where an integer says which is not known while a function is mapped over examples.
+    Unknown(Box<Unknown>),
 }
 
 /// A view that is no region: a diagonal.
@@ -98,6 +101,7 @@ impl ViewOp {
                 let flat = base.reshape(&[base.aval().size()]).or_raise()?;
                 Array::apply(ops::GATHER, Params::None, &[&flat, &gathered.positions]).or_raise()
             }
+            ViewOp::Unknown(item) => item.read(base),
         }
     }
 
@@ -144,6 +148,7 @@ impl ViewOp {
                  into the array that it is a view of",
                 tuple(gathered.positions.shape())
             ))),
+            ViewOp::Unknown(item) => item.write(base, value),
             ViewOp::Broadcast(_) | ViewOp::Gather(_) => {
                 Err(PyValueError::new_err("assignment destination is read-only"))
             }
@@ -182,9 +187,9 @@ impl ViewOp {
         }
     }
 
-    /// Whether each element of the view is one of the base, at a place of its own or repeated.
+    /// Whether each element of the view is one of the base, at a known place of its own or repeated.
     pub fn has_positions(&self) -> bool {
-        !matches!(self, ViewOp::Real | ViewOp::Imag)
+        !matches!(self, ViewOp::Real | ViewOp::Imag | ViewOp::Unknown(_))
     }
 
     /// Whether it can be written through.
@@ -235,7 +240,11 @@ impl ViewOp {
                 Some(from)
             }
             ViewOp::Reshape(_) => Some(at),
-            ViewOp::Real | ViewOp::Imag | ViewOp::Broadcast(_) | ViewOp::Gather(_) => None,
+            ViewOp::Real
+            | ViewOp::Imag
+            | ViewOp::Broadcast(_)
+            | ViewOp::Gather(_)
+            | ViewOp::Unknown(_) => None,
         }
     }
 
@@ -288,6 +297,7 @@ impl ViewOp {
             ViewOp::Gather(gathered) => {
                 (gathered.positions.shape().into(), gathered.strides.clone())
             }
+            ViewOp::Unknown(item) => return item.first.strides(shape, base),
         };
         (!is_row_major(&shape, &strides)).then_some(strides)
     }

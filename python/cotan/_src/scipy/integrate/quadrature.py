@@ -5,6 +5,7 @@ then the sum over the nodes of these pieces, as a function of all that the integ
 """
 
 import functools
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -112,6 +113,42 @@ def _on_interval(
     return summed(lambda v: f(start + way * v), list(x), w) * sign
 
 
+def _between_points(
+    f: Function,
+    a: _Place,
+    b: _Place,
+    points: Iterable[_Place] | None,
+    pieces: Sequence[tuple[float, float]],
+    both: _Line,
+    summed: _Sum,
+) -> AnyArray | float:
+    """Sum over pieces of an interval in which active places move, where the integrand may jump.
+
+    Between two of them the nodes move with both, so the jumps have their share in the derivative.
+    """
+    moving = [p for p in points if contains_active(p)] if points is not None else []
+    if not moving:
+        return _on_interval(f, a, b, pieces, both, summed)
+    low, high = float(to_numpy(a)), float(to_numpy(b))
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise NotDifferentiableError(
+            "quad_vec: points= has no derivative where an end of the interval is infinite; "
+            "integrate up to each point and from there on by calls of their own, or hold the "
+            "points constant with ct.dropgrad"
+        )
+    sign = 1.0 if high > low else -1.0
+    inside = [(float(to_numpy(p)) * sign, p) for p in moving]
+    inside = [(at, p) for at, p in inside if low * sign < at < high * sign]
+    inside.sort(key=lambda pair: pair[0])
+    marks = [(low * sign, a), *inside, (high * sign, b)]
+    total: AnyArray | float = 0.0
+    for (start, p), (end, q) in itertools.pairwise(marks):
+        part = [(u, v) for u, v in pieces if start < sign * (u + v) / 2 < end]
+        if part:
+            total = total + _on_interval(f, p, q, part, both, summed)
+    return total
+
+
 def _halves(f: Function, t: NDArray, w: NDArray, summed: _Sum) -> AnyArray | float:
     """Integrate over the whole line as QUADPACK: x = (1 - t) / t, to both sides."""
     return summed(lambda v: f(v) + f(-v), list((1 - t) / t), w / t**2)
@@ -160,7 +197,7 @@ class _Listed(CallbackProbe):
         return super().__call__(*args, **kwargs)
 
 
-def _integrated_plainly(func: Any, args: Args, ends: tuple[_Place, _Place],
+def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...],
                         integrate: Function, derived: Function) -> Any:  # fmt: skip
     """Integrate a plain copy of an integrand; None where another way is needed."""
     if not is_one_gradient() or not callable(func):
@@ -192,7 +229,7 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
         f = (lambda x: func(x, *more)) if more else func
         count = info.get("last", 1)
         pieces = sorted(zip(info["alist"][:count], info["blist"][:count], strict=True))
-        total = _on_interval(f, a, b, pieces, _halves, summed)
+        total = _between_points(f, a, b, points, pieces, _halves, summed)
         scale = max(abs(value), float(np.sum(np.abs(info["rlist"][:count]))))
         allowed = 100 * max(error, options[0], options[1] * scale, 1e-12 * scale)
         y = value
@@ -203,7 +240,7 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
 
     if weight is None and not complex_func:
         found: tuple[Any, ...] | None = _integrated_plainly(
-            func, more, (a, b),
+            func, more, (a, b, points),
             lambda call: compute(call, *limits, values, 1, *options),
             lambda result: found_with(result, _summed_at_once),
         )  # fmt: skip
@@ -213,21 +250,24 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
         result = compute(func, *limits, values, full_output, *options, complex_func)
         return result
     # Captured active arrays show in what the integrand has stored during SciPy's calls.
-    is_known = contains_active((a, b, more)) or complex_func
+    is_known = contains_active((a, b, points, more)) or complex_func
     snapshot = StateSnapshot(func, more) if is_known else None
     if complex_func:
         result = compute(function, *limits, values, full_output, *options, True)
-        if not function.captures_active and not contains_active((a, b, more, wvar)):
+        if not function.captures_active and not contains_active((a, b, points, more, wvar)):
             return result
         if snapshot is not None:
             snapshot.restore()
         parts = [
-            quad(lambda x, *m, part=part: part(func(x, *m)), a, b, args, 0, *options)[0]
+            quad(
+                lambda x, *m, part=part: part(func(x, *m)),
+                *(a, b, args, 0, *options[:3], points, *options[4:]),
+            )[0]
             for part in (np.real, np.imag)
         ]
         return (_core.apply("complex", *parts), *result[1:])
     result = compute(function, *limits, values, 1, *options)
-    if not function.captures_active and not contains_active((a, b, more, wvar)):
+    if not function.captures_active and not contains_active((a, b, points, more, wvar)):
         return result if full_output or len(result) == 2 else _told(result)
     if weight is not None:
         raise NotDifferentiableError(
@@ -262,18 +302,20 @@ def quad_vec(f: Function, a: _Place, b: _Place, *args: Any, **kwargs: Any) -> tu
     more = given.pop("args", ())
     more = more if isinstance(more, tuple) else (more,)
     full = given.pop("full_output", False)
+    points = given.get("points")
     given = {k: to_numpy_items(v) for k, v in given.items()}
     limits = float(to_numpy(a)), float(to_numpy(b))
     call = (lambda x: function(x, *to_numpy_items(more))) if more else function
-    snapshot = StateSnapshot(f, more) if contains_active((a, b, more)) else None
+    is_known = contains_active((a, b, points, more))
+    snapshot = StateSnapshot(f, more) if is_known else None
     value, error, info = compute(call, *limits, full_output=True, **given)
     if function.captures_active or snapshot is not None:
         has_changed = snapshot is not None and snapshot.has_changed()
         snapshot = snapshot or StateSnapshot(f, more)
         g = (lambda x: _core.asarray(f(x, *more))) if more else (lambda x: _core.asarray(f(x)))
-        is_pure = contains_active((a, b, more)) and not has_changed
-        summed = _summed_at_once if is_pure else _summed
-        total = _on_interval(g, a, b, [tuple(p) for p in info.intervals], _whole, summed)
+        summed = _summed_at_once if is_known and not has_changed else _summed
+        pieces = [tuple(p) for p in info.intervals]
+        total = _between_points(g, a, b, points, pieces, _whole, summed)
         snapshot.restore()
         if has_changed:
             _again(g, function.calls, a, b)
