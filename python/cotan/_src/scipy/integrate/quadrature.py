@@ -117,7 +117,7 @@ def _between_points(
     f: Function,
     a: _Place,
     b: _Place,
-    points: Iterable[_Place] | None,
+    points: Iterable[Any] | None,
     pieces: Sequence[tuple[float, float]],
     both: _Line,
     summed: _Sum,
