@@ -13,7 +13,7 @@ use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::array::escapes;
 use crate::array::fancy_index::is_made_by;
 use crate::array::operand::Operand;
-use crate::array::unknown_index;
+use crate::array::unknown_index::Unknown;
 use crate::array::view_op::ViewOp;
 use crate::ndarray::dtype::descr;
 use crate::ndarray::memory::{is_numpy_scalar, original};
@@ -216,7 +216,12 @@ pub fn getitem<'py>(
         if let Some(taken) = crate::array::fancy_index::read(slf, key, &shape)? {
             return Ok(taken);
         }
-        if let Some(op) = unknown_index::view(key, &shape)? {
+        if let Some((unknown, first)) = Unknown::of(key)?
+            && let Ok(Some(region)) = basic(&first, &shape)
+            && !region.scalar
+            && !region.copies
+        {
+            let op = unknown.view(region.dims, region.shape);
             return Ok(Bound::new(py, PyArray::view_of(slf, op)?)?.into_any());
         }
         return hooks::GETITEM.get(py)?.call1((slf, key));

@@ -11,7 +11,6 @@ use cotan::prim::Params;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::array::unknown_index::Unknown;
 use crate::runtime::error::OrRaise;
 
 /// What a view shows.
@@ -31,7 +30,19 @@ pub enum ViewOp {
     /// Elements at positions in row-major order, one for each of its own.
     Gather(Arc<Gathered>),
     /// A region that begins where an integer says which is not known while a function is mapped over examples.
-    Unknown(Box<Unknown>),
+    Unknown(Box<dyn Region>),
+}
+
+/// What a view shows that no numbers describe.
+pub trait Region: Send + Sync {
+    /// What it shows of a base.
+    fn read(&self, base: &Array) -> PyResult<Array>;
+
+    /// The base after it got this value.
+    fn write(&self, base: &Array, value: &Array) -> PyResult<Array>;
+
+    /// As for [`ViewOp::strides`].
+    fn strides(&self, shape: &[usize], base: Option<&Strides>) -> Option<Strides>;
 }
 
 /// A view that is no region: a diagonal.
@@ -101,7 +112,7 @@ impl ViewOp {
                 let flat = base.reshape(&[base.aval().size()]).or_raise()?;
                 Array::apply(ops::GATHER, Params::None, &[&flat, &gathered.positions]).or_raise()
             }
-            ViewOp::Unknown(item) => item.read(base),
+            ViewOp::Unknown(region) => region.read(base),
         }
     }
 
@@ -148,7 +159,7 @@ impl ViewOp {
                  into the array that it is a view of",
                 tuple(gathered.positions.shape())
             ))),
-            ViewOp::Unknown(item) => item.write(base, value),
+            ViewOp::Unknown(region) => region.write(base, value),
             ViewOp::Broadcast(_) | ViewOp::Gather(_) => {
                 Err(PyValueError::new_err("assignment destination is read-only"))
             }
@@ -297,7 +308,7 @@ impl ViewOp {
             ViewOp::Gather(gathered) => {
                 (gathered.positions.shape().into(), gathered.strides.clone())
             }
-            ViewOp::Unknown(item) => return item.first.strides(shape, base),
+            ViewOp::Unknown(region) => return region.strides(shape, base),
         };
         (!is_row_major(&shape, &strides)).then_some(strides)
     }
