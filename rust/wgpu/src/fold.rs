@@ -7,12 +7,13 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use cotan::kernels::ReduceOp;
-use cotan::{DType, Result};
+use cotan::{DType, Error, Result};
 
 use crate::expression::Prelude;
 use crate::memory::Memory;
 use crate::shader::{Dispatch, Shader};
 use crate::types::Type;
+use crate::vectors::Vector;
 
 /// A reduction with fewer results than this is cut in parts, which a second pass adds up.
 const FEW: usize = 16_384;
@@ -20,6 +21,13 @@ const FEW: usize = 16_384;
 const FEW_SOFT: usize = 512;
 /// Elements that one thread reduces at least before a reduction is cut.
 const LONG: usize = 64;
+
+/// How many neighbours a thread takes at once: of a row, or as many columns.
+#[derive(Debug, Clone, Copy)]
+struct Unit {
+    of_row: usize,
+    of_columns: usize,
+}
 
 /// How a reduction is done with elements of a type.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +57,38 @@ impl Fold {
         }
     }
 
+    /// What changes no value that it is reduced with.
+    pub fn identity(self, prelude: &mut Prelude) -> String {
+        let text = match (self.op, self.name) {
+            (ReduceOp::Sum | ReduceOp::Prod, _) => return self.start(),
+            (ReduceOp::Max, "bool") => "false",
+            (ReduceOp::Min, "bool") => "true",
+            (ReduceOp::Max, "i32") => "bitcast<i32>(0x80000000u)",
+            (ReduceOp::Min, "i32") => "0x7fffffff",
+            (ReduceOp::Max, "u32") => "0u",
+            (ReduceOp::Min, "u32") => "0xffffffffu",
+            (op, name) => {
+                let infinity = format!("inf_{name}");
+                prelude.add(&infinity);
+                let sign = if op == ReduceOp::Max { "-" } else { "" };
+                return format!("{sign}{infinity}()");
+            }
+        };
+        text.to_owned()
+    }
+
+    /// The expression that reduces neighbours to one value, two and two.
+    pub fn tree(self, values: &[String], prelude: &mut Prelude) -> String {
+        match values {
+            [one] => one.clone(),
+            _ => {
+                let (left, right) = values.split_at(values.len() / 2);
+                let (a, b) = (self.tree(left, prelude), self.tree(right, prelude));
+                format!("({})", self.combined(&a, &b, prelude))
+            }
+        }
+    }
+
     /// The expression that reduces two values to one.
     pub fn combined(self, a: &str, b: &str, prelude: &mut Prelude) -> String {
         let is_float = matches!(self.name, "f32" | "f64");
@@ -71,7 +111,8 @@ impl Fold {
     }
 
     /// The passes that reduce what the function `at` of a shader gives: one, or two with partial results between them.
-    /// Where `unit` is 4, it is the function `four`, which gives sums of four neighbours along rows of at least 64 elements.
+    /// Where `unit` is more than 1, it is the function `many`: along rows it gives what so many neighbours are reduced to, and
+    /// along columns an array of so many neighbours.
     pub fn passes(
         self,
         shader: Shader<'_>,
@@ -80,112 +121,157 @@ impl Fold {
         unit: usize,
     ) -> Result<Vec<Dispatch>> {
         let context = shader.context;
+        let (of_row, of_columns) = if inner == 1 { (unit, 1) } else { (1, unit) };
+        // Neighbouring columns are one here.
+        let inner = inner / of_columns;
         let results = outer * inner;
         // A whole workgroup for each result where elements lie one after the other.
         let soft = context.is_soft;
         let team = context.team() as usize;
-        let together = inner == 1 && reduced >= 64 && team > 1;
+        let is_line = inner * of_columns == 1;
+        let together = is_line && reduced >= 64 && team > 1;
         let threads = if together { team } else { 1 };
         let wanted = if soft { FEW_SOFT } else { FEW }.div_ceil(results * threads);
         let parts = reduced.div_ceil(LONG * threads).min(wanted).max(1);
         let parts = parts.max(reduced.div_ceil(context.longest_loop.saturating_mul(threads)));
+        let unit = Unit { of_row, of_columns };
         if parts == 1 {
-            let (split, reads) = ([outer, reduced, inner], (reduced, unit));
-            let last = self.pass(shader, split, reads, memory, together)?;
+            let (split, length) = ([outer, reduced, inner], reduced);
+            let last = self.pass(shader, split, (length, unit), memory, together)?;
             return Ok(vec![last]);
         }
-        let length = reduced.div_ceil(parts).next_multiple_of(unit);
+        let length = reduced.div_ceil(parts).next_multiple_of(of_row);
         let parts = reduced.div_ceil(length);
         let between = self.kind.plain();
-        let (partial, _) = Memory::new(context, between, outer * parts * inner)?;
+        let partials = outer * parts * inner * of_columns;
+        let (partial, _) = Memory::new(context, between, partials)?;
         let partial = Arc::new(partial);
         let first = Fold {
             kind: between,
             ..self
         };
-        let (split, reads) = ([outer, reduced, inner], (length, unit));
-        let first = first.pass(shader, split, reads, &partial, together)?;
+        let split = [outer, reduced, inner];
+        let first = first.pass(shader, split, (length, unit), &partial, together)?;
         let mut second = Shader::new(context);
-        let name = second.bind(partial.buffer(), between.stored, false);
-        let value = between.load(&format!("{name}[i]"));
-        let _ = writeln!(
-            second.functions,
-            "fn at(i: u32) -> {} {{ return {value}; }}",
-            self.name
-        );
-        let together = inner == 1 && parts >= 64 && team > 1;
-        let (split, reads) = ([outer, parts, inner], (parts, 1));
-        let second = self.pass(second, split, reads, memory, together)?;
+        let vector = Vector::new(context, between, of_columns);
+        if let Some(vector) = vector.filter(|_| of_columns > 1) {
+            let name = vector.bind(&mut second, &partial, false);
+            let values = vector.elements("q").join(", ");
+            let _ = writeln!(
+                second.functions,
+                "fn many(i: u32) -> array<{0}, {of_columns}> {{ let q = {name}[i]; return array<{0}, {of_columns}>({values}); }}",
+                self.name
+            );
+        } else {
+            let name = second.bind(partial.buffer(), between.stored, false);
+            let value = between.load(&format!("{name}[i]"));
+            let _ = writeln!(
+                second.functions,
+                "fn at(i: u32) -> {} {{ return {value}; }}",
+                self.name
+            );
+        }
+        let together = is_line && parts >= 64 && team > 1;
+        let unit = Unit { of_row: 1, of_columns };
+        let second = self.pass(
+            second,
+            [outer, parts, inner],
+            (parts, unit),
+            memory,
+            together,
+        )?;
         Ok(vec![first, second])
     }
 
-    /// A pass that reduces stretches of `length` elements each, `unit` of them at a time.
+    /// A pass that reduces stretches of `length` elements each, some of them at a time.
     fn pass(
         self,
         mut shader: Shader<'_>,
         [outer, reduced, inner]: [usize; 3],
-        (length, unit): (usize, usize),
+        (length, unit): (usize, Unit),
         memory: &Arc<Memory>,
         together: bool,
     ) -> Result<Dispatch> {
         let parts = reduced.div_ceil(length);
-        let out = shader.bind(memory.buffer(), self.kind.stored, true);
         let (p_inner, p_parts) = (shader.param(inner as u32), shader.param(parts as u32));
         let (p_reduced, p_length) = (shader.param(reduced as u32), shader.param(length as u32));
-        let step = self
-            .combined("acc", "at(first + r * STEP)", &mut shader.prelude)
-            .replace("STEP", &p_inner);
-        let result = |value: &str| self.kind.store(&self.kind.narrowed(value));
         let place = format!(
             "let inside = i % {p_inner}; let part = (i / {p_inner}) % {p_parts}; let outside = i / ({p_inner} * {p_parts});\n  \
              let first = outside * {p_reduced} * {p_inner} + inside;\n  \
              let begin = part * {p_length}; let end = min(begin + {p_length}, {p_reduced});\n"
         );
         let results = outer * parts * inner;
-        let (start, offset) = match self.start() {
-            empty if empty.is_empty() => (format!("at(first + begin * {p_inner})"), 1),
-            start => (start, 0),
-        };
-        if !together && unit == 4 {
-            let step = self.combined("acc", "four(first / 4u + r)", &mut shader.prelude);
-            let body = format!(
-                "  {place}  var acc: {} = {start};\n  for (var r = begin / 4u; r < end / 4u; r = r + 1u) {{ acc = {step}; }}\n  \
-                 {out}[i] = {};\n",
-                self.name,
-                result("acc"),
-            );
-            return shader.over(results, &body);
+        if unit.of_columns > 1 {
+            return self.pass_of_columns(shader, results, (&place, &p_inner), unit, memory);
         }
+        let out = shader.bind(memory.buffer(), self.kind.stored, true);
+        let result = self.kind.store(&self.kind.narrowed("acc"));
+        let name = self.name;
+        let (start, step, from, to) = if unit.of_row > 1 {
+            let n = unit.of_row;
+            let read = format!("many(first / {n}u + r)");
+            let step = self.combined("acc", &read, &mut shader.prelude);
+            let start = self.identity(&mut shader.prelude);
+            (start, step, format!("begin / {n}u"), format!("end / {n}u"))
+        } else {
+            let read = format!("at(first + r * {p_inner})");
+            let step = self.combined("acc", &read, &mut shader.prelude);
+            let (start, from) = match self.start() {
+                empty if empty.is_empty() && together => {
+                    (format!("at(first + begin * {p_inner})"), "begin")
+                }
+                empty if empty.is_empty() => {
+                    (format!("at(first + begin * {p_inner})"), "begin + 1u")
+                }
+                start => (start, "begin"),
+            };
+            (start, step, from.to_owned(), String::from("end"))
+        };
         if !together {
             let body = format!(
-                "  {place}  var acc: {} = {start};\n  for (var r = begin + {offset}u; r < end; r = r + 1u) {{ acc = {step}; }}\n  \
-                 {out}[i] = {};\n",
-                self.name,
-                result("acc"),
+                "  {place}  var acc: {name} = {start};\n  for (var r = {from}; r < {to}; r = r + 1u) {{ acc = {step}; }}\n  \
+                 {out}[i] = {result};\n"
             );
             return shader.over(results, &body);
         }
         let total = self.across(&mut shader, "acc", None);
         let team = shader.context.team();
-        if unit == 4 {
-            let step = self.combined("acc", "four(first / 4u + r)", &mut shader.prelude);
-            let body = format!(
-                "  {place}  var acc: {name} = {start};\n  \
-                 for (var r = begin / 4u + l; r < end / 4u; r = r + {team}u) {{ acc = {step}; }}\n{total}  \
-                 if (l == 0u) {{ {out}[i] = {}; }}\n",
-                result("acc"),
-                name = self.name,
-            );
-            return shader.over_teams(results, &body);
-        }
         let body = format!(
             "  {place}  var acc: {name} = {start};\n  \
-             for (var r = begin + l; r < end; r = r + {team}u) {{ acc = {step}; }}\n{total}  \
-             if (l == 0u) {{ {out}[i] = {}; }}\n",
-            result("acc"),
-            name = self.name,
+             for (var r = {from} + l; r < {to}; r = r + {team}u) {{ acc = {step}; }}\n{total}  \
+             if (l == 0u) {{ {out}[i] = {result}; }}\n"
         );
         shader.over_teams(results, &body)
+    }
+
+    /// A pass whose threads reduce neighbouring columns: there are so many of them, each begins with these statements.
+    fn pass_of_columns(
+        self,
+        mut shader: Shader<'_>,
+        threads: usize,
+        (place, p_inner): (&str, &str),
+        unit: Unit,
+        memory: &Arc<Memory>,
+    ) -> Result<Dispatch> {
+        let start = self.identity(&mut shader.prelude);
+        let mut body = format!("  {place}");
+        let mut steps = String::new();
+        let mut results = Vec::new();
+        for k in 0..unit.of_columns {
+            let (acc, value) = (format!("acc{k}"), format!("q[{k}]"));
+            let _ = writeln!(body, "  var {acc}: {} = {start};", self.name);
+            let step = self.combined(&acc, &value, &mut shader.prelude);
+            let _ = writeln!(steps, "    {acc} = {step};");
+            results.push(self.kind.narrowed(&acc));
+        }
+        let _ = writeln!(
+            body,
+            "  for (var r = begin; r < end; r = r + 1u) {{\n    let q = many(first + r * {p_inner});\n{steps}  }}"
+        );
+        let vector = Vector::new(shader.context, self.kind, unit.of_columns)
+            .ok_or_else(|| Error::Program("a reduction has no vectors of results".into()))?;
+        body += &vector.write(&mut shader, memory, "i", &results);
+        shader.over(threads, &body)
     }
 
     /// Statements that put the values of a workgroup's threads together: afterwards the variable `acc` of each of them is

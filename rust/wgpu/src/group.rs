@@ -223,9 +223,7 @@ impl<'r> Group<'r> {
         let Some(fold) = Fold::new(op, kind) else {
             return Ok(None);
         };
-        if op == ReduceOp::Sum
-            && let Some(passes) = fours::summed(self, context, &[], (x, split, memory), most)?
-        {
+        if let Some(passes) = fours::reduced(self, context, op, &[], (x, split, memory), most)? {
             return Ok(Some(passes));
         }
         let mut shader = Shader::new(context);

@@ -1,7 +1,7 @@
 //! GPUs for cotan, through wgpu: Vulkan, Metal and Direct3D 12.
 //!
 //! A plan of the core is a list of steps. Here each step becomes kernels in WGSL: a fused group one for its elementwise
-//! results ([`fours`] where elements lie side by side) and one or two for each reduction ([`group`], [`fold`]), other primitives ([`primitives`]) one or a few ([`calls`],
+//! results ([`fours`] and [`vectors`] where elements lie side by side) and one or two for each reduction ([`group`], [`fold`]), other primitives ([`primitives`]) one or a few ([`calls`],
 //! [`product`], [`lanes`], [`scan`], [`window`]); what has none is computed on the processor, and counted. [`run`] walks the steps and
 //! [`submission`] sends what they have become; nothing is waited for until somebody reads a result. A product is computed
 //! together with the group that reads it ([`epilogue`]), and groups along rows together ([`rows`]). A step keeps what it has become ([`recorded`]); shaders are found
@@ -27,6 +27,7 @@ mod scan;
 mod shader;
 mod submission;
 mod types;
+mod vectors;
 mod window;
 
 use std::fmt;

@@ -68,7 +68,7 @@ impl Memory {
             .min(limits.max_storage_buffer_binding_size);
         let class = size_class(bytes.min(u64::MAX / 2));
         let class = if class > most {
-            bytes.next_multiple_of(16)
+            bytes.next_multiple_of(32)
         } else {
             class
         };

@@ -2,7 +2,8 @@
 //!
 //! A chain of groups is one where each walks the same rows, or has one value for each. A workgroup takes a row, or a thread
 //! does where rows are short, and does what the groups do one after the other: what a row was reduced to stays with it, and
-//! elements that were written are read again by the thread that wrote them. The order of sums is that of rows alone.
+//! elements that were written are read again by the thread that wrote them. Threads take neighbours together where these lie
+//! side by side. The order of sums is that of rows alone.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::recorded::Steps;
 use crate::run::{Run, args_of, is_long, keep};
 use crate::shader::{Dispatch, Shader, Source};
 use crate::types::Type;
+use crate::vectors::{self, Computed, Vector};
 
 /// Rows of so many elements have a team of threads each, shorter ones a thread.
 const SHORT: usize = 64;
@@ -178,6 +180,10 @@ struct Phases<'c> {
     columns: usize,
     /// Whether a workgroup takes a row.
     together: bool,
+    /// How many neighbours a thread takes at once.
+    unit: usize,
+    /// How many groups there are so far.
+    groups: usize,
     /// What has one value for each row, and the variable that holds it.
     totals: Vec<(Arc<Memory>, String)>,
     /// What has a value for each element.
@@ -211,43 +217,48 @@ impl Phases<'_> {
                 RecipeOutput::Whole(x) | RecipeOutput::Reduced(x, ..) => x,
             })
             .collect();
-        let body = group.body(&mut self.shader, &roots);
         let size: usize = recipe.shape.iter().product();
         if size == self.rows {
+            let body = group.body(&mut self.shader, &roots);
             self.once(group, &roots, &body, memories, kept);
             return Some(());
         }
-        let (mut inside, mut folds) = (body, Vec::new());
-        for (output, memory) in recipe.outputs.iter().zip(memories) {
+        self.groups += 1;
+        let (outside, mut inside, values) = self.computed(group, &roots)?;
+        let (mut folds, mut starts) = (Vec::new(), String::new());
+        for ((output, memory), values) in recipe.outputs.iter().zip(memories).zip(values) {
             match *output {
                 RecipeOutput::Whole(x) => {
-                    let kind = group.kind(x);
-                    let name = self.shader.bind(memory.buffer(), kind.stored, true);
-                    let _ = writeln!(inside, "  {name}[i] = {};", kind.store(&format!("v{x}")));
+                    inside += &self.written(group.kind(x), memory, &values)?;
                     self.wholes.push(Arc::clone(memory));
                 }
                 RecipeOutput::Reduced(x, op, _) => {
                     let fold = Fold::new(op, group.kind(x))?;
                     let acc = format!("acc{}", self.totals.len() + folds.len());
-                    let value = format!("v{x}");
-                    let sum = fold.combined(&acc, &value, &mut self.shader.prelude);
-                    let _ = writeln!(
-                        inside,
-                        "  if (column == begin) {{ {acc} = {value}; }} else {{ {acc} = {sum}; }}"
-                    );
+                    let prelude = &mut self.shader.prelude;
+                    let value = fold.tree(&values, prelude);
+                    let sum = fold.combined(&acc, &value, prelude);
+                    if self.unit == 1 {
+                        let _ = writeln!(starts, "  var {acc} = {}();", fold.name);
+                        let _ = writeln!(
+                            inside,
+                            "  if (column == begin) {{ {acc} = {value}; }} else {{ {acc} = {sum}; }}"
+                        );
+                    } else {
+                        let start = fold.identity(prelude);
+                        let _ = writeln!(starts, "  var {acc} = {start};");
+                        let _ = writeln!(inside, "  {acc} = {sum};");
+                    }
                     folds.push((fold, acc, memory));
                 }
             }
         }
-        for (fold, acc, _) in &folds {
-            let _ = writeln!(self.text, "  var {acc} = {}();", fold.name);
-        }
-        let columns = self.shader.param(self.columns as u32);
+        let columns = self.shader.param((self.columns / self.unit) as u32);
         let team = self.shader.context.team();
         let step = if self.together { team } else { 1 };
         let _ = writeln!(
             self.text,
-            "  for (var column = begin; column < {columns}; column = column + {step}u) {{\n  \
+            "{outside}{starts}  for (var column = begin; column < {columns}; column = column + {step}u) {{\n  \
              let i = row * {columns} + column;\n{inside}  }}"
         );
         let reduced = recipe.outputs.iter().zip(kept);
@@ -257,6 +268,38 @@ impl Phases<'_> {
             self.total(fold, &acc, memory, kept);
         }
         Some(())
+    }
+
+    /// Statements for a row and for each step along it, and the values that these give for each root; nothing where they
+    /// cannot be had so many at once.
+    fn computed(
+        &mut self,
+        group: &Group<'_>,
+        roots: &[u32],
+    ) -> Option<(String, String, Vec<Vec<String>>)> {
+        if self.unit == 1 {
+            let body = group.body(&mut self.shader, roots);
+            let values = roots.iter().map(|x| vec![format!("v{x}")]);
+            return Some((String::new(), body, values.collect()));
+        }
+        if !vectors::fits(self.unit, group.recipe().nodes.len()) {
+            return None;
+        }
+        let (shader, tag) = (&mut self.shader, format!("g{}_", self.groups));
+        let rows = Some([self.rows, self.columns / self.unit]);
+        let computed = Computed::new(shader, group, roots, rows, self.unit, &tag)?;
+        let values = (0..roots.len()).map(|k| computed.values(k)).collect();
+        Some((computed.outside, computed.inside, values))
+    }
+
+    /// The statement that writes values from number `i` on.
+    fn written(&mut self, kind: Type, memory: &Memory, values: &[String]) -> Option<String> {
+        if self.unit > 1 {
+            let vector = Vector::new(self.shader.context, kind, self.unit)?;
+            return Some(vector.write(&mut self.shader, memory, "i", values));
+        }
+        let name = self.shader.bind(memory.buffer(), kind.stored, true);
+        Some(format!("  {name}[i] = {};\n", kind.store(&values[0])))
     }
 
     /// What a group computes once for a row: each thread does.
@@ -289,7 +332,7 @@ impl Phases<'_> {
         if self.together {
             let columns = self.shader.param(self.columns as u32);
             let team = self.shader.context.team() as usize;
-            let some = (self.columns < team).then_some(columns.as_str());
+            let some = (self.unit == 1 && self.columns < team).then_some(columns.as_str());
             self.text += &fold.across(&mut self.shader, acc, some);
         }
         let _ = writeln!(self.text, "  let {name} = {};", fold.kind.narrowed(acc));
@@ -367,7 +410,7 @@ impl Run<'_> {
         Ok(Some(chain.last))
     }
 
-    /// Writes the kernel of a chain.
+    /// Writes the kernel of a chain: its threads take as many neighbours at once as they can.
     fn written_rows(
         &mut self,
         plan: &DevicePlan,
@@ -377,15 +420,37 @@ impl Run<'_> {
         let context = self.context;
         let together = chain.columns >= SHORT && context.team() > 1;
         let threads = if together { context.team() as usize } else { 1 };
+        for &unit in vectors::units(context) {
+            // No thread is to have nothing.
+            let fits = chain.columns.is_multiple_of(unit) && chain.columns >= unit * threads;
+            let fits = fits && chain.columns / (unit * threads) < context.longest_loop;
+            if fits && let Some(made) = self.written_rows_by(plan, chain, args, together, unit)? {
+                return Ok(Some(made));
+            }
+        }
         if chain.columns.div_ceil(threads) > context.longest_loop {
             return Ok(None);
         }
+        self.written_rows_by(plan, chain, args, together, 1)
+    }
+
+    /// The kernel whose threads take so many neighbours at once.
+    fn written_rows_by(
+        &mut self,
+        plan: &DevicePlan,
+        chain: &Chain,
+        args: &[Value],
+        together: bool,
+        unit: usize,
+    ) -> Result<Option<Vec<Value>>> {
         let mut phases = Phases {
             shader: Shader::new(self.context),
             text: String::new(),
             rows: chain.rows,
             columns: chain.columns,
             together,
+            unit,
+            groups: 0,
             totals: Vec::new(),
             wholes: Vec::new(),
         };

@@ -56,6 +56,8 @@ pub struct Shader<'c> {
     pub params: Vec<u32>,
     declarations: String,
     buffers: Vec<wgpu::Buffer>,
+    /// What the elements of these are.
+    stored: Vec<String>,
     /// Functions besides the prelude.
     pub functions: String,
     /// The types that threads of a workgroup share an array of.
@@ -81,6 +83,7 @@ impl<'c> Shader<'c> {
             params: Vec::new(),
             declarations: String::new(),
             buffers: Vec::new(),
+            stored: Vec::new(),
             functions: String::new(),
             shared: Vec::new(),
             uses_subgroups: false,
@@ -93,13 +96,15 @@ impl<'c> Shader<'c> {
         word(self.params.len() - 1)
     }
 
-    /// Binds an array; its name.
+    /// Binds an array of elements or vectors; its name.
     pub fn bind(&mut self, buffer: &wgpu::Buffer, stored: &str, is_written: bool) -> String {
-        let known = self.buffers.iter().position(|b| b == buffer);
+        let mut known = self.buffers.iter().zip(&self.stored);
+        let known = known.position(|(b, of)| b == buffer && of == stored);
         if let Some(known) = known.filter(|_| !is_written) {
             return format!("b{}", known + 1);
         }
         self.buffers.push(buffer.clone());
+        self.stored.push(stored.to_owned());
         let at = self.buffers.len();
         let access = if is_written { "read_write" } else { "read" };
         let _ = writeln!(
