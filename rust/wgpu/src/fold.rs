@@ -172,7 +172,10 @@ impl Fold {
             );
         }
         let together = is_line && parts >= 64 && team > 1;
-        let unit = Unit { of_row: 1, of_columns };
+        let unit = Unit {
+            of_row: 1,
+            of_columns,
+        };
         let second = self.pass(
             second,
             [outer, parts, inner],

@@ -108,7 +108,13 @@ impl Vector {
         }
         let is_word = self.kind.stored == "u32";
         let words: Vec<String> = values
-            .map(|v| if is_word { v } else { format!("bitcast<u32>({v})") })
+            .map(|v| {
+                if is_word {
+                    v
+                } else {
+                    format!("bitcast<u32>({v})")
+                }
+            })
             .collect();
         let pairs: Vec<String> = (words.chunks(2))
             .map(|two| format!("pair({})", two.join(", ")))
@@ -177,7 +183,11 @@ fn read(
         if !by_rows {
             let mut rest = String::from("i");
             for axis in (0..dims.len()).rev() {
-                let n = if axis == last { line / unit } else { dims[axis] };
+                let n = if axis == last {
+                    line / unit
+                } else {
+                    dims[axis]
+                };
                 let n = shader.param(n as u32);
                 let quotient = shader.quotient(&rest, &n);
                 let _ = writeln!(
@@ -209,9 +219,7 @@ fn read(
             Access::Constant => (Vec::new(), None),
             Access::Strided(mut strides) => match strides.pop()? {
                 0 => (strides, None),
-                1 if strides.iter().all(|s| s % unit as isize == 0) => {
-                    (strides, Some(place(last)))
-                }
+                1 if strides.iter().all(|s| s % unit as isize == 0) => (strides, Some(place(last))),
                 _ => return None,
             },
         };
