@@ -79,14 +79,12 @@ impl Fold {
 
     /// The expression that reduces neighbours to one value, two and two.
     pub fn tree(self, values: &[String], prelude: &mut Prelude) -> String {
-        match values {
-            [one] => one.clone(),
-            _ => {
-                let (left, right) = values.split_at(values.len() / 2);
-                let (a, b) = (self.tree(left, prelude), self.tree(right, prelude));
-                format!("({})", self.combined(&a, &b, prelude))
-            }
+        if let [one] = values {
+            return one.clone();
         }
+        let (left, right) = values.split_at(values.len() / 2);
+        let (a, b) = (self.tree(left, prelude), self.tree(right, prelude));
+        format!("({})", self.combined(&a, &b, prelude))
     }
 
     /// The expression that reduces two values to one.
