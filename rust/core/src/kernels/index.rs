@@ -106,18 +106,18 @@ pub fn gather(x: &Value, idx: &Value, ctx: &Ctx) -> Result<Value> {
     Ok(out)
 }
 
-/// `x` (`[n, rest...]`) with the rows `u` (`[idx..., rest...]`) added at `idx`, in the order of the
-/// indices. Works in place when `x` is contiguous and nobody else refers to its storage.
-pub fn scatter_add(x: Value, idx: &Value, u: &Value, ctx: &Ctx) -> Result<Value> {
+/// Adds the rows `u` (`[idx..., rest...]`) to those of `x` (`[n, rest...]`) at `idx`, in the order of the
+/// indices. `x` is contiguous, and the caller's alone.
+pub fn scatter_add(x: &Value, idx: &Value, u: &Value, ctx: &Ctx) -> Result<()> {
     with_number!(x.dtype(), T => {
         // SAFETY: `T` is the type of the dtype.
         unsafe { update::<T>("scatter_add", x, idx, u, ctx, Number::plus) }
     })
 }
 
-/// `x` with its rows at `idx` replaced by those of `u`; of several for one row the last stays.
-/// Works in place when `x` is contiguous and nobody else refers to its storage.
-pub fn scatter(x: Value, idx: &Value, u: &Value, ctx: &Ctx) -> Result<Value> {
+/// Replaces the rows of `x` at `idx` by those of `u`; of several for one row the last stays.
+/// `x` is contiguous, and the caller's alone.
+pub fn scatter(x: &Value, idx: &Value, u: &Value, ctx: &Ctx) -> Result<()> {
     by_size!(x.dtype().size(), T => {
         // SAFETY: `T` is as large as an element and takes any bits.
         unsafe { update::<T>("scatter", x, idx, u, ctx, |_, u| u) }
@@ -126,14 +126,15 @@ pub fn scatter(x: Value, idx: &Value, u: &Value, ctx: &Ctx) -> Result<Value> {
 
 unsafe fn update<T: Copy>(
     op: &str,
-    mut x: Value,
+    x: &Value,
     idx: &Value,
     u: &Value,
     ctx: &Ctx,
     f: impl Fn(T, T) -> T + Copy + Send + Sync,
-) -> Result<Value> {
-    let (n, row) = rows(op, &x)?;
-    let fits = u.dtype() == x.dtype()
+) -> Result<()> {
+    let (n, row) = rows(op, x)?;
+    let fits = x.is_contiguous()
+        && u.dtype() == x.dtype()
         && u.shape().len() == idx.shape().len() + row.len()
         && u.shape().starts_with(idx.shape())
         && u.shape().ends_with(row);
@@ -148,11 +149,8 @@ unsafe fn update<T: Copy>(
     let indices = Indices::new(op, idx, n, ctx)?;
     let len: usize = row.iter().product();
     let u = contiguous(u, ctx)?;
-    if !(x.is_contiguous() && x.is_unique()) {
-        x = copy(&x, ctx)?;
-    }
     if u.aval().size() == 0 {
-        return Ok(x);
+        return Ok(());
     }
     let list = indices.list();
     let to = Shared::new(x.as_mut_ptr().cast::<T>());
@@ -180,7 +178,7 @@ unsafe fn update<T: Copy>(
             }
         })?;
     }
-    Ok(x)
+    Ok(())
 }
 
 #[inline(always)]
@@ -318,18 +316,17 @@ mod tests {
             let x = Value::from_slice(&[n, row], &x).unwrap();
             let u = Value::from_slice(&[count, row], &u).unwrap();
             let idx = Value::from_slice(&[count], &at).unwrap();
-            let one = scatter_add(x.clone(), &idx, &u, &ctx()).unwrap();
-            let two = wide(|ctx| scatter_add(x.clone(), &idx, &u, ctx)).unwrap();
+            let fresh = || copy(&x, &ctx()).unwrap();
+            let (one, two) = (fresh(), fresh());
+            scatter_add(&one, &idx, &u, &ctx()).unwrap();
+            wide(|ctx| scatter_add(&two, &idx, &u, ctx)).unwrap();
             assert_eq!(one.as_slice::<f32>().unwrap(), sum.as_slice());
             assert_eq!(two.as_slice::<f32>().unwrap(), sum.as_slice());
-            let one = scatter(x.clone(), &idx, &u, &ctx()).unwrap();
-            let two = wide(|ctx| scatter(x.clone(), &idx, &u, ctx)).unwrap();
+            let (one, two) = (fresh(), fresh());
+            scatter(&one, &idx, &u, &ctx()).unwrap();
+            wide(|ctx| scatter(&two, &idx, &u, ctx)).unwrap();
             assert_eq!(one.as_slice::<f32>().unwrap(), last.as_slice());
             assert_eq!(two.as_slice::<f32>().unwrap(), last.as_slice());
-            // The shared one is untouched, an owned one is reused.
-            assert_eq!(x.as_slice::<f32>().unwrap()[0], 0.0);
-            let address = x.as_ptr();
-            assert_eq!(scatter_add(x, &idx, &u, &ctx()).unwrap().as_ptr(), address);
         }
     }
 
@@ -338,20 +335,23 @@ mod tests {
         let x = Value::from_slice(&[2], &[false, false]).unwrap();
         let idx = Value::from_slice(&[2], &[1i64, 1]).unwrap();
         let u = Value::from_slice(&[2], &[true, false]).unwrap();
-        let out = scatter_add(x.clone(), &idx, &u, &ctx()).unwrap();
+        let out = copy(&x, &ctx()).unwrap();
+        scatter_add(&out, &idx, &u, &ctx()).unwrap();
         assert_eq!(out.as_slice::<bool>().unwrap(), &[false, true]);
-        let out = scatter(x.clone(), &idx, &u, &ctx()).unwrap();
+        let out = copy(&x, &ctx()).unwrap();
+        scatter(&out, &idx, &u, &ctx()).unwrap();
         assert_eq!(out.as_slice::<bool>().unwrap(), &[false, false]);
         let wrong = Value::from_slice(&[3], &[true; 3]).unwrap();
-        assert!(scatter(x.clone(), &idx, &wrong, &ctx()).is_err());
+        assert!(scatter(&x, &idx, &wrong, &ctx()).is_err());
         let bad = Value::from_slice(&[2], &[0i64, 2]).unwrap();
         assert!(matches!(
-            scatter_add(x, &bad, &u, &ctx()),
+            scatter_add(&x, &bad, &u, &ctx()),
             Err(Error::Index(_))
         ));
         let z = num_complex::Complex::new(1.0, 2.0);
         let x = Value::from_slice(&[2], &[z, z]).unwrap();
-        let out = scatter_add(x, &idx, &Value::from_slice(&[2], &[z, z]).unwrap(), &ctx()).unwrap();
+        let out = Value::from_slice(&[2], &[z, z]).unwrap();
+        scatter_add(&out, &idx, &x, &ctx()).unwrap();
         assert_eq!(
             out.as_slice::<num_complex::Complex<f64>>().unwrap(),
             &[z, z + z + z]

@@ -22,6 +22,7 @@ mod lane;
 pub mod linalg;
 pub mod math;
 mod memory_reserve;
+mod placed;
 mod reduce;
 mod scalar_code;
 mod shared_pointer;
@@ -41,13 +42,14 @@ pub use finite::{Look, contiguous, first_found, for_each};
 #[cfg(feature = "fft")]
 pub use fourier::{fourier, fourier_real, lock_plans, real_fourier, release_plans};
 pub use fused::{
-    BoundFused, Fused, FusedBuilder, ROW_LANES, Recipe, RecipeNode, RecipeOutput, ReduceOp, Reg,
+    Fused, FusedBuilder, FusedLayout, ROW_LANES, Recipe, RecipeNode, RecipeOutput, ReduceOp, Reg,
     SHORT_ROW, Split,
 };
 pub use gemm::{SMALL_PRODUCT, know_caches, lanes_of_dots, lock_products, matmul};
 pub use index::{gather, iota, nonzero, scatter, scatter_add};
 pub use lane::{LaneOp, make_tables, number, result_dtype};
 pub use memory_reserve::{Allocator, set_aside};
+pub use placed::Form;
 pub use reduce::*;
 pub use scalar_code::{
     BoundCode, Breakdown, Code, Line, ScalarCode, carve, has_scalars, long_cost,

@@ -5,7 +5,7 @@ use super::movement::{check_region, same_dtype};
 use super::*;
 use crate::aval::{Aval, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
-use crate::kernels::{Ctx, Value, add_into, copy, copy_into, gather, iota, scatter, scatter_add};
+use crate::kernels::{Value, add_into, copy_into, gather, iota, scatter, scatter_add};
 use crate::prim::{
     Batch, Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, V, Wgsl,
 };
@@ -56,11 +56,7 @@ primitives! {
     SCATTER_ADD scatter_add("x", "index", "updates") {
         class: Class::Linear {
             infer: infer_scatter,
-            kernel: Kernel::Call(|_, x, _, ctx| {
-                let (base, index, updates) = (x[0].clone(), x[1].clone(), x[2].clone());
-                drop_argument(x);
-                scatter_add(base, &index, &updates, ctx)
-            }),
+            kernel: Kernel::Update(|_, x, rest, ctx| scatter_add(x, &rest[0], &rest[1], ctx)),
             transpose: |r, ct, i| if i == 0 { ct } else { ct.apply(GATHER, Params::None, &[r.x[1]]) },
             batching: Batching::Rule(scatter_batch),
         },
@@ -75,11 +71,7 @@ primitives! {
     SCATTER scatter("x", "index", "updates") {
         class: Class::Linear {
             infer: infer_scatter,
-            kernel: Kernel::Call(|_, x, _, ctx| {
-                let (base, index, updates) = (x[0].clone(), x[1].clone(), x[2].clone());
-                drop_argument(x);
-                scatter(base, &index, &updates, ctx)
-            }),
+            kernel: Kernel::Update(|_, x, rest, ctx| scatter(x, &rest[0], &rest[1], ctx)),
             transpose: |r, ct, i| {
                 let index = r.x[1];
                 let updates = r.x[2].shape();
@@ -115,7 +107,7 @@ primitives! {
     UPDATE update("x", "y") {
         class: Class::Linear {
             infer: with_region,
-            kernel: Kernel::Call(|params, x, _, ctx| in_region(params, x, copy_into, ctx)),
+            kernel: Kernel::Update(|params, x, rest, ctx| copy_into(&region_of(x, params)?, &rest[0], ctx)),
             transpose: |r, ct, i| {
                 let Params::Slice(dims) = r.params else { return ct };
                 if i == 1 {
@@ -137,7 +129,7 @@ primitives! {
     UPDATE_ADD update_add("x", "y") {
         class: Class::Linear {
             infer: with_region,
-            kernel: Kernel::Call(|params, x, _, ctx| in_region(params, x, add_into, ctx)),
+            kernel: Kernel::Update(|params, x, rest, ctx| add_into(&region_of(x, params)?, &rest[0], ctx)),
             transpose: |r, ct, i| match r.params {
                 Params::Slice(dims) if i == 1 => ct.slice(dims),
                 _ => ct,
@@ -190,29 +182,11 @@ fn with_region(name: &str, params: &Params, x: &[&Aval]) -> Result<Aval> {
     Ok(x[0].clone())
 }
 
-/// Writes a strided region, in place when nobody else refers to the array.
-fn in_region(
-    params: &Params,
-    x: &mut [Value],
-    write: fn(&Value, &Value, &Ctx) -> Result<()>,
-    ctx: &Ctx,
-) -> Result<Value> {
-    let Params::Slice(dims) = params else {
-        return Err(Error::Program("the parameter start is missing".into()));
-    };
-    let (mut base, y) = (x[0].clone(), x[1].clone());
-    drop_argument(x);
-    let in_place = base.is_unique() && base.is_contiguous();
-    let out = if in_place { base } else { copy(&base, ctx)? };
-    write(&out.sliced(dims), &y, ctx)?;
-    Ok(out)
-}
-
-/// Gives up the caller's reference to the first argument, so that a kernel that owns it may write to
-/// it in place when nobody else refers to it.
-fn drop_argument(x: &mut [Value]) {
-    if let [first, .., last] = x {
-        *first = last.clone();
+/// The region of an array that the parameters name.
+fn region_of(x: &Value, params: &Params) -> Result<Value> {
+    match params {
+        Params::Slice(dims) => Ok(x.sliced(dims)),
+        _ => Err(Error::Program("the parameter start is missing".into())),
     }
 }
 

@@ -27,13 +27,15 @@ pub use var::Var;
 
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
-use crate::kernels::{Ctx, LaneOp, ReduceOp, Value};
+use crate::kernels::{Ctx, LaneOp, ReduceOp, Value, copy};
 pub(crate) use infer::kept;
 use infer::{check_arity, infer_elementwise};
 
 /// Computes a primitive. The arguments may be taken out of the slice: one that nobody else refers
 /// to may then be written to in place.
 pub type CallFn = fn(&Params, &mut [Value], &Aval, &Ctx) -> Result<Value>;
+/// Writes the other arguments into the first one, which is contiguous and the caller's alone.
+pub type UpdateFn = fn(&Params, &Value, &[Value], &Ctx) -> Result<()>;
 /// The dtype and shape of the result.
 pub type InferFn = fn(&str, &Params, &[&Aval]) -> Result<Aval>;
 /// The derivative with respect to argument `i`.
@@ -102,6 +104,8 @@ pub enum Kernel {
     View(fn(&Params, &Value, &Aval) -> Option<Value>),
     /// Its own loop.
     Call(CallFn),
+    /// Changes its first argument, or a copy of it.
+    Update(UpdateFn),
     /// A composite, rewritten before it is planned.
     Lower(LowerFn),
 }
@@ -352,6 +356,21 @@ impl Prim {
         }
     }
 
+    /// The result of a kernel of its own; `None` for a primitive that has none.
+    pub(crate) fn call(
+        self,
+        params: &Params,
+        x: &mut [Value],
+        aval: &Aval,
+        ctx: &Ctx<'_>,
+    ) -> Option<Result<Value>> {
+        match self.kernel_ref()? {
+            Kernel::Call(call) => Some(call(params, x, aval, ctx)),
+            Kernel::Update(write) => Some(updated(*write, params, x, ctx)),
+            _ => None,
+        }
+    }
+
     /// The dtype and shape of the result, or why the arguments do not fit.
     pub fn infer(self, params: &Params, x: &[&Aval]) -> Result<Aval> {
         // Its parameters are what a number is known by, so nothing else may have them.
@@ -369,4 +388,17 @@ impl Prim {
             }
         }
     }
+}
+
+/// The first argument with the others written into it: itself if nobody else refers to it, else a copy.
+fn updated(write: UpdateFn, params: &Params, x: &mut [Value], ctx: &Ctx<'_>) -> Result<Value> {
+    let [first, .., last] = x else {
+        return Err(Error::Program("an update without an argument".into()));
+    };
+    let mut base = std::mem::replace(first, last.clone());
+    if !(base.is_contiguous() && base.is_unique()) {
+        base = copy(&base, ctx)?;
+    }
+    write(params, &base, &x[1..], ctx)?;
+    Ok(base)
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::arena::Arena;
 use super::plan::{Compiled, Plan, Step, Work};
 use super::profile::{Origin, Phase, Stopwatch, note, timed};
-use super::run::{kernel, run_part};
+use super::run::run_part;
 use crate::aval::Aval;
 use crate::error::{Error, Result};
-use crate::kernels::{self, BoundCode, BoundFused, Ctx, Value};
+use crate::kernels::{self, BoundCode, Ctx, Value};
 use crate::prim::Kernel;
 
 /// After so many acts it is asked whether to stop.
@@ -19,17 +20,28 @@ const PATIENCE: usize = 1024;
 #[derive(Debug)]
 pub struct Frame {
     plan: Arc<Plan>,
-    inputs: Vec<Value>,
     /// What it was made for: the same until the frame is dropped.
     more: Arc<[Value]>,
+    acts: Acts,
+}
+
+#[derive(Debug)]
+enum Acts {
+    Kernels(Arena),
+    Code(Code),
+}
+
+/// Machine code, and what is none between it.
+#[derive(Debug)]
+struct Code {
+    nbytes: usize,
+    inputs: Vec<Value>,
     acts: Vec<Act>,
     outs: Vec<Value>,
 }
 
 #[derive(Debug)]
 enum Act {
-    Fused(usize, Box<BoundFused>),
-    Call(usize, Vec<Value>, Value),
     /// A part that is no code.
     Part(usize, Vec<Value>, Vec<Value>),
     /// Elements side by side, for code that wants them so.
@@ -38,38 +50,22 @@ enum Act {
 }
 
 impl Frame {
-    /// The memory for a plan, or for its machine code; `None` where a step needs some that is not known before.
+    /// The memory for a plan, or for its machine code; `None` where a step needs some that is not known before, or
+    /// they need too much.
     pub(super) fn new(
         plan: &Arc<Plan>,
         compiled: Option<&Compiled>,
         inputs: &[Aval],
         more: &Arc<[Value]>,
     ) -> Result<Option<Frame>> {
-        let own = inputs.len() - more.len();
-        let inputs = (inputs[..own].iter().cloned())
-            .map(Value::empty)
-            .collect::<Result<Vec<_>>>()?;
-        let mut slots: Vec<Option<Value>> = vec![None; plan.num_slots];
-        for (slot, value) in slots.iter_mut().zip(inputs.iter().chain(more.iter())) {
-            *slot = Some(value.clone());
-        }
-        for (slot, value) in &plan.constants {
-            slots[*slot as usize] = Some(value.clone());
-        }
         let acts = match compiled {
-            Some(compiled) => code_acts(compiled, &mut slots)?,
-            None => acts(plan, &mut slots)?,
+            Some(compiled) => Code::new(plan, compiled, inputs, more)?.map(Acts::Code),
+            None => Arena::new(plan, inputs, more)?.map(Acts::Kernels),
         };
-        let outs = plan.outs.iter().map(|&s| slots[s as usize].clone());
-        let (Some(acts), Some(outs)) = (acts, outs.collect::<Option<Vec<Value>>>()) else {
-            return Ok(None);
-        };
-        Ok(Some(Frame {
+        Ok(acts.map(|acts| Frame {
             plan: Arc::clone(plan),
-            inputs,
             more: Arc::clone(more),
             acts,
-            outs,
         }))
     }
 
@@ -105,26 +101,123 @@ impl Frame {
         ctx: &Ctx<'_>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let plan = &*self.plan;
+        match &mut self.acts {
+            Acts::Kernels(arena) => arena.run(stopwatch, ctx, interrupted),
+            Acts::Code(code) => code.run(&self.plan, stopwatch, ctx, interrupted),
+        }
+    }
+
+    /// Runs it on these inputs, and gives results of their own memory.
+    pub(super) fn run_on(
+        &mut self,
+        inputs: &[Value],
+        targets: &[Option<Value>],
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<Value>> {
+        for (i, input) in inputs.iter().enumerate() {
+            self.write(i, input)?;
+        }
+        self.run(interrupted)?;
+        let cancel = AtomicBool::new(false);
+        let ctx = Ctx::new(&cancel, 1);
+        let mut targets = targets.iter();
+        let results = self.outs().iter().map(|out| match targets.next() {
+            Some(Some(target)) => {
+                kernels::copy_into(target, out, &ctx)?;
+                Ok(target.clone())
+            }
+            _ => kernels::copy(out, &ctx),
+        });
+        results.collect()
+    }
+
+    /// How many bytes its buffers have.
+    pub(super) fn nbytes(&self) -> usize {
+        match &self.acts {
+            Acts::Kernels(arena) => arena.nbytes(),
+            Acts::Code(code) => code.nbytes,
+        }
+    }
+
+    /// The buffers of the inputs, contiguous, to be written before a run.
+    pub fn inputs(&self) -> &[Value] {
+        match &self.acts {
+            Acts::Kernels(arena) => arena.inputs(),
+            Acts::Code(code) => &code.inputs,
+        }
+    }
+
+    /// Writes an input.
+    ///
+    /// # Errors
+    /// When it has another dtype or shape, or there is no such input.
+    pub fn write(&mut self, i: usize, value: &Value) -> Result<()> {
+        let to = self.inputs().get(i).filter(|to| to.aval() == value.aval());
+        let Some(to) = to else {
+            return Err(Error::Shape(format!(
+                "a frame: input {i} is not {}",
+                value.aval()
+            )));
+        };
+        let cancel = AtomicBool::new(false);
+        kernels::copy_into(to, value, &Ctx::new(&cancel, 1))
+    }
+
+    /// The results of the last run, to be read before the frame is given back. Some may share memory.
+    pub fn outs(&self) -> &[Value] {
+        match &self.acts {
+            Acts::Kernels(arena) => arena.outs(),
+            Acts::Code(code) => &code.outs,
+        }
+    }
+}
+
+impl Code {
+    fn new(
+        plan: &Plan,
+        compiled: &Compiled,
+        inputs: &[Aval],
+        more: &[Value],
+    ) -> Result<Option<Code>> {
+        let own = inputs.len() - more.len();
+        let inputs = (inputs[..own].iter().cloned())
+            .map(Value::empty)
+            .collect::<Result<Vec<_>>>()?;
+        let mut slots: Vec<Option<Value>> = vec![None; plan.num_slots];
+        for (slot, value) in slots.iter_mut().zip(inputs.iter().chain(more)) {
+            *slot = Some(value.clone());
+        }
+        for (slot, value) in &plan.constants {
+            slots[*slot as usize] = Some(value.clone());
+        }
+        let acts = code_acts(compiled, &mut slots)?;
+        let outs = plan.outs.iter().map(|&s| slots[s as usize].clone());
+        let (Some(acts), Some(outs)) = (acts, outs.collect::<Option<Vec<Value>>>()) else {
+            return Ok(None);
+        };
+        let made = compiled.plan.steps.iter().flat_map(|s| &s.outputs);
+        let made = made.map(|(_, aval)| aval.nbytes()).sum::<usize>();
+        Ok(Some(Code {
+            nbytes: made + inputs.iter().map(|v| v.aval().nbytes()).sum::<usize>(),
+            inputs,
+            acts,
+            outs,
+        }))
+    }
+
+    fn run(
+        &mut self,
+        plan: &Plan,
+        stopwatch: &mut Stopwatch,
+        ctx: &Ctx<'_>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         for (number, act) in self.acts.iter_mut().enumerate() {
             if number % PATIENCE == PATIENCE - 1 && interrupted() {
                 return Err(Error::Interrupted);
             }
             let start = stopwatch.start();
             let origins: &[Origin] = match act {
-                Act::Fused(k, bound) => {
-                    if let Work::Fused(fused) = &plan.steps[*k].work {
-                        fused.run_again(bound, ctx)?;
-                    }
-                    &plan.steps[*k].origins
-                }
-                Act::Call(k, args, out) => {
-                    let step = &plan.steps[*k];
-                    let mut args: smallvec::SmallVec<[Value; 4]> = args.iter().cloned().collect();
-                    let value = kernel(step, &mut args, out.aval(), ctx)?;
-                    kernels::copy_into(out, &value, ctx)?;
-                    &step.origins
-                }
                 Act::Part(k, args, outs) => {
                     let watch = std::mem::take(stopwatch);
                     *stopwatch = run_part(&plan.steps[*k], args, outs, watch, ctx)?;
@@ -143,93 +236,6 @@ impl Frame {
         }
         Ok(())
     }
-
-    /// Runs it on these inputs, and gives results of their own memory.
-    pub(super) fn run_on(
-        &mut self,
-        inputs: &[Value],
-        targets: &[Option<Value>],
-        interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<Vec<Value>> {
-        for (i, input) in inputs.iter().enumerate() {
-            self.write(i, input)?;
-        }
-        self.run(interrupted)?;
-        let cancel = AtomicBool::new(false);
-        let ctx = Ctx::new(&cancel, 1);
-        let mut targets = targets.iter();
-        let results = self.outs.iter().map(|out| match targets.next() {
-            Some(Some(target)) => {
-                kernels::copy_into(target, out, &ctx)?;
-                Ok(target.clone())
-            }
-            _ => kernels::copy(out, &ctx),
-        });
-        results.collect()
-    }
-
-    /// The buffers of the inputs, contiguous, to be written before a run.
-    pub fn inputs(&self) -> &[Value] {
-        &self.inputs
-    }
-
-    /// Writes an input.
-    ///
-    /// # Errors
-    /// When it has another dtype or shape, or there is no such input.
-    pub fn write(&mut self, i: usize, value: &Value) -> Result<()> {
-        let to = self.inputs.get(i).filter(|to| to.aval() == value.aval());
-        let Some(to) = to else {
-            return Err(Error::Shape(format!(
-                "a frame: input {i} is not {}",
-                value.aval()
-            )));
-        };
-        let cancel = AtomicBool::new(false);
-        kernels::copy_into(to, value, &Ctx::new(&cancel, 1))
-    }
-
-    /// The results of the last run, to be read before the frame is given back. Some may share memory.
-    pub fn outs(&self) -> &[Value] {
-        &self.outs
-    }
-}
-
-/// What the steps of a plan are in a frame; `None` where one needs memory that is not known before.
-fn acts(plan: &Plan, slots: &mut [Option<Value>]) -> Result<Option<Vec<Act>>> {
-    let mut acts = Vec::with_capacity(plan.steps.len());
-    for (k, step) in plan.steps.iter().enumerate() {
-        let read = step.inputs.iter().map(|&s| slots[s as usize].clone());
-        let Some(args) = read.collect::<Option<Vec<Value>>>() else {
-            return Ok(None);
-        };
-        if let Work::View = step.work {
-            // What no strides describe has to be copied in each run.
-            let Some(view) = view(step, &args[0]) else {
-                return Ok(None);
-            };
-            slots[step.outputs[0].0 as usize] = Some(view);
-            continue;
-        }
-        let outs = (step.outputs.iter())
-            .map(|(_, aval)| Value::empty(aval.clone()))
-            .collect::<Result<Vec<_>>>()?;
-        for ((slot, _), value) in step.outputs.iter().zip(&outs) {
-            slots[*slot as usize] = Some(value.clone());
-        }
-        acts.push(match &step.work {
-            Work::Fused(fused) => Act::Fused(k, Box::new(fused.bind(args, outs)?)),
-            Work::Call => Act::Call(k, args, outs[0].clone()),
-            Work::View
-            | Work::Host(..)
-            | Work::Part(_)
-            | Work::MatmulEpilogue(_)
-            | Work::Loop(_) => {
-                return Ok(None);
-            }
-        });
-    }
-    Ok(Some(acts))
 }
 
 /// Another layout of a value, where strides describe it.
@@ -240,7 +246,7 @@ fn view(step: &Step, arg: &Value) -> Option<Value> {
     layout(&step.params, arg, &step.outputs[0].1)
 }
 
-/// The same for machine code and what stays between it.
+/// What the steps of a plan are, with machine code for some; `None` where one needs memory that is not known before.
 fn code_acts(compiled: &Compiled, slots: &mut [Option<Value>]) -> Result<Option<Vec<Act>>> {
     let plan = &compiled.plan;
     // Results side by side, so that the caches hold what the next step reads.

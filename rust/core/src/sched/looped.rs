@@ -317,7 +317,10 @@ impl<'l> Running<'l> {
             if from.is_contiguous() && from.as_ptr() == to.as_ptr() {
                 continue;
             }
-            let is_input = |x: &Value| Arc::ptr_eq(x.storage(), from.storage());
+            let is_input = |x: &Value| {
+                let (start, bytes) = (x.address(), x.aval().nbytes());
+                (start..start + bytes).contains(&from.address())
+            };
             if frame.inputs()[..carries].iter().any(is_input) || !from.is_contiguous() {
                 spare.push((j, Value::empty(to.aval().clone())?));
             } else {

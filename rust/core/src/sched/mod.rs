@@ -2,6 +2,8 @@
 //!
 //! Knows programs and buffers, never derivative rules.
 
+mod arena;
+mod bodies;
 mod cache;
 mod compiled;
 mod device;
@@ -19,6 +21,7 @@ mod profile;
 mod replay;
 mod reversal;
 mod revolve;
+mod room;
 mod row_values;
 mod run;
 #[cfg(feature = "linalg")]

@@ -129,6 +129,15 @@ impl Plan {
         self.cost
     }
 
+    /// Roughly how many nanoseconds its longest step takes on one thread.
+    pub(super) fn longest(&self) -> f64 {
+        let each = self.steps.iter().map(|step| match &step.work {
+            Work::Part(part) => part.longest(),
+            _ => step.cost,
+        });
+        each.fold(0.0, f64::max)
+    }
+
     /// Whether a run calls back.
     pub fn calls_back(&self) -> bool {
         self.calls_back

@@ -1,8 +1,9 @@
 //! A plan that is run again and again, with the memory of earlier runs.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::arena::LARGEST;
 use super::frame::Frame;
 use super::placement::{Place, run_to};
 use super::plan::{Compilation, Compiled, Plan};
@@ -11,10 +12,15 @@ use crate::aval::Aval;
 use crate::error::Result;
 use crate::kernels::Value;
 
-/// Plans whose buffers need up to so many bytes have all of them at once, in frames.
-const SMALL: usize = 256 << 10;
+/// Plans have their buffers at once, in frames, whose steps are shorter than so many nanoseconds: longer ones are
+/// shared by threads.
+const SHORT: f64 = 40_000.0;
+/// The first runs take buffers from the pool: there may be no others.
+const FIRST: u32 = 2;
 /// So many frames are kept: as many threads can run a plan at once without making new ones.
 const FRAMES: usize = 16;
+/// All but the first of them have at most so many bytes together.
+const KEPT: usize = 16 << 20;
 
 /// A plan and what its runs leave for later ones.
 #[derive(Debug)]
@@ -23,7 +29,9 @@ pub struct Replay {
     /// Dtypes and shapes of the inputs.
     inputs: Vec<Aval>,
     /// Whether frames can be had: not known to be false.
-    is_small: AtomicBool,
+    has_frames: AtomicBool,
+    /// How many runs there were, up to `FIRST`.
+    runs: AtomicU32,
     /// Frames of kernels, and of machine code.
     frames: Kept,
     code_frames: Kept,
@@ -42,7 +50,9 @@ impl Kept {
 
     fn put(&self, frame: Frame) {
         let mut frames = self.lock();
-        if frames.len() < FRAMES {
+        let bytes = frames.iter().map(Frame::nbytes).sum::<usize>();
+        let is_small = frames.is_empty() || bytes + frame.nbytes() <= KEPT;
+        if frames.len() < FRAMES && is_small {
             frames.push(frame);
         }
     }
@@ -55,20 +65,13 @@ impl Kept {
 impl Replay {
     /// A plan that has not been run yet, for a program with these inputs.
     pub fn new(plan: Arc<Plan>, inputs: Vec<Aval>) -> Replay {
-        let bytes: usize = (inputs.iter().map(Aval::nbytes))
-            .chain(
-                plan.steps
-                    .iter()
-                    .flat_map(|s| &s.outputs)
-                    .map(|(_, a)| a.nbytes()),
-            )
-            .sum();
-        let is_small =
-            AtomicBool::new(bytes <= SMALL && plan.cost < WORTH_THREADS && !plan.calls_back);
+        let bytes: usize = inputs.iter().map(Aval::nbytes).sum();
+        let has_frames = bytes <= LARGEST && plan.longest() < SHORT && !plan.calls_back;
         Replay {
             plan,
             inputs,
-            is_small,
+            has_frames: AtomicBool::new(has_frames),
+            runs: AtomicU32::new(0),
             frames: Kept::default(),
             code_frames: Kept::default(),
             compiled: Compilation::default(),
@@ -118,9 +121,40 @@ impl Replay {
             self.give_back(frame);
             return results;
         }
+        if let Some(mut frame) = self.kernel_frame(inputs, more)? {
+            let run = || frame.run_on(inputs, targets, interrupted);
+            let results = self.compiled.timed(1, run);
+            self.give_back(frame);
+            return results;
+        }
         let all = inputs.iter().chain(&**more).cloned().collect();
         let run = || run_to(&self.plan, all, targets, interrupted);
         self.compiled.timed(1, run)
+    }
+
+    /// The buffers for a run of kernels on these inputs, once there were some runs.
+    fn kernel_frame(&self, inputs: &[Value], more: &Arc<[Value]>) -> Result<Option<Frame>> {
+        let anywhere = |v: &Value| Place::of(v) == Place::Anywhere;
+        if !self.has_frames.load(Ordering::Relaxed)
+            || !inputs.iter().chain(&**more).all(anywhere)
+            || self.runs.load(Ordering::Relaxed) < FIRST
+        {
+            self.runs.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
+        self.take_kernel_frame(more)
+    }
+
+    /// A frame for kernels: one that is kept, or a new one.
+    fn take_kernel_frame(&self, more: &Arc<[Value]>) -> Result<Option<Frame>> {
+        if let Some(frame) = self.frames.take(more) {
+            return Ok(Some(frame));
+        }
+        let frame = Frame::new(&self.plan, None, &self.inputs, more)?;
+        if frame.is_none() {
+            self.has_frames.store(false, Ordering::Relaxed);
+        }
+        Ok(frame)
     }
 
     /// The buffers for a run of machine code on these inputs.
@@ -160,17 +194,11 @@ impl Replay {
             // Which takes long: `run` does it.
             return Ok(None);
         }
-        if !self.is_small.load(Ordering::Relaxed) {
+        // The caller waits for such a run with all that it holds.
+        if !self.has_frames.load(Ordering::Relaxed) || self.plan.cost >= WORTH_THREADS {
             return Ok(None);
         }
-        if let Some(frame) = self.frames.take(more) {
-            return Ok(Some(frame));
-        }
-        let frame = Frame::new(&self.plan, None, &self.inputs, more)?;
-        if frame.is_none() {
-            self.is_small.store(false, Ordering::Relaxed);
-        }
-        Ok(frame)
+        self.take_kernel_frame(more)
     }
 
     /// Keeps the buffers for another run.

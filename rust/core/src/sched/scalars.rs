@@ -45,7 +45,7 @@ pub(super) fn is_scalar(program: &Program, k: usize) -> bool {
                 && split(program, eqn).is_some()
         }
         Some(Kernel::Call(_)) if eqn.prim == ops::LITERAL => true,
-        Some(Kernel::Call(_)) if eqn.prim == ops::UPDATE_ADD => {
+        Some(Kernel::Update(_)) if eqn.prim == ops::UPDATE_ADD => {
             program.aval(program.args(eqn)[1]).size() <= ELEMENTS
         }
         Some(Kernel::Call(_)) if eqn.prim == ops::MATMUL => {
@@ -55,7 +55,7 @@ pub(super) fn is_scalar(program: &Program, k: usize) -> bool {
                 && (1..=kernels::SMALL_PRODUCT).contains(&(out.size() * a.shape[1]))
         }
         Some(Kernel::Call(_)) if is_small_system(program, k) => true,
-        Some(Kernel::Call(_)) => copies(eqn.prim),
+        Some(Kernel::Call(_) | Kernel::Update(_)) => copies(eqn.prim),
         _ => false,
     }
 }
@@ -214,6 +214,7 @@ impl Writer<'_> {
                 }
                 self.copied(eqn, args, out)
             }
+            Kernel::Update(_) => self.copied(eqn, args, out),
             Kernel::Lane(_) | Kernel::Lower(_) => None,
         }
     }
@@ -239,9 +240,6 @@ impl Writer<'_> {
         } else {
             (eqn.prim, None)
         };
-        let Some(Kernel::Call(call)) = prim.kernel_ref() else {
-            return None;
-        };
         let numbers = out.with_dtype(DType::I64);
         if let Some(before) = added {
             // Which element is added where: zero for none.
@@ -249,7 +247,7 @@ impl Writer<'_> {
             let count: Vec<i64> = (1..=updates.len() as i64).collect();
             args[0] = Value::from_slice(&out.shape, &vec![0i64; out.size()]).ok()?;
             args[1] = Value::from_slice(args[1].shape(), &count).ok()?;
-            let places = self.lines(&call(params, &mut args, &numbers, &self.ctx).ok()?)?;
+            let places = self.lines(&prim.call(params, &mut args, &numbers, &self.ctx)?.ok()?)?;
             let mut lines = self.lines(&before)?;
             for (line, place) in lines.iter_mut().zip(places).filter(|(_, place)| *place > 0) {
                 let update = updates[place as usize - 1];
@@ -257,7 +255,7 @@ impl Writer<'_> {
             }
             return self.define(out, &lines);
         }
-        let mut lines = self.lines(&call(params, &mut args, &numbers, &self.ctx).ok()?)?;
+        let mut lines = self.lines(&prim.call(params, &mut args, &numbers, &self.ctx)?.ok()?)?;
         if lines.contains(&0) {
             let zero = self.code.number(out.dtype, 0);
             for line in lines.iter_mut().filter(|line| **line == 0) {

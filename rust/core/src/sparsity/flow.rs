@@ -257,8 +257,8 @@ impl Walk<'_> {
                 None => view(params, &copy(&x[0], &self.ctx)?, &aval)
                     .ok_or_else(|| missing("a contiguous argument"))?,
             },
-            Some(Kernel::Call(call)) => call(params, &mut x, &aval, &self.ctx)?,
-            _ => return Err(missing("a kernel that moves elements")),
+            _ => (prim.call(params, &mut x, &aval, &self.ctx))
+                .unwrap_or_else(|| Err(missing("a kernel that moves elements")))?,
         };
         self.contiguous(array)
     }

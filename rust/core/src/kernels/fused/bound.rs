@@ -1,11 +1,12 @@
-//! A program with the memory that it works on, for running it again and again there.
+//! A program for memory of known layout, which is looked at once, for running it again and again.
 
 use smallvec::SmallVec;
 
 use super::program::Fused;
 use super::strided_input::Source;
-use crate::error::Result;
-use crate::kernels::{Ctx, Value};
+use crate::error::{Error, Result};
+use crate::kernels::placed::{Reach, outside};
+use crate::kernels::{Ctx, Storage, Value};
 
 /// An address that threads share.
 #[derive(Debug, Clone, Copy)]
@@ -25,39 +26,63 @@ pub(super) struct Bound {
     pub(super) partials: SmallVec<[Address; 4]>,
 }
 
-/// Inputs and outputs of a program, checked once.
+/// How inputs and outputs of a program lie, wherever they do.
 #[derive(Debug)]
-pub struct BoundFused {
-    bound: Bound,
-    /// What keeps the memory alive.
-    _inputs: Vec<Value>,
-    outputs: Vec<Value>,
+pub struct FusedLayout {
+    /// Each as if it began at address zero.
+    sources: Box<[(Source, Reach)]>,
+    outputs: Box<[Reach]>,
 }
 
 impl Fused {
-    /// Checks the memory for later runs. Nothing else may read the outputs while one goes on, and none of
-    /// them lies in the memory of an input.
-    pub fn bind(&self, inputs: Vec<Value>, outputs: Vec<Value>) -> Result<BoundFused> {
-        self.check(&inputs, &outputs)?;
-        let sources = (self.inputs.iter().zip(&inputs))
-            .map(|(input, v)| Source::new(v, self.space(input), false));
-        let bound = Bound {
+    /// Checks values that stand for those of later runs: these have their dtypes, shapes and strides, and lie as
+    /// many bytes off a multiple of eight. No output lies in the memory of an input.
+    ///
+    /// # Errors
+    /// When they do not fit.
+    pub fn layout(&self, inputs: &[Value], outputs: &[Value]) -> Result<FusedLayout> {
+        self.check(inputs, outputs)?;
+        let sources = (self.inputs.iter().zip(inputs)).map(|(input, v)| {
+            let source = Source::new(v, self.space(input), false);
+            (source.at(std::ptr::null()), Reach::of(v))
+        });
+        Ok(FusedLayout {
             sources: sources.collect(),
-            outputs: outputs.iter().map(|v| Address(v.as_mut_ptr())).collect(),
-            partials: SmallVec::new(),
-        };
-        Ok(BoundFused {
-            bound,
-            _inputs: inputs,
-            outputs,
+            outputs: outputs.iter().map(Reach::of).collect(),
         })
     }
 
-    /// Runs the program where it was bound to.
-    pub fn run_again(&self, bound: &mut BoundFused, ctx: &Ctx) -> Result<()> {
-        if self.size == 0 {
-            return self.fill_empty(&bound.outputs);
+    /// Runs the program on values of a layout in `memory`, whose first elements are at these places: those of the
+    /// inputs, then those of the outputs. Nobody else uses the outputs meanwhile.
+    ///
+    /// # Errors
+    /// When one does not lie inside of the memory, and those of a run.
+    pub fn run_at(
+        &self,
+        layout: &FusedLayout,
+        memory: &Storage,
+        mut places: impl Iterator<Item = usize>,
+        ctx: &Ctx,
+    ) -> Result<()> {
+        if layout.sources.len() != self.inputs.len() || layout.outputs.len() != self.outputs.len() {
+            return Err(Error::Program("the layout of another group".into()));
         }
-        self.run_bound(&mut bound.bound, ctx)
+        let base = memory.as_ptr();
+        let mut place = |reach: Reach| match places.next() {
+            Some(place) if reach.is_inside(memory, place) => Ok(base.wrapping_add(place)),
+            _ => Err(outside()),
+        };
+        let mut bound = Bound {
+            sources: SmallVec::new(),
+            outputs: SmallVec::new(),
+            partials: SmallVec::new(),
+        };
+        for (source, reach) in &layout.sources {
+            bound.sources.push(source.at(place(*reach)?));
+        }
+        for reach in &layout.outputs {
+            bound.outputs.push(Address(place(*reach)?));
+        }
+        self.run_bound(&mut bound, ctx)
     }
 }

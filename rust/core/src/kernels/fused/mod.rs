@@ -35,7 +35,7 @@ mod strided_input;
 #[cfg(test)]
 mod tests;
 
-pub use bound::BoundFused;
+pub use bound::FusedLayout;
 pub use builder::FusedBuilder;
 pub use node::Reg;
 pub use plan::Split;

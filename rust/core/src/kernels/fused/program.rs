@@ -71,6 +71,11 @@ impl Fused {
         self.cost * self.size as f64 + 50.0
     }
 
+    /// Whether it runs over no elements.
+    pub fn is_empty(&self) -> bool {
+        self.size == 0
+    }
+
     /// The number of elements of a tile.
     pub fn tile(&self) -> usize {
         self.plan.tile

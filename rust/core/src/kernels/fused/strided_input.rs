@@ -66,6 +66,22 @@ impl Source {
     }
 }
 
+impl Source {
+    /// The same layout at another address.
+    pub(super) fn at(&self, ptr: *const u8) -> Source {
+        let moved = |strided: &Strided| Strided {
+            ptr,
+            axes: SmallVec::from_slice(&strided.axes),
+        };
+        match self {
+            Source::Direct(_) => Source::Direct(ptr),
+            Source::Splat(_) => Source::Splat(ptr),
+            Source::Periodic(strided, period) => Source::Periodic(moved(strided), *period),
+            Source::Strided(strided) => Source::Strided(moved(strided)),
+        }
+    }
+}
+
 /// Writes `n` copies of the element at `ptr`, which may be unaligned.
 pub(super) unsafe fn splat(ptr: *const u8, size: usize, out: *mut u8, n: usize) {
     // SAFETY: the caller passes an element of this size, and room for `n` aligned ones.
