@@ -7,6 +7,7 @@ mod common;
 mod custom;
 mod detect;
 mod faults;
+mod frames;
 mod host;
 mod io;
 mod layers;
