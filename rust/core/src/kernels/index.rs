@@ -65,8 +65,7 @@ fn rows<'a>(op: &str, x: &'a Value) -> Result<(usize, &'a [usize])> {
 
 /// The rows of `x` (`[n, rest...]`) at `idx` (`i64`, any shape): `[idx..., rest...]`.
 pub fn gather(x: &Value, idx: &Value, ctx: &Ctx) -> Result<Value> {
-    let (n, row) = rows("gather", x)?;
-    let indices = Indices::new("gather", idx, n, ctx)?;
+    let (_, row) = rows("gather", x)?;
     let mut shape = Shape::from_slice(idx.shape());
     shape.extend_from_slice(row);
     checked_size("gather", &shape)?;
@@ -74,8 +73,29 @@ pub fn gather(x: &Value, idx: &Value, ctx: &Ctx) -> Result<Value> {
         dtype: x.dtype(),
         shape,
     })?;
+    gather_into(&out, x, idx, ctx)?;
+    Ok(out)
+}
+
+/// The same, into `out`, which is row-major and the caller's alone.
+pub fn gather_into(out: &Value, x: &Value, idx: &Value, ctx: &Ctx) -> Result<()> {
+    let (n, row) = rows("gather", x)?;
+    let indices = Indices::new("gather", idx, n, ctx)?;
+    let fits = out.dtype() == x.dtype()
+        && out.is_contiguous()
+        && out.shape().len() == idx.shape().len() + row.len()
+        && out.shape().starts_with(idx.shape())
+        && out.shape().ends_with(row);
+    if !fits {
+        return Err(Error::Shape(format!(
+            "gather: rows of {} at indices of shape {} do not fit into {}",
+            x.aval(),
+            tuple(idx.shape()),
+            out.aval()
+        )));
+    }
     if out.aval().size() == 0 {
-        return Ok(out);
+        return Ok(());
     }
     let list = indices.list();
     let nest = Nest::new(row, &row_major(row), &x.strides()[1..]);
@@ -102,8 +122,7 @@ pub fn gather(x: &Value, idx: &Value, ctx: &Ctx) -> Result<Value> {
                 }
             }
         })
-    })?;
-    Ok(out)
+    })
 }
 
 /// Adds the rows `u` (`[idx..., rest...]`) to those of `x` (`[n, rest...]`) at `idx`, in the order of the

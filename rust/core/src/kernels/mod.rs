@@ -46,7 +46,7 @@ pub use fused::{
     SHORT_ROW, Split,
 };
 pub use gemm::{SMALL_PRODUCT, know_caches, lanes_of_dots, lock_products, matmul};
-pub use index::{gather, iota, nonzero, scatter, scatter_add};
+pub use index::{gather, gather_into, iota, nonzero, scatter, scatter_add};
 pub use lane::{LaneOp, make_tables, number, result_dtype};
 pub use memory_reserve::{Allocator, set_aside};
 pub use placed::Form;
@@ -56,7 +56,8 @@ pub use scalar_code::{
 };
 pub use simd_level::Level;
 pub use strided::{
-    add_into, concatenate, copy, copy_into, copy_whole, pad, read_slice, stack, write_slice,
+    add_into, concatenate_into, copy, copy_into, copy_whole, pad_into, read_slice, stack_into,
+    write_slice,
 };
 pub use value_bytes::{Lane, stored_bytes};
 pub use view::reshape_strides;

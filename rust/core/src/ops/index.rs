@@ -5,7 +5,7 @@ use super::movement::{check_region, same_dtype};
 use super::*;
 use crate::aval::{Aval, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
-use crate::kernels::{Value, add_into, copy_into, gather, iota, scatter, scatter_add};
+use crate::kernels::{Value, add_into, copy_into, gather_into, iota, scatter, scatter_add};
 use crate::prim::{
     Batch, Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, V, Wgsl,
 };
@@ -38,7 +38,7 @@ primitives! {
                 let shape = x[1].shape.iter().chain(&x[0].shape[1..]).copied().collect();
                 Ok(Aval { dtype: x[0].dtype, shape })
             },
-            kernel: Kernel::Call(|_, x, _, ctx| gather(&x[0], &x[1], ctx)),
+            kernel: Kernel::Write(|_, x, out, ctx| gather_into(out, &x[0], &x[1], ctx)),
             transpose: |r, ct, _| {
                 let zeros = ct.number(0.0).broadcast_to(&r.x[0].shape());
                 zeros.apply(SCATTER_ADD, Params::None, &[r.x[1], ct])

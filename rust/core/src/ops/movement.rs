@@ -6,7 +6,7 @@ use crate::aval::{
     Aval, Axes, DType, Shape, SliceDim, broadcast, checked_size, inverse, size_of, tuple,
 };
 use crate::error::{Error, Result};
-use crate::kernels::{LaneOp, concatenate, pad, stack};
+use crate::kernels::{LaneOp, concatenate_into, pad_into, stack_into};
 use crate::prim::{
     Batch, Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, V, Wgsl,
 };
@@ -246,11 +246,11 @@ primitives! {
                 }
                 Ok(Aval { dtype: x[0].dtype, shape: shape.clone() })
             },
-            kernel: Kernel::Call(|params, x, _, ctx| match params {
-                Params::Region { shape, dims } => {
+            kernel: Kernel::Write(|params, x, out, ctx| match params {
+                Params::Region { dims, .. } => {
                     let start: Vec<usize> = dims.iter().map(|d| d.start).collect();
                     let step: Vec<isize> = dims.iter().map(|d| d.step).collect();
-                    pad(&x[0], shape, &start, &step, ctx)
+                    pad_into(out, &x[0], &start, &step, ctx)
                 }
                 _ => Err(missing("pad", "start")),
             }),
@@ -305,8 +305,8 @@ primitives! {
                 checked_size(name, &out.shape)?;
                 Ok(out)
             },
-            kernel: Kernel::Call(|params, x, _, ctx| match params {
-                Params::Axis(axis) => concatenate(&x.iter().collect::<Vec<_>>(), *axis, ctx),
+            kernel: Kernel::Write(|params, x, out, ctx| match params {
+                Params::Axis(axis) => concatenate_into(out, x, *axis, ctx),
                 _ => Err(missing("concatenate", "axis")),
             }),
             transpose: |r, ct, i| {
@@ -352,7 +352,7 @@ primitives! {
                 checked_size(name, &out.shape)?;
                 Ok(out)
             },
-            kernel: Kernel::Call(|_, x, _, ctx| stack(x, ctx)),
+            kernel: Kernel::Write(|_, x, out, ctx| stack_into(out, x, ctx)),
             transpose: |r, ct, i| {
                 let shape = r.x[i].shape();
                 let whole = shape.iter().map(|&len| dim(0, len, 1));

@@ -34,6 +34,8 @@ use infer::{check_arity, infer_elementwise};
 /// Computes a primitive. The arguments may be taken out of the slice: one that nobody else refers
 /// to may then be written to in place.
 pub type CallFn = fn(&Params, &mut [Value], &Aval, &Ctx) -> Result<Value>;
+/// Writes the result into memory that is there, row-major and the caller's alone.
+pub type WriteFn = fn(&Params, &[Value], &Value, &Ctx) -> Result<()>;
 /// Writes the other arguments into the first one, which is contiguous and the caller's alone.
 pub type UpdateFn = fn(&Params, &Value, &[Value], &Ctx) -> Result<()>;
 /// The dtype and shape of the result.
@@ -104,6 +106,8 @@ pub enum Kernel {
     View(fn(&Params, &Value, &Aval) -> Option<Value>),
     /// Its own loop.
     Call(CallFn),
+    /// Its own loop, which writes to memory that is there.
+    Write(WriteFn),
     /// Changes its first argument, or a copy of it.
     Update(UpdateFn),
     /// A composite, rewritten before it is planned.
@@ -366,6 +370,7 @@ impl Prim {
     ) -> Option<Result<Value>> {
         match self.kernel_ref()? {
             Kernel::Call(call) => Some(call(params, x, aval, ctx)),
+            Kernel::Write(write) => Some(written(*write, params, x, aval, ctx)),
             Kernel::Update(write) => Some(updated(*write, params, x, ctx)),
             _ => None,
         }
@@ -388,6 +393,19 @@ impl Prim {
             }
         }
     }
+}
+
+/// The result in fresh memory.
+fn written(
+    write: WriteFn,
+    params: &Params,
+    x: &[Value],
+    aval: &Aval,
+    ctx: &Ctx<'_>,
+) -> Result<Value> {
+    let out = Value::empty(aval.clone())?;
+    write(params, x, &out, ctx)?;
+    Ok(out)
 }
 
 /// The first argument with the others written into it: itself if nobody else refers to it, else a copy.

@@ -12,7 +12,7 @@ use super::run::kernel;
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::kernels::{self, ALIGN, Ctx, Form, FusedLayout, Storage, Value};
-use crate::prim::{Kernel, UpdateFn};
+use crate::prim::{Kernel, UpdateFn, WriteFn};
 
 /// A plan that is laid out.
 #[derive(Debug)]
@@ -63,6 +63,7 @@ struct Act {
 enum What {
     Fused(FusedLayout, Box<[Operand]>),
     Call(Box<[Located]>, Located),
+    Write(WriteFn, Box<[Located]>, Located),
     /// An array that is changed where it lies, if its place is that of the result.
     Update(UpdateFn, Located, Box<[Located]>, Located),
     Copy(Located, Located),
@@ -116,6 +117,7 @@ struct Sketch {
 enum Kind {
     Fused,
     Call,
+    Write(WriteFn),
     Update(UpdateFn),
     Copy,
 }
@@ -208,6 +210,14 @@ impl Body {
             place.wrapping_add_signed(operand.shift)
         };
         let value = |(operand, form): &Located| form.at(memory, place(operand));
+        // Collecting them as a `Result` would move them.
+        let located = |all: &[Located]| -> Result<SmallVec<[Value; 3]>> {
+            let mut values = SmallVec::new();
+            for each in all {
+                values.push(value(each)?);
+            }
+            Ok(values)
+        };
         for act in &self.acts {
             let start = stopwatch.start();
             let step = &self.plan.steps[act.step];
@@ -222,15 +232,16 @@ impl Body {
                     if place(&base.0) != place(&out.0) {
                         kernels::copy_into(&target, &value(base)?, ctx)?;
                     }
-                    let rest = rest.iter().map(value);
-                    let rest = rest.collect::<Result<SmallVec<[Value; 2]>>>()?;
-                    write(&step.params, &target, &rest, ctx)?;
+                    write(&step.params, &target, &located(rest)?, ctx)?;
                 }
                 What::Call(args, out) => {
-                    let args = args.iter().map(value);
-                    let mut args = args.collect::<Result<SmallVec<[Value; 4]>>>()?;
+                    let mut args = located(args)?;
                     let result = kernel(step, &mut args, out.1.aval(), ctx)?;
                     kernels::copy_into(&value(out)?, &result, ctx)?;
+                }
+                What::Write(write, args, out) => {
+                    let args = located(args)?;
+                    write(&step.params, &args, &value(out)?, ctx)?;
                 }
                 What::Copy(from, to) => kernels::copy_into(&value(to)?, &value(from)?, ctx)?,
             }
@@ -321,6 +332,7 @@ impl<'p> Sketches<'p> {
                 return Ok(true);
             }
             (Work::Fused(fused), _) if !fused.is_empty() => Kind::Fused,
+            (Work::Call, Some(Kernel::Write(write))) => Kind::Write(*write),
             (Work::Call, Some(Kernel::Update(write))) => Kind::Update(*write),
             (Work::Call, _) => Kind::Call,
             _ => return Ok(false),
@@ -488,6 +500,7 @@ impl<'p> Sketches<'p> {
                     )
                 }
                 Kind::Call => What::Call(all(reads), target(writes[0])),
+                Kind::Write(write) => What::Write(write, all(reads), target(writes[0])),
                 Kind::Update(write) => What::Update(
                     write,
                     located(reads[0]),

@@ -433,12 +433,7 @@ fn call(step: &Step, slots: &mut Slots, ctx: &Ctx<'_>) -> Result<()> {
 }
 
 /// The result of a kernel of its own, or of a reduction that no group took.
-pub(super) fn kernel(
-    step: &Step,
-    args: &mut SmallVec<[Value; 4]>,
-    aval: &Aval,
-    ctx: &Ctx<'_>,
-) -> Result<Value> {
+pub(super) fn kernel(step: &Step, args: &mut [Value], aval: &Aval, ctx: &Ctx<'_>) -> Result<Value> {
     match step.prim.kernel_ref() {
         Some(Kernel::Reduce(_)) if aval.size() == 0 => Value::empty(aval.clone()),
         Some(Kernel::Reduce(op)) => kernels::reduce(*op, &args[0], step.params.axes(), ctx),

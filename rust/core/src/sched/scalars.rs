@@ -55,7 +55,7 @@ pub(super) fn is_scalar(program: &Program, k: usize) -> bool {
                 && (1..=kernels::SMALL_PRODUCT).contains(&(out.size() * a.shape[1]))
         }
         Some(Kernel::Call(_)) if is_small_system(program, k) => true,
-        Some(Kernel::Call(_) | Kernel::Update(_)) => copies(eqn.prim),
+        Some(Kernel::Write(_) | Kernel::Update(_)) => copies(eqn.prim),
         _ => false,
     }
 }
@@ -214,7 +214,7 @@ impl Writer<'_> {
                 }
                 self.copied(eqn, args, out)
             }
-            Kernel::Update(_) => self.copied(eqn, args, out),
+            Kernel::Write(_) | Kernel::Update(_) => self.copied(eqn, args, out),
             Kernel::Lane(_) | Kernel::Lower(_) => None,
         }
     }

@@ -6,7 +6,7 @@
 use super::sets::{Sets, numbers};
 use crate::aval::{Aval, Axes, DType, Shape, SliceDim, WindowDim, inverse, size_of};
 use crate::error::{Error, Result};
-use crate::kernels::{Ctx, Value, copy, gather, iota, pad};
+use crate::kernels::{Ctx, Value, copy, gather, iota, pad_into};
 use crate::ops;
 use crate::prim::{Class, Kernel, Params, Prim};
 use crate::program::Program;
@@ -381,7 +381,9 @@ impl Walk<'_> {
     fn in_region(&self, y: &Value, dims: &[SliceDim], shape: &[usize]) -> Result<Value> {
         let start: Vec<usize> = dims.iter().map(|d| d.start).collect();
         let step: Vec<isize> = dims.iter().map(|d| d.step).collect();
-        pad(y, shape, &start, &step, &self.ctx)
+        let out = Value::empty(Aval::new(y.dtype(), shape))?;
+        pad_into(&out, y, &start, &step, &self.ctx)?;
+        Ok(out)
     }
 
     /// Rows that are read or written at an index that nobody knows: it may be any.

@@ -449,31 +449,9 @@ pub fn zeros(aval: Aval, ctx: &Ctx) -> Result<Value> {
     full(aval, &[0; 16][..size], ctx)
 }
 
-/// The arrays one after the other along `axis`, as a fresh array.
-pub fn concatenate(parts: &[&Value], axis: usize, ctx: &Ctx) -> Result<Value> {
-    let Some(first) = parts.first() else {
-        return Err(Error::Shape(
-            "concatenate: there is no array to concatenate".into(),
-        ));
-    };
-    let mut aval = first.aval().clone();
-    if axis >= aval.rank() {
-        return Err(Error::Shape(format!(
-            "concatenate: axis {axis} is out of bounds for an array of {} dimensions",
-            aval.rank()
-        )));
-    }
-    aval.shape[axis] = parts
-        .iter()
-        .map(|p| p.shape().get(axis).copied().unwrap_or(0))
-        .sum::<usize>();
-    let out = Value::empty(aval)?;
-    concatenate_into(&out, parts, axis, ctx)?;
-    Ok(out)
-}
-
-/// The same, into `out`: a view, of the right shape, of a storage that nobody reads yet.
-pub fn concatenate_into(out: &Value, parts: &[&Value], axis: usize, ctx: &Ctx) -> Result<()> {
+/// Writes the arrays one after the other along `axis` into `out`: a view, of the right shape, of a storage that
+/// nobody reads yet.
+pub fn concatenate_into(out: &Value, parts: &[Value], axis: usize, ctx: &Ctx) -> Result<()> {
     let mut start = 0;
     for part in parts {
         let same = part.dtype() == out.dtype()
@@ -504,15 +482,24 @@ pub fn concatenate_into(out: &Value, parts: &[&Value], axis: usize, ctx: &Ctx) -
     )))
 }
 
-/// Arrays of one shape and dtype along a new first axis.
-pub fn stack(parts: &[Value], ctx: &Ctx) -> Result<Value> {
+/// Writes arrays of one shape and dtype along a new first axis into `out`, which is row-major and the caller's alone.
+pub fn stack_into(out: &Value, parts: &[Value], ctx: &Ctx) -> Result<()> {
     let Some(first) = parts.first() else {
         return Err(Error::Shape("stack: there is no array to stack".into()));
     };
-    let mut aval = first.aval().clone();
-    aval.shape.insert(0, parts.len());
-    let out = Value::empty(aval)?;
     let (size, step) = (first.aval().size(), first.dtype().size());
+    let fits = out.dtype() == first.dtype()
+        && out.is_contiguous()
+        && (out.shape().split_first())
+            .is_some_and(|(&n, rest)| n == parts.len() && rest == first.shape());
+    if !fits {
+        return Err(Error::Shape(format!(
+            "stack: {} arrays {} do not fit into {}",
+            parts.len(),
+            first.aval(),
+            out.aval()
+        )));
+    }
     for (i, part) in parts.iter().enumerate() {
         if part.aval() != first.aval() {
             return Err(Error::Shape(format!(
@@ -527,23 +514,11 @@ pub fn stack(parts: &[Value], ctx: &Ctx) -> Result<Value> {
         let place = unsafe { out.view(shape, strides, (i * size * step) as isize) };
         copy_into(&place, part, ctx)?;
     }
-    Ok(out)
+    Ok(())
 }
 
-/// Zeros of this shape with `src` embedded: element `i` of every axis goes to `start + i * step`.
-pub fn pad(
-    src: &Value,
-    shape: &[usize],
-    start: &[usize],
-    step: &[isize],
-    ctx: &Ctx,
-) -> Result<Value> {
-    let out = Value::empty(Aval::new(src.dtype(), shape))?;
-    pad_into(&out, src, start, step, ctx)?;
-    Ok(out)
-}
-
-/// The same, into `out`: a view of a storage that nobody reads yet. A step may be negative, not zero.
+/// Writes zeros with `src` embedded into `out`, a view of a storage that nobody reads yet: element `i` of every axis
+/// goes to `start + i * step`. A step may be negative, not zero.
 pub fn pad_into(
     out: &Value,
     src: &Value,

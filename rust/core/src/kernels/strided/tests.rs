@@ -138,25 +138,39 @@ fn wide_copies_are_the_same() {
 #[test]
 fn concatenates_and_pads() {
     let (a, b) = (counting(&[2, 3]), counting(&[2, 1]));
-    let c = concatenate(&[&a, &b, &a], 1, &ctx()).unwrap();
+    let empty = |shape: &[usize]| Value::empty(Aval::new(a.dtype(), shape)).unwrap();
+    let joined = |shape: &[usize], parts: &[&Value], axis| {
+        let parts: Vec<Value> = parts.iter().map(|&p| p.clone()).collect();
+        let out = empty(shape);
+        concatenate_into(&out, &parts, axis, &ctx()).map(|()| out)
+    };
+    let c = joined(&[2, 7], &[&a, &b, &a], 1).unwrap();
     assert_eq!(
         c.as_slice::<i32>().unwrap(),
         &[0, 1, 2, 0, 0, 1, 2, 3, 4, 5, 1, 3, 4, 5]
     );
-    assert!(concatenate(&[&a, &b], 0, &ctx()).is_err());
-    assert!(concatenate(&[], 0, &ctx()).is_err());
-    assert!(concatenate(&[&a], 2, &ctx()).is_err());
-    let p = pad(&a, &[3, 6], &[1, 5], &[1, -2], &ctx()).unwrap();
+    assert!(joined(&[4, 3], &[&a, &b], 0).is_err());
+    assert!(joined(&[2, 3], &[], 0).is_err());
+    assert!(joined(&[2, 3], &[&a], 2).is_err());
+    let padded = |shape: &[usize], x: &Value, start: &[usize], step: &[isize]| {
+        let out = empty(shape);
+        pad_into(&out, x, start, step, &ctx()).map(|()| out)
+    };
+    let p = padded(&[3, 6], &a, &[1, 5], &[1, -2]).unwrap();
     assert_eq!(
         p.as_slice::<i32>().unwrap(),
         &[0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0, 5, 0, 4, 0, 3]
     );
-    assert!(pad(&a, &[3, 6], &[1, 3], &[1, -2], &ctx()).is_err());
-    assert!(pad(&a, &[3, 6], &[2, 0], &[1, 1], &ctx()).is_err());
-    assert!(pad(&a, &[3, 6], &[0], &[1, 1], &ctx()).is_err());
-    let empty = counting(&[0, 3]);
-    let p = pad(&empty, &[2, 3], &[0, 0], &[1, 1], &ctx()).unwrap();
+    assert!(padded(&[3, 6], &a, &[1, 3], &[1, -2]).is_err());
+    assert!(padded(&[3, 6], &a, &[2, 0], &[1, 1]).is_err());
+    assert!(padded(&[3, 6], &a, &[0], &[1, 1]).is_err());
+    let p = padded(&[2, 3], &counting(&[0, 3]), &[0, 0], &[1, 1]).unwrap();
     assert_eq!(p.as_slice::<i32>().unwrap(), &[0; 6]);
+    let stacked = empty(&[2, 2, 3]);
+    stack_into(&stacked, &[a.clone(), a.clone()], &ctx()).unwrap();
+    assert_eq!(stacked.as_slice::<i32>().unwrap()[6..], naive(&a));
+    assert!(stack_into(&stacked, &[a.clone(), b], &ctx()).is_err());
+    assert!(stack_into(&stacked, &[a.clone()], &ctx()).is_err());
     let all = full(Aval::new(p.dtype(), &[2, 2]), &7i32.to_ne_bytes(), &ctx()).unwrap();
     assert_eq!(all.as_slice::<i32>().unwrap(), &[7; 4]);
 }
