@@ -2,7 +2,7 @@
 //!
 //! A plan of the core is a list of steps. Here each step becomes kernels in WGSL: a fused group one for its elementwise
 //! results ([`fours`] and [`vectors`] where elements lie side by side) and one or two for each reduction ([`group`], [`fold`]), other primitives ([`primitives`]) one or a few ([`calls`],
-//! [`product`], [`lanes`], [`units`], [`scan`], [`window`]); what has none is computed on the processor, and counted. [`run`] walks the steps and
+//! [`product`], [`lanes`], [`units`], which [`units_check`] tries out, [`scan`], [`window`]); what has none is computed on the processor, and counted. [`run`] walks the steps and
 //! [`submission`] sends what they have become; nothing is waited for until somebody reads a result. A product is computed
 //! together with the group that reads it ([`epilogue`]), and groups along rows together ([`rows`]). A step keeps what it has become ([`recorded`]); shaders are found
 //! again by their text ([`context`]), memory comes from a pool ([`memory`], [`arrays`]).

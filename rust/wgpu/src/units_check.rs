@@ -61,14 +61,14 @@ impl Sample {
         let mut numbers = Numbers(7);
         // A term has one large factor, in turns the left and the right one.
         let mut left: Vec<f32> = (0..m * k)
-            .map(|i| numbers.next(if i % k % 2 == 0 { most } else { 2 }))
+            .map(|i| numbers.next(if (i % k).is_multiple_of(2) { most } else { 2 }))
             .collect();
         let right: Vec<f32> = (0..k * n)
-            .map(|i| numbers.next(if i / n % 2 == 0 { 2 } else { most }))
+            .map(|i| numbers.next(if (i / n).is_multiple_of(2) { 2 } else { most }))
             .collect();
         for t in 0..k {
             left[k + t] = match t {
-                _ if is_half && t % 2 == 0 => numbers.next(1023) * 2f32.powi(-24),
+                _ if is_half && t.is_multiple_of(2) => numbers.next(1023) * 2f32.powi(-24),
                 0 => 8_388_609.0,
                 _ => 0.0,
             };

@@ -278,9 +278,10 @@ fn product(
     let push = |prim, params, args: &[Var]| builder.push(prim, params, args).unwrap();
     let factor = |number: usize| {
         let turn = Params::Axes([0, 2, 1].into_iter().collect());
-        match turned[number] {
-            true => push(ops::TRANSPOSE, turn, &[inputs[number]]),
-            false => inputs[number],
+        if turned[number] {
+            push(ops::TRANSPOSE, turn, &[inputs[number]])
+        } else {
+            inputs[number]
         }
     };
     let (a, b) = (factor(0), factor(1));
