@@ -39,6 +39,9 @@ pub enum Form {
     /// The same with a right factor that is read the wrong way round.
     #[cfg(test)]
     Turned,
+    /// The same with other factors and other sums: texts in which these are `$`.
+    #[cfg(test)]
+    Flawed(&'static str, &'static str),
     /// What does not compile.
     #[cfg(test)]
     Broken,

@@ -66,6 +66,18 @@ pub fn frame(unit: Unit) -> (String, &'static str, String) {
     } else {
         |j: usize| format!("b.at + k * b.stride + {j}u")
     };
+    let (factor, sum) = match unit.form {
+        Form::Flawed(factor, sum) => (factor, sum),
+        _ => ("$", "$"),
+    };
+    let factor = |text: &str| factor.replace('$', text);
+    let sum = |text: &str| sum.replace('$', text);
+    let x = factor("f32(left[a.at + own * a.stride + k])");
+    let term = |j: usize| {
+        let y = factor(&format!("f32(right[{}])", right(j)));
+        let added = sum(&format!("(m.s{j} + x * {y})"));
+        format!("    m.s{j} = {added};\n")
+    };
     let mut functions = format!(
         "struct Factor {{ at: u32, stride: u32 }}\nstruct Sums {{ {} }}\nvar<private> own: u32;\n\
          fn load_left(at: u32, stride: u32) -> Factor {{ return Factor(at, stride); }}\n\
@@ -73,11 +85,11 @@ pub fn frame(unit: Unit) -> (String, &'static str, String) {
          fn load_results(at: u32, stride: u32) -> Sums {{\n  let i = at + own * stride;\n  var m: Sums;\n{}  return m;\n}}\n\
          fn store(m: Sums, at: u32, stride: u32) {{\n  let i = at + own * stride;\n{}}}\n\
          fn multiply_add(a: Factor, b: Factor, c: Sums) -> Sums {{\n  var m = c;\n  \
-         for (var k = 0u; k < {size}u; k = k + 1u) {{\n    let x = f32(left[a.at + own * a.stride + k]);\n{}  }}\n  return m;\n}}\n",
+         for (var k = 0u; k < {size}u; k = k + 1u) {{\n    let x = {x};\n{}  }}\n  return m;\n}}\n",
         all(&|j| format!("s{j}: f32, ")),
         all(&|j| format!("  m.s{j} = results[i + {j}u];\n")),
         all(&|j| format!("  results[i + {j}u] = m.s{j};\n")),
-        all(&|j| format!("    m.s{j} = m.s{j} + x * f32(right[{}]);\n", right(j))),
+        all(&term),
     );
     if unit.form == Form::Broken {
         functions += "no function\n";
@@ -193,6 +205,31 @@ fn wrong_units_are_left_alone() {
         assert!(tile(&context, [512; 4], kind(unit)).is_none());
         // What they are not used for is computed all the same.
         assert!(context.check().is_ok());
+    }
+}
+
+#[test]
+fn units_that_lose_something_are_noticed() {
+    let Some(adapter) = adapter() else { return };
+    let tf32 = "bitcast<f32>(bitcast<u32>($) & 0xffffe000u)";
+    let without_subnormals = "select(0.0, $, abs($) >= 6.103515625e-5)";
+    for (factors, form) in [
+        ("f32", Form::Flawed(tf32, "$")),
+        ("f32", Form::Flawed("$", tf32)),
+        ("f16", Form::Flawed(without_subnormals, "$")),
+        ("f16", Form::Flawed("$", "f32(f16($))")),
+    ] {
+        let unit = unit(8, factors, form);
+        if Type::of(kind(unit).dtype, adapter.features()).is_none() {
+            continue;
+        }
+        let context = opened(&adapter, unit);
+        try_out(&context, kind(unit)).unwrap();
+        let text = context.units.description();
+        assert!(
+            text.ends_with(" elements of a product were wrong"),
+            "{form:?}{text}"
+        );
     }
 }
 
