@@ -13,6 +13,7 @@ use wgpu::Features;
 
 use crate::memory::{Buffers, Pool};
 use crate::shader::GROUP;
+use crate::units::Units;
 
 /// What shaders are compiled with, where the device has it.
 const WANTED: Features = Features::SHADER_F16
@@ -40,6 +41,8 @@ pub struct Context {
     pub limits: wgpu::Limits,
     /// How many threads a subgroup has, where that is the same for all.
     pub subgroup: Option<u32>,
+    /// What multiplies matrices for a subgroup.
+    pub units: Arc<Units>,
     /// Whether the driver computes on the processor. There, threads that wait for each other and memory that they share cost
     /// a hundred times what arithmetic does.
     pub is_soft: bool,
@@ -81,12 +84,18 @@ fn subgroup(info: &wgpu::AdapterInfo, features: Features) -> Option<u32> {
 
 impl Context {
     /// Opens a device.
-    pub fn open(id: u32, name: &str, adapter: &wgpu::Adapter) -> Result<Arc<Context>> {
-        let features = adapter.features() & WANTED;
+    pub fn open(
+        id: u32,
+        name: &str,
+        adapter: &wgpu::Adapter,
+        units: Arc<Units>,
+    ) -> Result<Arc<Context>> {
+        let features = adapter.features() & (WANTED | units.features());
         let opened = ready(adapter.request_device(&wgpu::DeviceDescriptor {
             label: Some("cotan"),
             required_features: features,
             required_limits: adapter.limits(),
+            experimental_features: units.consent(),
             ..Default::default()
         }));
         let (device, queue) =
@@ -112,6 +121,7 @@ impl Context {
             pipelines: Mutex::default(),
             limits: adapter.limits(),
             subgroup: subgroup(&info, features),
+            units,
             is_soft,
             longest_loop: if is_soft { 65_535 } else { usize::MAX },
             params: Mutex::default(),
@@ -181,6 +191,8 @@ impl Context {
 
     /// The pipeline of a shader, compiled when it is met first.
     pub fn pipeline(&self, source: String) -> Result<Arc<Pipeline>> {
+        #[cfg(test)]
+        let source = crate::units_test::noted(source);
         let lock = || {
             self.pipelines
                 .lock()
@@ -286,7 +298,7 @@ mod tests {
             eprintln!("no GPU: nothing is compiled");
             return;
         };
-        let context = Context::open(1, "gpu:0", adapter).unwrap();
+        let context = Context::open(1, "gpu:0", adapter, Arc::default()).unwrap();
         let main = "@compute @workgroup_size(1) fn main() { X }";
         let error = context.pipeline(main.to_owned()).unwrap_err();
         assert!(matches!(error, Error::Device(_)), "{error:?}");

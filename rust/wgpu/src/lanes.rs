@@ -9,7 +9,7 @@ use std::fmt::Write;
 use cotan::Result;
 
 use crate::context::Context;
-use crate::product::{Product, Tile};
+use crate::product::{Product, Tile, declare};
 use crate::shader::Dispatch;
 use crate::types::Type;
 use crate::window::Seen;
@@ -42,6 +42,7 @@ pub fn tile(context: &Context, [rows, columns]: [usize; 2], kind: Type) -> Tile 
         own_rows,
         own_columns,
         depth: 1,
+        unit: None,
     }
 }
 
@@ -146,9 +147,6 @@ pub fn pass(
         rows.div_ceil(tile.rows) as u32,
         (batches * parts) as u32,
     ];
-    shader.functions = format!(
-        "var<private> z: u32;\nvar<private> part: u32;\nvar<private> left0: u32;\nvar<private> right0: u32;\n{}",
-        shader.functions
-    );
+    declare(&mut shader);
     shader.finish(&main, groups)
 }

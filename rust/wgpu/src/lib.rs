@@ -2,7 +2,7 @@
 //!
 //! A plan of the core is a list of steps. Here each step becomes kernels in WGSL: a fused group one for its elementwise
 //! results ([`fours`] and [`vectors`] where elements lie side by side) and one or two for each reduction ([`group`], [`fold`]), other primitives ([`primitives`]) one or a few ([`calls`],
-//! [`product`], [`lanes`], [`scan`], [`window`]); what has none is computed on the processor, and counted. [`run`] walks the steps and
+//! [`product`], [`lanes`], [`units`], which [`units_check`] tries out, [`scan`], [`window`]); what has none is computed on the processor, and counted. [`run`] walks the steps and
 //! [`submission`] sends what they have become; nothing is waited for until somebody reads a result. A product is computed
 //! together with the group that reads it ([`epilogue`]), and groups along rows together ([`rows`]). A step keeps what it has become ([`recorded`]); shaders are found
 //! again by their text ([`context`]), memory comes from a pool ([`memory`], [`arrays`]).
@@ -27,6 +27,10 @@ mod scan;
 mod shader;
 mod submission;
 mod types;
+mod units;
+mod units_check;
+#[cfg(test)]
+mod units_test;
 mod vectors;
 mod window;
 
@@ -39,6 +43,7 @@ use cotan::{DType, Result};
 
 use crate::context::{Context, ready};
 use crate::types::Type;
+use crate::units::Units;
 
 /// The first number of a device of this crate: the processor has none.
 const FIRST: u32 = 1;
@@ -48,6 +53,7 @@ struct Gpu {
     id: u32,
     name: String,
     adapter: wgpu::Adapter,
+    units: Arc<Units>,
     open: Mutex<Option<Arc<Context>>>,
     limit: Mutex<Option<usize>>,
 }
@@ -64,7 +70,7 @@ impl Gpu {
         if let Some(context) = open.as_ref().filter(|c| c.is_forked() || !c.is_lost()) {
             return Ok(Arc::clone(context));
         }
-        let context = Context::open(self.id, &self.name, &self.adapter)?;
+        let context = Context::open(self.id, &self.name, &self.adapter, Arc::clone(&self.units))?;
         let limit = *self.limit.lock().unwrap_or_else(PoisonError::into_inner);
         context.pool().set_limit(limit.map(|bytes| bytes as u64));
         *open = Some(Arc::clone(&context));
@@ -92,7 +98,8 @@ impl Device for Gpu {
             wgpu::DeviceType::Cpu => ", on the processor",
             _ => "",
         };
-        format!("{} ({:?}{soft})", info.name, info.backend)
+        let units = self.units.description();
+        format!("{} ({:?}{soft}{units})", info.name, info.backend)
     }
 
     fn has(&self, dtype: DType) -> bool {
@@ -175,6 +182,7 @@ impl Backend for Gpus {
                 Arc::new(Gpu {
                     id: FIRST + i as u32,
                     name: format!("gpu:{i}"),
+                    units: Arc::new(Units::of(&adapter)),
                     adapter,
                     open: Mutex::default(),
                     limit: Mutex::default(),

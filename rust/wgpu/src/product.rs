@@ -17,6 +17,7 @@ use crate::lanes;
 use crate::memory::Memory;
 use crate::shader::{Dispatch, Shader};
 use crate::types::Type;
+use crate::units::{self, Unit};
 use crate::window::{Seen, places};
 
 /// Rows and columns of a tile, how many of both a thread computes, and how far a tile goes along the sum.
@@ -27,6 +28,8 @@ pub struct Tile {
     pub own_rows: usize,
     pub own_columns: usize,
     pub depth: usize,
+    /// What multiplies matrices for a subgroup, which has the own rows and columns then.
+    pub unit: Option<Unit>,
 }
 
 const fn tile(rows: usize, columns: usize, own: [usize; 2], depth: usize) -> Tile {
@@ -36,6 +39,7 @@ const fn tile(rows: usize, columns: usize, own: [usize; 2], depth: usize) -> Til
         own_rows: own[0],
         own_columns: own[1],
         depth,
+        unit: None,
     }
 }
 
@@ -50,7 +54,7 @@ const TALL: Tile = tile(128, 16, [8, 1], 16);
 const WIDE: Tile = tile(16, 128, [1, 8], 16);
 const THREADS: usize = 256;
 /// So many workgroups keep a device busy.
-const BUSY: usize = 256;
+pub const BUSY: usize = 256;
 /// A part of a sum has so many terms at least.
 const PART: usize = 256;
 /// Most workgroups along an axis of a dispatch.
@@ -60,7 +64,11 @@ const FEW_RESULTS: usize = 8;
 
 impl Tile {
     /// The tile for a product.
-    fn of(context: &Context, [rows, columns, batches]: [usize; 3], kind: Type) -> Tile {
+    fn of(context: &Context, shape: [usize; 4], kind: Type) -> Tile {
+        let [rows, columns, _, batches] = shape;
+        if let Some(tile) = units::tile(context, shape, kind) {
+            return tile;
+        }
         if context.is_soft {
             return lanes::tile(context, [rows, columns], kind);
         }
@@ -77,7 +85,7 @@ impl Tile {
         *TILES.iter().find(fits).unwrap_or(&TILES[2])
     }
 
-    fn count(&self, rows: usize, columns: usize) -> usize {
+    pub fn count(&self, rows: usize, columns: usize) -> usize {
         rows.div_ceil(self.rows) * columns.div_ceil(self.columns)
     }
 }
@@ -143,10 +151,17 @@ impl Finish for Plain<'_> {
 
 impl Product<'_> {
     /// The passes, and the shape of their parts.
-    fn passes(mut self, finish: &dyn Finish) -> Result<Option<Vec<Dispatch>>> {
+    fn passes(self, finish: &dyn Finish) -> Result<Option<Vec<Dispatch>>> {
+        let shape = [self.rows, self.columns, self.depth, self.batches];
+        let tile = Tile::of(self.shader.context, shape, self.kind);
+        self.passes_of(tile, finish)
+    }
+
+    /// The passes with a tile.
+    pub fn passes_of(mut self, tile: Tile, finish: &dyn Finish) -> Result<Option<Vec<Dispatch>>> {
         let (context, kind) = (self.shader.context, self.kind);
-        let soft = context.is_soft;
-        let tile = Tile::of(context, [self.rows, self.columns, self.batches], kind);
+        // Whether threads have so many results that a group is not computed for each of them.
+        let soft = context.is_soft && tile.unit.is_none();
         let count = tile.count(self.rows, self.columns) * self.batches;
         let busy = if soft { lanes::BUSY } else { BUSY };
         let wanted = busy.div_ceil(count).min(self.depth / PART).max(1);
@@ -216,9 +231,13 @@ impl Product<'_> {
 
     /// A pass over parts of the sum of so many terms.
     fn pass(self, tile: Tile, parts: usize, length: usize, last: &str) -> Result<Dispatch> {
+        if let Some(unit) = tile.unit {
+            return units::pass(self, (tile, unit), parts, length, last);
+        }
         if self.shader.context.is_soft {
             return lanes::pass(self, tile, parts, length, last);
         }
+        let [left_place, right_place] = staged(&self, &tile);
         let Product {
             mut shader,
             kind,
@@ -227,8 +246,6 @@ impl Product<'_> {
             depth,
             batches,
             starts,
-            left_is_deep,
-            right_is_deep,
             place,
             ..
         } = self;
@@ -237,18 +254,6 @@ impl Product<'_> {
             [rows, columns, depth, length, parts].map(|d| shader.param(d as u32));
         let (tm, tn, td) = (tile.rows, tile.columns, tile.depth);
         let across = tn / tile.own_columns;
-        // Threads that lie side by side read elements that lie side by side.
-        let deep = |is_deep: bool, wide: usize, other: &str, along: &str| {
-            if is_deep {
-                format!("let {other} = e / {td}u; let {along} = e % {td}u;")
-            } else {
-                format!("let {other} = e % {wide}u; let {along} = e / {wide}u;")
-            }
-        };
-        let (left_place, right_place) = (
-            deep(left_is_deep, tm, "r", "c"),
-            deep(right_is_deep, tn, "c", "r"),
-        );
         let (mut zero, mut products, mut stores) = (String::new(), String::new(), String::new());
         for i in 0..tile.own_rows {
             let own = tile.own_rows;
@@ -299,18 +304,40 @@ impl Product<'_> {
             rows.div_ceil(tm) as u32,
             (batches * parts) as u32,
         ];
-        shader.functions = format!(
-            "var<private> z: u32;\nvar<private> part: u32;\nvar<private> left0: u32;\nvar<private> right0: u32;\n{}",
-            shader.functions
-        );
+        declare(&mut shader);
         shader.finish(&main, groups)
     }
+}
+
+/// Declares what the functions of a product read besides their arguments.
+pub fn declare(shader: &mut Shader<'_>) {
+    shader.functions = format!(
+        "var<private> z: u32;\nvar<private> part: u32;\nvar<private> left0: u32;\nvar<private> right0: u32;\n{}",
+        shader.functions
+    );
+}
+
+/// Which row `r` and column `c` of the stretches of both factors in shared memory is element `e`: threads that lie side by
+/// side read elements that lie side by side.
+pub fn staged(product: &Product<'_>, tile: &Tile) -> [String; 2] {
+    let place = |is_deep: bool, wide: usize, other: &str, along: &str| {
+        if is_deep {
+            let td = tile.depth;
+            format!("let {other} = e / {td}u; let {along} = e % {td}u;")
+        } else {
+            format!("let {other} = e % {wide}u; let {along} = e / {wide}u;")
+        }
+    };
+    [
+        place(product.left_is_deep, tile.rows, "r", "c"),
+        place(product.right_is_deep, tile.columns, "c", "r"),
+    ]
 }
 
 /// A product of matrices, with axes before the last two that broadcast. Both lie on the device.
 pub fn matmul(
     context: &Arc<Context>,
-    [(a, a_memory), (b, b_memory)]: [(&Value, &Arc<Memory>); 2],
+    factors: [(&Value, &Arc<Memory>); 2],
     shape: &[usize],
     kind: Type,
     finish: &dyn Finish,
@@ -318,6 +345,16 @@ pub fn matmul(
     if kind.name == "bool" {
         return Ok(None);
     }
+    of_matrices(context, factors, shape, kind).passes(finish)
+}
+
+/// The product of matrices.
+pub fn of_matrices<'c>(
+    context: &'c Arc<Context>,
+    [(a, a_memory), (b, b_memory)]: [(&Value, &Arc<Memory>); 2],
+    shape: &[usize],
+    kind: Type,
+) -> Product<'c> {
     let rank = shape.len();
     let (m, n) = (shape[rank - 2], shape[rank - 1]);
     let k = a.shape()[a.shape().len() - 1];
@@ -360,7 +397,7 @@ pub fn matmul(
     let repeats = [(a, 2, m), (b, 1, n)].map(|(v, axis, n)| if last(v, axis) == 0 { n } else { 1 });
     let (m, n) = (m / repeats[0], n / repeats[1]);
     let (pm, pn) = (shader.param(m as u32), shader.param(n as u32));
-    let product = Product {
+    Product {
         shader,
         kind,
         rows: m,
@@ -373,8 +410,7 @@ pub fn matmul(
         place: format!("(z * {pm} + row) * {pn} + column"),
         repeats,
         walk: None,
-    };
-    product.passes(finish)
+    }
 }
 
 /// The convolution of images `(n, g, c, ...)` with kernels `(g, o, c, ...)`, both in row-major order.

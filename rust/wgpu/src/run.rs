@@ -63,6 +63,7 @@ pub fn run(
             continue;
         }
         let step = plan.step(number);
+        run.try_units(&step)?;
         if let Some(reader) = reader_of(plan, number) {
             let args = args_of(&step, &slots)?;
             held = Some(Held {

@@ -253,6 +253,11 @@ impl<'c> Shader<'c> {
         } else {
             ""
         };
+        let matrices = if main.contains("coop_mat") {
+            "enable wgpu_cooperative_matrix;\n"
+        } else {
+            ""
+        };
         // In uniform memory, which is read once for many threads. A kernel of hundreds of arrays may have more of them.
         let vectors = self.params.len().div_ceil(4).max(1);
         let space = if vectors as u64 * 16 <= self.context.limits.max_uniform_buffer_binding_size {
@@ -261,7 +266,7 @@ impl<'c> Shader<'c> {
             "storage, read"
         };
         let source = format!(
-            "{enable}@group(0) @binding(0) var<{space}> P: array<vec4<u32>, {vectors}>;\n{}\
+            "{enable}{matrices}@group(0) @binding(0) var<{space}> P: array<vec4<u32>, {vectors}>;\n{}\
              var<private> INFINITY: u32 = 0x7f800000u;\n{}{}{main}",
             self.declarations,
             self.prelude.source(),

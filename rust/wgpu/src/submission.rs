@@ -12,6 +12,10 @@ pub fn submit(context: &Arc<Context>, waiting: &[Dispatch]) -> Result<()> {
     if waiting.is_empty() {
         return context.check();
     }
+    #[cfg(test)]
+    if crate::units_test::is_noting() {
+        return Ok(());
+    }
     let device = &context.device;
     let limits = &context.limits;
     let align = (limits.min_storage_buffer_offset_alignment)

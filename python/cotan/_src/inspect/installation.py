@@ -33,6 +33,7 @@ LIBRARIES = (
 SETTINGS = {
     "COTAN_LIFTING": "0 or 1",
     "COTAN_MACHINE_CODE": "0, 1 or always",
+    "COTAN_MATRIX_UNITS": "0, 1 or always",
     "COTAN_NUM_THREADS": "a number",
     "COTAN_SIMD": "baseline or avx2",
 }
