@@ -138,6 +138,21 @@ impl Plan {
         each.fold(0.0, f64::max)
     }
 
+    /// How many bytes its results have, with inputs of these dtypes and shapes.
+    pub(super) fn result_bytes(&self, inputs: &[Aval]) -> usize {
+        let mut bytes = vec![0; self.num_slots];
+        for (bytes, aval) in bytes.iter_mut().zip(inputs) {
+            *bytes = aval.nbytes();
+        }
+        for (slot, value) in &self.constants {
+            bytes[*slot as usize] = value.aval().nbytes();
+        }
+        for (slot, aval) in self.steps.iter().flat_map(|step| &step.outputs) {
+            bytes[*slot as usize] = aval.nbytes();
+        }
+        self.outs.iter().map(|&slot| bytes[slot as usize]).sum()
+    }
+
     /// Whether a run calls back.
     pub fn calls_back(&self) -> bool {
         self.calls_back

@@ -15,6 +15,11 @@ use crate::kernels::Value;
 /// Plans have their buffers at once, in frames, whose steps are shorter than so many nanoseconds: longer ones are
 /// shared by threads.
 const SHORT: f64 = 40_000.0;
+/// Copying inputs and results of so many bytes together is always less than taking buffers from the pool;
+const SMALL: usize = 256 << 10;
+/// beyond, a frame has to save more: estimated nanoseconds for copying a byte, and saved in each step.
+const COPIED: f64 = 0.1;
+const SAVED: f64 = 300.0;
 /// The first runs take buffers from the pool: there may be no others.
 const FIRST: u32 = 2;
 /// So many frames are kept: as many threads can run a plan at once without making new ones.
@@ -28,6 +33,8 @@ pub struct Replay {
     plan: Arc<Plan>,
     /// Dtypes and shapes of the inputs.
     inputs: Vec<Aval>,
+    /// Bytes of the results.
+    results: usize,
     /// Whether frames can be had: not known to be false.
     has_frames: AtomicBool,
     /// How many runs there were, up to `FIRST`.
@@ -66,10 +73,12 @@ impl Replay {
     /// A plan that has not been run yet, for a program with these inputs.
     pub fn new(plan: Arc<Plan>, inputs: Vec<Aval>) -> Replay {
         let bytes: usize = inputs.iter().map(Aval::nbytes).sum();
+        let results = plan.result_bytes(&inputs);
         let has_frames = bytes <= LARGEST && plan.longest() < SHORT && !plan.calls_back;
         Replay {
             plan,
             inputs,
+            results,
             has_frames: AtomicBool::new(has_frames),
             runs: AtomicU32::new(0),
             frames: Kept::default(),
@@ -150,11 +159,22 @@ impl Replay {
         if let Some(frame) = self.frames.take(more) {
             return Ok(Some(frame));
         }
-        let frame = Frame::new(&self.plan, None, &self.inputs, more)?;
+        let frame = if self.gains(more.len()) {
+            Frame::new(&self.plan, None, &self.inputs, more)?
+        } else {
+            None
+        };
         if frame.is_none() {
             self.has_frames.store(false, Ordering::Relaxed);
         }
         Ok(frame)
+    }
+
+    /// Whether a frame saves more than copying inputs and results takes, with so many inputs that stay in it.
+    fn gains(&self, more: usize) -> bool {
+        let own = &self.inputs[..self.inputs.len() - more];
+        let copied = own.iter().map(Aval::nbytes).sum::<usize>() + self.results;
+        copied <= SMALL || copied as f64 * COPIED < self.plan.num_passes() as f64 * SAVED
     }
 
     /// The buffers for a run of machine code on these inputs.
