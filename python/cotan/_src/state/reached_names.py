@@ -20,6 +20,24 @@ from cotan._src.state.object_graph import CodeNames
 Names: TypeAlias = frozenset[str]
 # Methods that run when an object is made.
 CONSTRUCTORS = frozenset(["__init__", "__new__", "__post_init__"])
+#: With these, code reaches attributes that it does not name.
+ANY_ATTRIBUTE = {
+    *("__dict__", "__slots__", "asdict", "astuple", "attrgetter", "copy", "deepcopy", "dir"),
+    *("fields", "getattr", "getmembers", "replace", "vars"),
+}
+#: With these, code reaches all members of a class.
+ANY_MEMBER = {"__dict__", "dir", "getattr", "getmembers", "vars"}
+#: With these, code can tell whether an attribute or a global exists.
+EXISTENCE_TESTS = {
+    *("__getattribute__", "dir", "except", "getattr", "getattr_static", "globals", "hasattr"),
+    *("setattr", "vars"),
+}
+#: With these, code reaches members of base classes that others hide.
+BASES = {"__base__", "__bases__", "__mro__", "getmro", "mro", "super"}
+#: With these, code imports modules that it names as texts.
+IMPORTERS = {"__import__", "find_spec", "import_module"}
+#: With these, code reads the environment.
+ENVIRONMENT = {"environ", "expandvars", "expanduser", "getenv"}
 # Members of every class, and methods that code does not call while it computes.
 _NOT_CALLED = {
     *("__annotations__", "__dict__", "__doc__", "__module__", "__qualname__", "__slots__"),
@@ -109,6 +127,8 @@ def function_of(member: object) -> object:
         return member.func
     if isinstance(member, functools.singledispatchmethod):
         return member.dispatcher
+    if isinstance(member, functools.partialmethod):
+        return function_of(member.func)
     get = getattr(type(member), "__get__", None)
     if isinstance(get, FunctionType):
         return get
@@ -125,6 +145,9 @@ def with_methods(owner: type, names: Names) -> Names:
     unnamed = {name for members in own for name in members if name[:2] == name[-2:] == "__"}
     if not _TEXTS.isdisjoint(names):
         names |= _TEXT_METHODS
+    if "__match_args__" in names:
+        found = (n for members in own for n in members.get("__match_args__", ()))
+        names |= {n for n in found if isinstance(n, str)}
     waiting, done = set(names) | (unnamed - _NOT_CALLED - CONSTRUCTORS), set[str]()
     while waiting:
         name = waiting.pop()
