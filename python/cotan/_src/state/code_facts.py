@@ -14,8 +14,13 @@ from cotan._src.runtime.call_site import Instruction, instructions
 
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 _IMPORT_NAME = dis.opmap["IMPORT_NAME"]
-_LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
-_LOAD_NAME = dis.opmap["LOAD_NAME"]
+# The instructions that use globals, by how many bits the number of the name is shifted.
+_GLOBALS = {
+    dis.opmap[name]: int(name == "LOAD_GLOBAL")
+    for name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL",
+                 "DELETE_GLOBAL")
+    if name in dis.opmap
+}  # fmt: skip
 _STORE_ATTR = dis.opmap["STORE_ATTR"]
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 # Classes of errors, by name, that the absence of an attribute, a global or a module does not raise.
@@ -51,16 +56,13 @@ def _with_inner(code: CodeType) -> Iterator[CodeType]:
 
 
 @functools.lru_cache(4096)
-def globals_read(code: CodeType) -> frozenset[str]:
-    """Give the names that code, and code inside of it, looks up among globals and builtins."""
+def globals_used(code: CodeType) -> frozenset[str]:
+    """Give the names that code, and code inside of it, uses as globals, builtins among them."""
     return frozenset(
-        name
+        c.co_names[i >> by]
         for c in _with_inner(code)
-        for name in (
-            # The last bit says whether it is called.
-            *(c.co_names[i >> 1] for i in _arguments(c, _LOAD_GLOBAL)),
-            *(c.co_names[i] for i in _arguments(c, _LOAD_NAME)),
-        )
+        for opcode, by in _GLOBALS.items()
+        for i in _arguments(c, opcode)
     )
 
 

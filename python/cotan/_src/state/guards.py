@@ -45,7 +45,7 @@ from cotan._src.state.class_members import (
 )
 from cotan._src.state.code_facts import (
     attributes_assigned,
-    globals_read,
+    globals_used,
     hides_errors,
     modules_imported,
 )
@@ -91,6 +91,7 @@ from cotan._src.state.reached_names import (
     ENVIRONMENT,
     EXISTENCE_TESTS,
     IMPORTERS,
+    NAMESPACES,
     Names,
     function_of,
     is_installed,
@@ -473,7 +474,9 @@ class GuardCollector(GuardStore):
         if function.__name__ == "__exit__" and hides_errors(function.__code__):
             self._all_names |= {"except"}
         self._follow(cells, names)
-        for edge in named_edges(members, EdgeKind.GLOBAL, sorted(names & members.keys())):
+        # Attributes that are called like a global are none.
+        read = names if names & NAMESPACES else names & globals_used(function.__code__)
+        for edge in named_edges(members, EdgeKind.GLOBAL, sorted(read & members.keys())):
             if isinstance(edge.value, ModuleType) and is_library(edge.value.__name__):
                 self._add(edge.value, names)
             else:
@@ -481,7 +484,7 @@ class GuardCollector(GuardStore):
         self._visit_missing(function, names)
         if not is_installed(str(members.get("__name__"))):
             self._visit_imports(function, names)
-            self._guard_builtins(function, names)
+            self._guard_builtins(function, read)
         self._add_all(function.__defaults__ or (), names)
         self._guard(function, "__defaults__", function.__defaults__, f"defaults of {self._source}")
         self._guard(
@@ -504,7 +507,7 @@ class GuardCollector(GuardStore):
                 read = functools.partial(is_bound, cell)
                 self._guard_filling(cell, f"closure variable {name}", read)
         members, builtin = function.__globals__, vars(builtins)
-        for name in sorted(globals_read(function.__code__) - members.keys() - builtin.keys()):
+        for name in sorted(globals_used(function.__code__) - members.keys() - builtin.keys()):
             for place in (members, builtin):
                 read = functools.partial(place.__contains__, name)
                 self._guard_filling(place, f"global {name}", read)
