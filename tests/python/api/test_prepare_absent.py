@@ -496,3 +496,15 @@ def test_a_handler_of_other_errors_needs_no_guards_on_absence():
         len(ct.prepare(f, x).explain().specializations[0].guards) for f in (plain, handled)
     )
     assert more < few + 6
+
+
+def test_a_dictionary_of_attributes_that_a_method_replaces_is_noticed():
+    class Shared:
+        def __init__(self, state):
+            self.__dict__ = state
+
+    m = Shared({"k": 1.0})
+    g = ct.prepare(lambda x: x * m.k, 2.0)
+    assert g(2.0) == (1.0,)
+    m.__init__({"k": 5.0})
+    assert g(2.0) == (5.0,)

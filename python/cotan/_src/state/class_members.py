@@ -3,10 +3,10 @@
 import functools
 import gc
 from collections.abc import Collection, Iterator
-from types import MappingProxyType, MemberDescriptorType
+from types import CodeType, MappingProxyType, MemberDescriptorType
 from typing import Any
 
-from cotan._src.state.reached_names import Names, is_installed
+from cotan._src.state.reached_names import Names, function_of, is_installed
 
 # Classes of C whose members cannot be set have this bit in `__flags__`
 # (`Py_TPFLAGS_IMMUTABLETYPE`).
@@ -75,3 +75,12 @@ def is_set(slot: MemberDescriptorType, value: object) -> bool:
     except AttributeError:
         return False
     return True
+
+
+def codes_of(cls: type) -> Iterator[CodeType]:
+    """Give the code of the methods of a class, but for those of libraries."""
+    for owner in filter(is_open, cls.__mro__):
+        for member in vars(owner).values():
+            code = getattr(function_of(member), "__code__", None)
+            if isinstance(code, CodeType):
+                yield code

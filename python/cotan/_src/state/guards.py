@@ -36,6 +36,7 @@ from cotan import _core
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.state.class_members import (
     MISSING,
+    codes_of,
     filled_in,
     is_immutable,
     is_open,
@@ -314,6 +315,8 @@ class GuardCollector(GuardStore):
         is_compared_whole = isinstance(value, (dict, np.ndarray))
         if type(members) is dict and not is_compared_whole and not is_installed(cls.__module__):
             self._guard(value, "__class__", value.__class__, f"class of {self._source}")
+            if any("__dict__" in attributes_assigned(code) for code in codes_of(cls)):
+                self._guard(value, "__dict__", members, f"{self._source}.__dict__")
         # A property hides an attribute.
         own = names & members.keys() if type(members) is dict else frozenset()
         asked = {*names, "__getattr__"} if names & EXISTENCE_TESTS else own
