@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from cotan._src.state.class_members import members_of_class
-from cotan._src.state.guarded_kinds import BUILTIN, CALLABLES, FillingIn, LiveValue, is_atom
+from cotan._src.state.guarded_kinds import BUILTIN, CALLABLES, FillingIn, Keys, LiveValue, is_atom
 from cotan._src.state.object_graph import Edge, EdgeKind
 from cotan._src.state.reached_names import CONSTRUCTORS, Names
 
@@ -31,6 +31,8 @@ class GuardStore:
         self._stand_ins: dict[int, object] = {}
         # The identity of the function whose code is visited, and the source of what is visited.
         self._reader, self._source = 0, source
+        # Members that classes lack: who reads them, and the source.
+        self._absent: dict[tuple[type, str], tuple[int, str]] = {}
         # What is still to be visited: the object, names, the reader. Functions come first: an
         # object is then visited once, with the names of all of them.
         self._functions: list[tuple[object, Names, int]] = []
@@ -71,11 +73,25 @@ class GuardStore:
             self._guard_computed(container, source, lambda: bytes(memoryview(container)))
 
     def _guard_absent_member(self, owner: type, name: str, source: str) -> None:
-        members = members_of_class(owner)
-        if name in self._assigned:
-            self._guard_filling(members, name, functools.partial(members.__contains__, name))
-        else:
-            self._guard(members, name, None, source)
+        self._absent.setdefault((owner, name), (self._reader, source))
+
+    def _guard_absent_members(self) -> None:
+        """Guard that classes lack members, once it is known which of them the code assigns to."""
+        for (owner, name), (reader, source) in self._absent.items():
+            members = members_of_class(owner)
+            self._reader = reader
+            if name in self._assigned:
+                is_there = functools.partial(members.__contains__, name)
+                self._guard_live(members, source, FillingIn(self, is_there), source)
+            else:
+                self._guard(members, name, None, source)
+        self._absent.clear()
+
+    def _guard_keys(self, members: dict[str, object], source: str) -> None:
+        """Guard which members there are, and not what they are."""
+        if (id(members), "") not in self._guarded:
+            self._guarded.add((id(members), ""))
+            self.found.append((Keys(self, members), "", list(members), self._reader, source))
 
     def _guard_bases(self, cls: type) -> None:
         if id(cls) not in self._stand_ins:

@@ -3,8 +3,11 @@
 Collected by `state.guards`, which says what is guarded at all.
 """
 
+import ctypes
 import functools
 import gc
+import io
+import logging
 import os
 import sys
 import weakref
@@ -20,14 +23,14 @@ from types import (
     MethodWrapperType,
     ModuleType,
 )
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.libraries import Trait, libraries_with
 from cotan._src.state.object_graph import GUARDED_VALUES, cell_edges
-from cotan._src.state.reached_names import is_installed, is_library
+from cotan._src.state.reached_names import Names, is_installed, is_library
 from cotan._src.typing import NDArray
 
 #: Functions, methods and partial functions.
@@ -38,6 +41,9 @@ _KEEPERS = libraries_with(Trait.KEEPS_OBJECTS)
 BUILTIN = (BuiltinFunctionType, MethodWrapperType)
 #: The code of functions that read the environment.
 READ_ENVIRONMENT = {f.__code__ for f in (os.getenv, os.path.expanduser, os.path.expandvars)}
+# The base classes of `c_double` and the like, and of pointers.
+_SIMPLE_C_DATA = ctypes.c_double.__mro__[1:2]
+_POINTER: Any = ctypes.POINTER(ctypes.c_double).__mro__[1]
 #: The class of what `functools.cache` and `lru_cache` make.
 CACHE: Any = type(functools.cache(lambda: None))
 
@@ -75,7 +81,12 @@ def module_name(value: object) -> object:
     return getattr(value, "__module__", None) if isinstance(value, FunctionType) else None
 
 
-_TABLES = {("pandas", "DataFrame"), ("xarray", "DataArray"), ("xarray", "Dataset")}
+_TABLES = {
+    ("pandas", "DataFrame"),
+    ("pandas", "Series"),
+    ("xarray", "DataArray"),
+    ("xarray", "Dataset"),
+}
 
 
 def is_table(value: object) -> bool:
@@ -89,6 +100,8 @@ def content(table: Any) -> tuple[object, ...]:
     if type(table).__name__ == "DataFrame":
         columns = [table.iloc[:, i].to_numpy() for i in range(table.shape[1])]
         return tuple(map(_elements, (table.columns.to_numpy(), table.index.to_numpy(), *columns)))
+    if type(table).__name__ == "Series":
+        return table.name, _elements(table.index.to_numpy()), _elements(table.to_numpy())
     is_array = type(table).__name__ == "DataArray"
     parts = [("", table), *table.coords.items()] if is_array else table.variables.items()
     return tuple((name, x.dims, x.shape, _elements(x.to_numpy())) for name, x in parts)
@@ -163,6 +176,20 @@ class FillingIn:
         return self._collector() is None and self._is_there()
 
 
+class Keys:
+    """The keys of a dictionary; those that a recording itself adds come with the next call."""
+
+    def __init__(self, collector: object, members: dict[str, object]) -> None:
+        self._collector = weakref.ref(collector)
+        self._before, self._now = list(members), members
+
+    def __len__(self) -> int:
+        return len(self._now if self._collector() is None else self._before)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now if self._collector() is None else self._before)
+
+
 class CacheClears:
     """Counts how often an `lru_cache` was seen to be cleared: every attribute is that number.
 
@@ -222,3 +249,35 @@ def functions_in(functions: Iterable[object]) -> list[int]:
             if is_library(function.__globals__.get("__name__")):
                 waiting += [edge.value for edge in cell_edges(function)]
     return list(found)
+
+
+#: What the state of an object is, and what reads it.
+State: TypeAlias = tuple[str, Callable[[], object]]
+
+
+def state_of(value: object, source: str) -> State | None:
+    """Give the state of an object that has nothing else to be guarded."""
+    # The methods of a table lead to most of pandas, and writes may give it other memory.
+    return (f"the table {source}", lambda: content(value)) if is_table(value) else None
+
+
+def state_besides(value: Any, names: Names, source: str) -> State | None:
+    """Give the state that an object has besides its attributes."""
+    description = f"a {type(value).__name__}"
+    if isinstance(value, (memoryview, ctypes.Array, ctypes.Structure, *_SIMPLE_C_DATA)):
+        buffer: Any = value
+        return description, lambda: bytes(memoryview(buffer))
+    if isinstance(value, _POINTER):
+        return description, lambda: bytes(memoryview(value.contents)) if value else None
+    if isinstance(value, logging.Logger) and names & {"getEffectiveLevel", "isEnabledFor"}:
+        return f"the level of {source}", functools.partial(_level_of, value)
+    return None
+
+
+def _level_of(logger: logging.Logger) -> int:
+    return max(logger.getEffectiveLevel(), logger.manager.disable + 1)
+
+
+def place_in(file: io.IOBase) -> int | bool:
+    """Give the place where a file is read, True for one that is closed."""
+    return file.closed or file.tell()

@@ -10,7 +10,6 @@ hold; its *source* is where the value comes from: a global, a closure variable, 
 """
 
 import builtins
-import ctypes
 import functools
 import io
 import os
@@ -57,17 +56,18 @@ from cotan._src.state.guarded_kinds import (
     CALLABLES,
     READ_ENVIRONMENT,
     CacheClears,
-    content,
     is_bound,
     is_keeper,
     is_loaded,
-    is_table,
     may_be_own,
     module_name,
     name_of,
     numbered,
     objects_in,
+    place_in,
     stands_for,
+    state_besides,
+    state_of,
     unseen_containers,
 )
 from cotan._src.state.object_graph import (
@@ -103,8 +103,6 @@ from cotan._src.state.reached_names import (
     with_methods,
 )
 
-# The base class of `c_double` and the like.
-_SIMPLE_C_DATA = ctypes.c_double.__mro__[1:2]
 # Classes of attributes that user code sets on a library's module.
 _VALUES = (float, int, str, bool, complex, np.generic, np.ndarray, list, dict, tuple,
            FunctionType)  # fmt: skip
@@ -147,6 +145,7 @@ class GuardCollector(GuardStore):
             self._visit_waiting()
             objects = [x for x in self._objects if not self._all_names <= self._names_at[id(x)]]
             if not objects:
+                self._guard_absent_members()
                 return
             for x in objects:
                 is_named = self._names_at[id(x)] >= CONSTRUCTORS
@@ -235,9 +234,8 @@ class GuardCollector(GuardStore):
             self._add(value.get(None), names)
         elif (referents := stands_for(value)) is not None:
             self._add_all(referents, names)
-        elif is_table(value):
-            # Its methods lead to most of pandas, and writes may give it other memory.
-            self._guard_computed(value, f"the table {self._source}", lambda: content(value))
+        elif (state := state_of(value, self._source)) is not None:
+            self._guard_computed(value, *state)
         elif value is os.environ:
             self._guard_environment()
         elif isinstance(value, random.SystemRandom):
@@ -248,9 +246,7 @@ class GuardCollector(GuardStore):
         elif isinstance(value, io.IOBase):
             # A file may be read further; one that is written to, such as `sys.stdout`, may move.
             if not value.closed and value.readable() and value.seekable():
-                self._guard_computed(
-                    value, "the place in a file", lambda: value.closed or value.tell()
-                )
+                self._guard_computed(value, "the place in a file", lambda: place_in(value))
         elif isinstance(value, Iterator) and not isinstance(value, weakref.ProxyTypes):
             raise TypeError(
                 "prepare: the function uses an iterator from outside, which a replay would not "
@@ -334,9 +330,8 @@ class GuardCollector(GuardStore):
             wrapped = getattr(value, "__wrapped__", None)
         if isinstance(wrapped, CALLABLES):
             self._add(wrapped, names)
-        if isinstance(value, (memoryview, ctypes.Array, ctypes.Structure, *_SIMPLE_C_DATA)):
-            buffer: Any = value
-            self._guard_computed(value, f"a {cls.__name__}", lambda: bytes(memoryview(buffer)))
+        if (state := state_besides(value, names, self._source)) is not None:
+            self._guard_computed(value, *state)
         elif type(members) is dict and any(is_keeper(c) for c in cls.__mro__):
             # The names in a library's methods do not count.
             kept = (np.ndarray, list, tuple, dict, set, deque, bool)
@@ -421,8 +416,7 @@ class GuardCollector(GuardStore):
             elif not is_any:
                 self._guard_absent_member(owner, name, f"{at.__qualname__}.{name}")
         for owner in filter(is_open, cls.__mro__ if is_any else ()):
-            members = members_of_class(owner)
-            self._guard(members, "", list(members), f"members of {owner.__qualname__}")
+            self._guard_keys(members_of_class(owner), f"members of {owner.__qualname__}")
         if any(map(is_open, cls.__mro__[1:])):
             # A proxy is asked as an object is, a class only for what it stores.
             self._guard_bases(cls)

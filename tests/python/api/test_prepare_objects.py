@@ -1,0 +1,92 @@
+"""Prepared functions with objects of libraries, and with what a recording adds to a program."""
+
+import ctypes
+import logging
+import typing
+
+import numpy as np
+import pytest
+
+import cotan as ct
+
+
+def test_a_series_of_pandas_is_compared_by_value():
+    pd = pytest.importorskip("pandas")
+    series = pd.Series([1.0, 2.0], index=["a", "b"])
+    whole = ct.prepare(lambda x: np.sum(x * series.to_numpy()), np.ones(2))
+    item = ct.prepare(lambda x: x * series["a"], 2.0)
+    assert (item(2.0), list(whole(np.ones(2))[0])) == ((1.0,), [1.0, 2.0])
+    series["a"] = 5.0
+    assert (item(2.0), list(whole(np.ones(2))[0])) == ((5.0,), [5.0, 2.0])
+    series.index = ["b", "a"]
+    assert item(2.0) == (2.0,)
+
+
+def test_the_level_of_a_logger_is_a_guard():
+    log = logging.getLogger("cotan.tests.prepared")
+    g = ct.prepare(lambda x: 5 * x if log.isEnabledFor(logging.DEBUG) else x, 2.0)
+    assert g(2.0) == (1.0,)
+    log.setLevel(logging.DEBUG)
+    assert g(2.0) == (5.0,)
+    logging.disable(logging.INFO)
+    try:
+        assert g(2.0) == (1.0,)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def test_what_a_pointer_refers_to_is_a_guard():
+    number = ctypes.c_double(1.0)
+    pointer = ctypes.pointer(number)
+    g = ct.prepare(lambda x: x * pointer.contents.value, 2.0)
+    assert g(2.0) == (1.0,)
+    number.value = 5.0
+    assert g(2.0) == (5.0,)
+
+
+def test_members_that_the_interpreter_adds_to_classes_are_no_changes():
+    @typing.runtime_checkable
+    class Scaled(typing.Protocol):
+        def scale(self): ...
+
+    class Model:
+        factor = 1.0
+
+        def scale(self):
+            return self.factor
+
+    m = Model()
+    f = ct.prepare(lambda x: x * m.scale() if isinstance(m, Scaled) else x, 2.0)
+    # Without annotations in the class, asking for them makes an entry.
+    g = ct.prepare(lambda x: x * m.factor * (1 + len(getattr(Model, "__annotations__", {}))), 2.0)
+    assert [f(2.0), g(2.0), f(2.0), g(2.0)] == 4 * [(1.0,)]
+    Model.factor = 5.0
+    assert f(2.0) == g(2.0) == (5.0,)
+
+
+def test_a_table_that_a_class_keeps_for_its_objects_may_be_made_by_the_recording():
+    class Model:
+        @classmethod
+        def table(cls):
+            if not hasattr(cls, "_table"):
+                cls._table = [3.0]
+            return cls._table
+
+    m = Model()
+    g = ct.prepare(lambda x: x * m.table()[0], 2.0)
+    assert (g(2.0), g(2.0)) == ((3.0,), (3.0,))
+    Model._table[0] = 5.0
+    assert (g(2.0), g.num_recordings) == ((5.0,), 3)
+
+
+def test_an_attribute_that_is_called_like_a_global_is_another_value():
+    names = {"k": 1.0}
+    exec("def f(x, m): return x * m.k", names)
+    m = type("Model", (), {"k": 3.0})
+    g = ct.prepare(lambda x: names["f"](x, m), 2.0)
+    h = ct.prepare(names["f"], 2.0, m, wrt=0)
+    for value in (5.0, 7.0):
+        names["k"] = value
+        assert h(2.0, m)[0] == 3.0
+    assert h.num_recordings == 1
+    assert g(2.0) == (3.0,)
