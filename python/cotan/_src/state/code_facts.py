@@ -9,6 +9,7 @@ import dis
 import functools
 from collections.abc import Iterator
 from types import CodeType
+from typing import NamedTuple
 
 from cotan._src.runtime.call_site import Instruction, instructions
 
@@ -23,6 +24,13 @@ _GLOBALS = {
 }  # fmt: skip
 _STORE_ATTR = dis.opmap["STORE_ATTR"]
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
+_FORMATS = {
+    dis.opmap[name]
+    for name in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")
+    if name in dis.opmap
+}
+# Functions that give attributes by names that need not be in the code.
+_INSPECTORS = frozenset({"dir", "getattr", "hasattr", "vars"})
 # Classes of errors, by name, that the absence of an attribute, a global or a module does not raise.
 _OTHER_ERRORS = frozenset({
     "ArithmeticError", "AssertionError", "ConvergenceError", "FileNotFoundError",
@@ -86,6 +94,50 @@ def names_in_patterns(code: CodeType) -> frozenset[str]:
     return frozenset(["__match_args__", *(n for c in tuples for n in c if isinstance(n, str))])
 
 
+def makes_texts(code: CodeType) -> bool:
+    """Say whether code may make texts of objects without naming a function: f-strings, `%`."""
+    return not _FORMATS.isdisjoint(code.co_code[::2]) or any(
+        isinstance(c, str) and "%" in c for c in code.co_consts
+    )
+
+
+class Inspected(NamedTuple):
+    """What code asks for attributes by names that it computes."""
+
+    #: The names of variables that it asks, of any scope.
+    variables: frozenset[str]
+    #: Whether it asks only whether there are such attributes.
+    by_hasattr: bool
+
+
+@functools.lru_cache(4096)
+def inspected(code: CodeType) -> Inspected:
+    """Find `getattr(x, name)`, `hasattr(x, name)`, `vars(x)` and `dir(x)` in code and inside."""
+    variables, by_hasattr = set[str](), False
+    for c in _with_inner(code):
+        if _INSPECTORS.isdisjoint(c.co_names):
+            continue
+        steps = [s for s in instructions(c) if s.opname not in {"PUSH_NULL", "EXTENDED_ARG"}]
+        for i, function in enumerate(steps[:-3]):
+            if function.argval not in _INSPECTORS or not function.opname.startswith("LOAD_"):
+                continue
+            asked, *given = steps[i + 1 : i + 5]
+            if function.argval in {"getattr", "hasattr"} and _is_literal(given):
+                continue
+            by_hasattr = by_hasattr or function.argval == "hasattr"
+            if asked.opname.startswith("LOAD_"):
+                variables.add(str(asked.argval))
+    return Inspected(frozenset(variables), by_hasattr)
+
+
+def _is_literal(steps: list[Instruction]) -> bool:
+    """Say whether a call is given a literal, and at most one default."""
+    if steps[0].opname != "LOAD_CONST":
+        return False
+    calls = [s.opname in {"CALL", "PRECALL"} and s.argval == 2 + i for i, s in enumerate(steps[1:])]
+    return calls[0] or (calls[1:2] == [True] and steps[1].opname.startswith("LOAD_"))
+
+
 def catches_absence(code: CodeType) -> bool:
     """Say whether code may go on after an error of an attribute, global or module that is missing.
 
@@ -105,7 +157,7 @@ def _catches(steps: list[Instruction], at: int) -> bool:
     if name == "PUSH_EXC_INFO":
         # `except:`, and a `finally` with a `return`.
         return steps[at + 1].opname == "POP_TOP" or _returns(steps, at + 1)
-    if name != "CHECK_EXC_MATCH":
+    if name not in {"CHECK_EG_MATCH", "CHECK_EXC_MATCH"}:
         return False
     caught, after = set[str](), ""
     for step in reversed(steps[:at]):

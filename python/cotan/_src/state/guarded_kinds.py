@@ -37,6 +37,11 @@ from cotan._src.typing import NDArray
 CALLABLES = (functools.partial, MethodType, FunctionType)
 _ATOMS = (float, int, str, bool, complex, bytes, type(None), np.generic)
 _KEEPERS = libraries_with(Trait.KEEPS_OBJECTS)
+#: Classes of attributes that user code sets on a library's module.
+VALUES = (float, int, str, bool, complex, np.generic, np.ndarray, list, dict, tuple,
+           FunctionType)  # fmt: skip
+#: Collections whose items are compared.
+CONTAINERS = (set, frozenset, deque, array, bytearray)
 #: Methods of C.
 BUILTIN = (BuiltinFunctionType, MethodWrapperType)
 #: The code of functions that read the environment.

@@ -16,7 +16,6 @@ import os
 import random
 import sys
 import weakref
-from array import array
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
@@ -47,6 +46,7 @@ from cotan._src.state.code_facts import (
     attributes_assigned,
     globals_used,
     hides_errors,
+    inspected,
     modules_imported,
 )
 from cotan._src.state.guard_store import GuardStore
@@ -54,7 +54,9 @@ from cotan._src.state.guarded_kinds import (
     BUILTIN,
     CACHE,
     CALLABLES,
+    CONTAINERS,
     READ_ENVIRONMENT,
+    VALUES,
     CacheClears,
     is_bound,
     is_keeper,
@@ -102,11 +104,6 @@ from cotan._src.state.reached_names import (
     names_of_module,
     with_methods,
 )
-
-# Classes of attributes that user code sets on a library's module.
-_VALUES = (float, int, str, bool, complex, np.generic, np.ndarray, list, dict, tuple,
-           FunctionType)  # fmt: skip
-_CONTAINERS = (set, frozenset, deque, array, bytearray)
 
 
 class GuardCollector(GuardStore):
@@ -204,6 +201,7 @@ class GuardCollector(GuardStore):
             self._add(value.__self__, names | mentioned(getattr(value.__func__, "__code__", None)))
         elif isinstance(value, functools.partial):
             self._add_all((e.value for e in reference_edges(value, functools.partial)), names)
+            self._visit_function_attributes(value, names)
         else:
             self._visit_object(value, names)
 
@@ -214,7 +212,7 @@ class GuardCollector(GuardStore):
             self._visit_array(value, names)
         elif isinstance(value, (list, tuple, dict, MappingProxyType)):
             self._visit_items(value, names)
-        elif isinstance(value, _CONTAINERS):
+        elif isinstance(value, CONTAINERS):
             self._guard(value, "", list(value))
             self._add_all(value, names)
             if not is_library(type(value).__module__):
@@ -268,11 +266,20 @@ class GuardCollector(GuardStore):
         for edge in named_edges(members, EdgeKind.GLOBAL, sorted(names & members.keys())):
             if isinstance(edge.value, ModuleType):
                 self._add(edge.value, names)
-            elif isinstance(edge.value, _VALUES) and not is_library(module_name(edge.value)):
+            elif isinstance(edge.value, VALUES) and not is_library(module_name(edge.value)):
                 self._follow((edge,), names)
         if names & EXISTENCE_TESTS:
             for name in sorted(names - names_of_module(module)):
                 self._guard(members, name, None, f"{module.__name__}.{name}")
+
+    def _visit_whole_module(self, module: ModuleType, names: Names) -> None:
+        """Visit all variables of a module of the program's."""
+        members = vars(module)
+        if not is_installed(module.__name__):
+            source, self._source = self._source, f"module {module.__name__}"
+            self._guard(members, "", list(members))
+            self._follow(named_edges(members, EdgeKind.ATTRIBUTE, list(members)), names)
+            self._source = source
 
     def _visit_class(self, cls: type, names: Names) -> None:
         # What methods of its class read, `len(cls)` among them, is read of it.
@@ -351,7 +358,7 @@ class GuardCollector(GuardStore):
         own = self._class_names[cls]
         return names if names & EXISTENCE_TESTS or "__getattr__" in own else names & own
 
-    def _visit_function_attributes(self, function: FunctionType, names: Names) -> None:
+    def _visit_function_attributes(self, function: Any, names: Names) -> None:
         """Visit the attributes of a function, which code finds by the function's name."""
         members = function.__dict__
         self._visit_attributes(
@@ -366,6 +373,7 @@ class GuardCollector(GuardStore):
             self._guard(value.keys(), "", list(value))
             self._guard(value.values(), "", list(value.values()))
             items = value.values()
+            self._add_all(value, names)
         for key, item in numbered(value, items):
             self._add(item, names, f"{self._source}[{key!r}]")
         if isinstance(value, defaultdict) and "default_factory" in names:
@@ -479,6 +487,10 @@ class GuardCollector(GuardStore):
             else:
                 self._follow((edge,), names)
         self._visit_missing(function, names)
+        asked = inspected(function.__code__).variables
+        for edge in (*cells, *named_edges(members, EdgeKind.GLOBAL, sorted(asked))):
+            if edge.key in asked and isinstance(edge.value, ModuleType):
+                self._visit_whole_module(edge.value, names)
         if not is_installed(str(members.get("__name__"))):
             self._visit_imports(function, names)
             self._guard_builtins(function, read)

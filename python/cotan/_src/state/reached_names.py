@@ -23,7 +23,7 @@ CONSTRUCTORS = frozenset(["__init__", "__new__", "__post_init__"])
 #: With these, code reaches attributes that it does not name.
 ANY_ATTRIBUTE = {
     *("__dict__", "__slots__", "asdict", "astuple", "attrgetter", "copy", "deepcopy", "dir"),
-    *("fields", "getattr", "getmembers", "replace", "vars"),
+    *("fields", "getattr", "getmembers", "methodcaller", "replace", "vars"),
 }
 #: With these, code reaches all members of a class.
 ANY_MEMBER = {"__dict__", "dir", "getattr", "getmembers", "vars"}
@@ -44,7 +44,7 @@ ENVIRONMENT = {"environ", "expandvars", "expanduser", "getenv"}
 _NOT_CALLED = {
     *("__annotations__", "__dict__", "__doc__", "__module__", "__qualname__", "__slots__"),
     *("__weakref__", "__repr__", "__str__", "__del__", "__getstate__", "__setstate__"),
-    *("__reduce__", "__reduce_ex__", "__init_subclass__", "__class_getitem__"),
+    *("__reduce__", "__reduce_ex__", "__init_subclass__"),
     *("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__firstlineno__"),
     *("__static_attributes__", "__abstractmethods__", "__parameters__", "__orig_bases__"),
 }
@@ -147,6 +147,8 @@ def with_methods(owner: type, names: Names) -> Names:
     unnamed = {name for members in own for name in members if name[:2] == name[-2:] == "__"}
     if not _TEXTS.isdisjoint(names):
         names |= _TEXT_METHODS
+    elif "f-string" in names:
+        names |= {"__str__"}
     if "__match_args__" in names:
         found = (n for members in own for n in members.get("__match_args__", ()))
         names |= {n for n in found if isinstance(n, str)}
