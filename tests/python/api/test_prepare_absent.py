@@ -198,6 +198,40 @@ def changes():
         second: float = 5.0
 
     dataclass = Pair()
+
+    class Plain:
+        pass
+
+    plain = Plain()
+
+    def late(name, method):
+        return lambda: setattr(Plain, name, method)
+
+    class Indexed:
+        def __getitem__(self, i):
+            return [1.0][i]
+
+    row = Indexed()
+
+    class Ones:
+        __slots__ = ()
+
+        def get(self):
+            return 1.0
+
+    class Fives:
+        __slots__ = ()
+
+        def get(self):
+            return 5.0
+
+    class Table(dict):
+        get = Ones.get
+
+    class FiveTable(dict):
+        get = Fives.get
+
+    small, table = Ones(), Table()
     module = types.ModuleType("module")
     module.__getattr__ = lambda name: 1.0
     silent = types.ModuleType("silent")
@@ -235,6 +269,23 @@ def changes():
             lambda: setattr(error, "args", (5.0,)),
         ),
         "text of an error": (lambda x: x * float(str(error)), lambda: setattr(error, "args", (5,))),
+        "truth": (lambda x: x if plain else 5 * x, late("__bool__", lambda self: False)),
+        "length": (lambda x: x if plain else 5 * x, late("__len__", lambda self: 0)),
+        "equality": (lambda x: 5 * x if plain == m else x, late("__eq__", lambda *_: True)),
+        "membership": (lambda x: 5 * x if plain in (m, m) else x, late("__eq__", lambda *_: True)),
+        "call": (lambda x: 5 * x if callable(plain) else x, late("__call__", lambda self: 1)),
+        "iteration": (
+            lambda x: x * sum(row),
+            lambda: setattr(Indexed, "__iter__", lambda self: iter([2.0, 3.0])),
+        ),
+        "class of an object with slots": (
+            lambda x: x * small.get(),
+            lambda: setattr(small, "__class__", Fives),
+        ),
+        "class of a dictionary": (
+            lambda x: x * table.get(),
+            lambda: setattr(table, "__class__", FiveTable),
+        ),
         "members of a class": (
             lambda x: 5 * x if [n for n in vars(cls) if n[:4] == "new_"] else x,
             lambda: setattr(cls, "new_one", 1),
@@ -496,6 +547,33 @@ def test_a_handler_of_other_errors_needs_no_guards_on_absence():
         len(ct.prepare(f, x).explain().specializations[0].guards) for f in (plain, handled)
     )
     assert more < few + 6
+
+
+@pytest.mark.parametrize("attribute", ["w_{}", "w_{0}"])
+@pytest.mark.parametrize("place", ["object", "class", "module"])
+def test_names_that_are_put_together_are_looked_up(place, attribute):
+    target = {"object": objects()[2], "class": objects()[1], "module": types.ModuleType("m")}[place]
+    target.w_0 = 1.0
+
+    def counted(x):
+        n = 0
+        while hasattr(target, attribute.format(n)):
+            n += 1
+        return x * n
+
+    def summed(x):
+        return x * sum(getattr(target, f"w_{i}", 0.0) for i in range(5))
+
+    def listed(x):
+        return x * sum(value for name, value in vars(target).items() if name[:2] == "w_")
+
+    functions = counted, summed, listed
+    prepared = [ct.prepare(f, 2.0) for f in functions]
+    assert [g(2.0) for g in prepared] == 3 * [(1.0,)]
+    target.w_1 = 4.0
+    assert [g(2.0) for g in prepared] == [(2.0,), (5.0,), (5.0,)]
+    target.w_1 = 9.0
+    assert [g(2.0) for g in prepared] == [(2.0,), (10.0,), (10.0,)]
 
 
 def test_a_dictionary_of_attributes_that_a_method_replaces_is_noticed():

@@ -1,6 +1,7 @@
 """Prepared functions with objects of libraries, and with what a recording adds to a program."""
 
 import ctypes
+import functools
 import logging
 import typing
 
@@ -90,3 +91,58 @@ def test_an_attribute_that_is_called_like_a_global_is_another_value():
         assert h(2.0, m)[0] == 3.0
     assert h.num_recordings == 1
     assert g(2.0) == (3.0,)
+
+
+class Texts:
+    text = "1.0"
+
+    def __str__(self):
+        return self.text
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x * float(f"{TEXTS}"),
+        lambda x: x * float("%s" % TEXTS),  # noqa: UP031
+        lambda x: x * float(str(TEXTS)),
+    ],
+)
+def test_texts_of_objects_are_made_by_their_methods(f, monkeypatch):
+    g = ct.prepare(f, 2.0)
+    assert g(2.0) == (1.0,)
+    monkeypatch.setattr(Texts, "text", "5.0")
+    assert g(2.0) == (5.0,)
+
+
+TEXTS = Texts()
+
+
+def test_keys_are_objects_too():
+    class Node:
+        def __init__(self, k):
+            self.k = k
+
+    a, b = Node(1.0), Node(2.0)
+    edges = {a: [b], b: []}
+    g = ct.prepare(lambda x: x * sum(node.k for node in edges), 2.0)
+    assert g(2.0) == (3.0,)
+    a.k = 5.0
+    assert g(2.0) == (7.0,)
+
+
+def test_attributes_of_a_partial_function_and_items_of_a_class():
+    class Table:
+        rows = {"a": 1.0}  # noqa: RUF012
+
+        def __class_getitem__(cls, key):
+            return cls.rows[key]
+
+    part = functools.partial(abs)
+    part.k = 1.0
+    g = ct.prepare(lambda x: x * part.k * Table["a"], 2.0)
+    assert g(2.0) == (1.0,)
+    part.k = 2.0
+    assert g(2.0) == (2.0,)
+    Table.rows["a"] = 3.0
+    assert g(2.0) == (6.0,)

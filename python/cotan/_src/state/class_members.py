@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from types import CodeType, MappingProxyType, MemberDescriptorType
 from typing import Any
 
+from cotan._src.state.code_facts import attributes_assigned
 from cotan._src.state.reached_names import Names, function_of, is_installed
 
 # Classes of C whose members cannot be set have this bit in `__flags__`
@@ -77,10 +78,19 @@ def is_set(slot: MemberDescriptorType, value: object) -> bool:
     return True
 
 
-def codes_of(cls: type) -> Iterator[CodeType]:
-    """Give the code of the methods of a class, but for those of libraries."""
-    for owner in filter(is_open, cls.__mro__):
-        for member in vars(owner).values():
-            code = getattr(function_of(member), "__code__", None)
-            if isinstance(code, CodeType):
-                yield code
+def replaces_attributes(cls: type) -> bool:
+    """Say whether a method of a class assigns to `__dict__`."""
+    members = (m for owner in filter(is_open, cls.__mro__) for m in vars(owner).values())
+    codes = (getattr(function_of(member), "__code__", None) for member in members)
+    return any(isinstance(c, CodeType) and "__dict__" in attributes_assigned(c) for c in codes)
+
+
+def looked_up(cls: type, names: Names) -> Iterator[str]:
+    """Give the methods that the interpreter looks up on a class, and does without."""
+    yield from ("__bool__", "__eq__", "__getattribute__", "__len__")
+    if issubclass(cls, dict):
+        yield "__missing__"
+    if hasattr(cls, "__getitem__"):
+        yield from ("__contains__", "__iter__")
+    if "callable" in names:
+        yield "__call__"

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from cotan._src.state.class_members import members_of_class
 from cotan._src.state.guarded_kinds import BUILTIN, CALLABLES, FillingIn, Keys, LiveValue, is_atom
 from cotan._src.state.object_graph import Edge, EdgeKind
@@ -27,8 +29,8 @@ class GuardStore:
         self._guarded: set[tuple[int, str]] = set()
         # Keeps objects alive, so that an identity is not reused.
         self._alive: list[object] = []
-        # The objects that are guarded by way of another one, by their identity.
-        self._stand_ins: dict[int, object] = {}
+        # What is guarded by way of another object.
+        self._stand_ins: dict[tuple[int, str], object] = {}
         # The identity of the function whose code is visited, and the source of what is visited.
         self._reader, self._source = 0, source
         # Members that classes lack: who reads them, and the source.
@@ -93,17 +95,21 @@ class GuardStore:
             self._guarded.add((id(members), ""))
             self.found.append((Keys(self, members), "", list(members), self._reader, source))
 
-    def _guard_bases(self, cls: type) -> None:
-        if id(cls) not in self._stand_ins:
-            self._stand_ins[id(cls)] = proxy = weakref.proxy(cls)
-            self._guard(proxy, "__mro__", cls.__mro__, f"base classes of {cls.__qualname__}")
+    def _guard_attribute(self, owner: Any, name: str, value: object, source: str) -> None:
+        """Guard what asking an object gives, even where a guard on it is on what it holds."""
+        if not isinstance(owner, (type, dict, np.ndarray)):
+            self._guard(owner, name, value, source)
+        elif (id(owner), name) not in self._stand_ins and type(owner).__weakrefoffset__:
+            # Objects of classes with `__slots__` may have no room for weak references.
+            self._stand_ins[id(owner), name] = proxy = weakref.proxy(owner)
+            self._guard(proxy, name, value, source)
 
     def _guard_environment(self) -> None:
         # Its own methods decode all of it.
         stored: dict[object, object] = vars(os.environ)["_data"]
         self._guard(stored, "", list(stored), "os.environ")
-        if id(stored) not in self._stand_ins:
-            self._stand_ins[id(stored)] = stored
+        if (id(stored), "") not in self._stand_ins:
+            self._stand_ins[id(stored), ""] = stored
             self._guard(stored.values(), "", list(stored.values()), "os.environ")
 
     # ----------------------------------------------------------------------------------------------

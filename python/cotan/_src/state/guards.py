@@ -34,13 +34,14 @@ from cotan import _core
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.state.class_members import (
     MISSING,
-    codes_of,
     filled_in,
     is_immutable,
     is_open,
     is_set,
+    looked_up,
     lookups,
     members_of_class,
+    replaces_attributes,
 )
 from cotan._src.state.code_facts import (
     attributes_assigned,
@@ -315,16 +316,14 @@ class GuardCollector(GuardStore):
         members = getattr(value, "__dict__", None)
         possible = self._possible_attributes(cls, names)
         self._visit_attributes(members, names, possible, filled_in(cls, possible))
-        is_compared_whole = isinstance(value, (dict, np.ndarray))
-        if type(members) is dict and not is_compared_whole and not is_installed(cls.__module__):
-            self._guard(value, "__class__", value.__class__, f"class of {self._source}")
-            if any("__dict__" in attributes_assigned(code) for code in codes_of(cls)):
-                self._guard(value, "__dict__", members, f"{self._source}.__dict__")
+        if not is_installed(cls.__module__):
+            self._guard_attribute(value, "__class__", value.__class__, f"class of {self._source}")
+            if type(members) is dict and replaces_attributes(cls):
+                self._guard_attribute(value, "__dict__", members, f"{self._source}.__dict__")
         # A property hides an attribute.
         own = names & members.keys() if type(members) is dict else frozenset()
         asked = {*names, "__getattr__"} if names & EXISTENCE_TESTS else own
-        looked_up = ("__getattribute__", *(("__missing__",) if isinstance(value, dict) else ()))
-        self._visit_members(value, names, {*asked, *looked_up})
+        self._visit_members(value, names, {*asked, *looked_up(cls, names)})
         if isinstance(value, BaseException):
             self._follow((Edge(value, EdgeKind.SLOT, "args", value.args),), names)
         elif type(value) is CACHE and not is_installed(str(value.__module__)):
@@ -426,8 +425,8 @@ class GuardCollector(GuardStore):
         for owner in filter(is_open, cls.__mro__ if is_any else ()):
             self._guard_keys(members_of_class(owner), f"members of {owner.__qualname__}")
         if any(map(is_open, cls.__mro__[1:])):
-            # A proxy is asked as an object is, a class only for what it stores.
-            self._guard_bases(cls)
+            source = f"base classes of {cls.__qualname__}"
+            self._guard_attribute(cls, "__mro__", cls.__mro__, source)
 
     def _visit_member(
         self, value: object, owner: type, at: type, found: tuple[str, Any], names: Names
