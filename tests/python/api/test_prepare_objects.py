@@ -1,6 +1,7 @@
 """Prepared functions with objects of libraries, and with what a recording adds to a program."""
 
 import ctypes
+import enum
 import functools
 import logging
 import typing
@@ -146,3 +147,45 @@ def test_attributes_of_a_partial_function_and_items_of_a_class():
     assert g(2.0) == (2.0,)
     Table.rows["a"] = 3.0
     assert g(2.0) == (6.0,)
+
+
+class Kernel(enum.StrEnum):
+    NARROW = "narrow"
+
+    def width(self):
+        return WIDTHS[self.value]
+
+
+WIDTHS = {"narrow": 1.0}
+
+
+class Node:
+    def __init__(self, k):
+        self.k = k
+
+
+def test_what_arguments_are_beside_their_leaves(monkeypatch):
+    node, error = Node(1.0), ValueError(1.0)
+    f = ct.prepare(lambda x, kernel: x * kernel.width(), 2.0, Kernel.NARROW, wrt=0)
+    g = ct.prepare(lambda x, table: x * sum(key.k for key in table), 2.0, {node: None}, wrt=0)
+    h = ct.prepare(lambda x, e: x * e.args[0], 2.0, error, wrt=0)
+
+    def results():
+        return f(2.0, Kernel.NARROW)[0], g(2.0, {node: None})[0], h(2.0, error)[0]
+
+    assert results() == (1.0, 1.0, 1.0)
+    monkeypatch.setitem(WIDTHS, "narrow", 5.0)
+    node.k, error.args = 5.0, (5.0,)
+    assert results() == (5.0, 5.0, 5.0)
+
+
+def test_a_class_of_arguments_may_get_what_code_asks_for():
+    class Model:
+        def __init__(self):
+            self.w = 1.0
+
+    m = Model()
+    g = ct.prepare(lambda x, m: x * m.w * getattr(m, "scale", 1.0), 2.0, m, wrt=0)
+    assert g(2.0, m)[0] == 1.0
+    Model.scale = 5.0
+    assert g(2.0, m)[0] == 5.0

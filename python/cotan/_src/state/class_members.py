@@ -46,15 +46,14 @@ def lookups(
     With `goes_up`, members that others hide are found, too.
     """
     classes = [(c, vars(c), is_open(c)) for c in cls.__mro__]
-    for name in sorted({*names, *asked}):
-        left = sum(name in members for _, members, _ in classes)
-        if not left and name not in asked:
-            continue
+    found = names.intersection(name for _, members, _ in classes for name in members)
+    for name in sorted(found.union(asked)):
+        left = sum(name in members for _, members, _ in classes) if goes_up else 1
         for owner, members, may_have_more in classes:
             if name in members:
                 yield owner, name, members[name]
                 left -= 1
-                if not left or not goes_up:
+                if not left:
                     break
             elif may_have_more:
                 yield owner, name, MISSING

@@ -4,17 +4,27 @@ Problem: one object is reached in many ways, and is to be guarded once; what the
 cannot read itself (an environment, a place in a file) is guarded by way of an object that reads it.
 """
 
+import builtins
 import functools
 import os
 import weakref
 from collections.abc import Callable, Iterable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from cotan._src.state.class_members import members_of_class
-from cotan._src.state.guarded_kinds import BUILTIN, CALLABLES, FillingIn, Keys, LiveValue, is_atom
+from cotan._src.state.code_facts import globals_used
+from cotan._src.state.guarded_kinds import (
+    BUILTIN,
+    CALLABLES,
+    FillingIn,
+    Keys,
+    LiveValue,
+    is_atom,
+    is_bound,
+)
 from cotan._src.state.object_graph import Edge, EdgeKind
 from cotan._src.state.reached_names import CONSTRUCTORS, Names
 
@@ -103,6 +113,30 @@ class GuardStore:
             # Objects of classes with `__slots__` may have no room for weak references.
             self._stand_ins[id(owner), name] = proxy = weakref.proxy(owner)
             self._guard(proxy, name, value, source)
+
+    def _guard_missing(self, function: FunctionType, names: Names) -> None:
+        """Guard that variables that code reads, and that have no value yet, get none."""
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
+            if not is_bound(cell):
+                read = functools.partial(is_bound, cell)
+                self._guard_filling(cell, f"closure variable {name}", read)
+        members, builtin = function.__globals__, vars(builtins)
+        for name in sorted(globals_used(function.__code__) - members.keys() - builtin.keys()):
+            for place in (members, builtin):
+                read = functools.partial(place.__contains__, name)
+                self._guard_filling(place, f"global {name}", read)
+        if "globals" in names:
+            for name in sorted(names - members.keys() - builtin.keys()):
+                self._guard(members, name, None, f"global {name}")
+
+    def _guard_builtins(self, function: FunctionType, names: Names) -> None:
+        """Guard builtin functions that code calls: a global may hide one of them later."""
+        known, members = vars(builtins), function.__globals__
+        for name in sorted((names & known.keys()) - members.keys()):
+            self._guard(members, name, None, f"global {name}")
+            self._guard(known, name, known[name], f"builtin {name}")
 
     def _guard_environment(self) -> None:
         # Its own methods decode all of it.

@@ -137,7 +137,11 @@ def objects_in(roots: Iterable[object]) -> Iterator[object]:
     waiting, seen = list(roots), set[int]()
     while waiting and len(seen) < GUARDED_VALUES:
         value = waiting.pop()
-        if isinstance(value, (*_ATOMS, np.ndarray, _core.Array)) or id(value) in seen:
+        if (
+            is_atom(type(value))
+            or isinstance(value, (np.ndarray, _core.Array))
+            or id(value) in seen
+        ):
             continue
         seen.add(id(value))
         if isinstance(value, _core.Const):

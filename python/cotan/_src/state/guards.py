@@ -9,7 +9,6 @@ hold; its *source* is where the value comes from: a global, a closure variable, 
 (terms of TorchDynamo). Entry points: `collect_guards` and `RECORDING_CHECKS`.
 """
 
-import builtins
 import functools
 import io
 import os
@@ -59,7 +58,6 @@ from cotan._src.state.guarded_kinds import (
     READ_ENVIRONMENT,
     VALUES,
     CacheClears,
-    is_bound,
     is_keeper,
     is_loaded,
     may_be_own,
@@ -174,6 +172,11 @@ class GuardCollector(GuardStore):
                 self._add(value, self._all_names, f"argument {name_of(value)}")
             else:
                 classes[type(value)] = None
+                if isinstance(value, (str, bytes, BaseException)):
+                    self._add(value, self._all_names, f"argument {name_of(value)}")
+                elif isinstance(value, dict):
+                    # Keys are no leaves.
+                    self._add_all(value, self._all_names)
         for cls in classes:
             if not is_installed(cls.__module__):
                 source = f"class {cls.__qualname__} of an argument"
@@ -398,8 +401,11 @@ class GuardCollector(GuardStore):
         missing = (names if possible is None else possible) - members.keys()
         for name in sorted(missing & filled):
             self._guard_filling(members, name, functools.partial(members.__contains__, name))
-        if names & ANY_ATTRIBUTE and not missing & filled:
-            self._guard(members, "", list(members))
+        if names & ANY_ATTRIBUTE:
+            if missing & filled:
+                self._guard_keys(members, f"attributes of {self._source}")
+            else:
+                self._guard(members, "", list(members))
             return
         for name in sorted(missing - filled):
             self._guard(members, name, None, f"{self._source}.{name}")
@@ -475,6 +481,8 @@ class GuardCollector(GuardStore):
         names = names_for(function, [edge.value for edge in cells])
         self._all_names |= names
         self._assigned |= attributes_assigned(function.__code__)
+        if "setattr" in names:
+            self._assigned |= names
         if function.__name__ == "__exit__" and hides_errors(function.__code__):
             self._all_names |= {"except"}
         self._follow(cells, names)
@@ -485,7 +493,7 @@ class GuardCollector(GuardStore):
                 self._add(edge.value, names)
             else:
                 self._follow((edge,), names)
-        self._visit_missing(function, names)
+        self._guard_missing(function, names)
         asked = inspected(function.__code__).variables
         for edge in (*cells, *named_edges(members, EdgeKind.GLOBAL, sorted(asked))):
             if edge.key in asked and isinstance(edge.value, ModuleType):
@@ -506,23 +514,6 @@ class GuardCollector(GuardStore):
         self._guard(function, "__code__", function.__code__, f"code of {self._source}")
         self._visit_function_attributes(function, names)
 
-    def _visit_missing(self, function: FunctionType, names: Names) -> None:
-        """Guard that variables that code reads, and that have no value yet, get none."""
-        for name, cell in zip(
-            function.__code__.co_freevars, function.__closure__ or (), strict=True
-        ):
-            if not is_bound(cell):
-                read = functools.partial(is_bound, cell)
-                self._guard_filling(cell, f"closure variable {name}", read)
-        members, builtin = function.__globals__, vars(builtins)
-        for name in sorted(globals_used(function.__code__) - members.keys() - builtin.keys()):
-            for place in (members, builtin):
-                read = functools.partial(place.__contains__, name)
-                self._guard_filling(place, f"global {name}", read)
-        if "globals" in names:
-            for name in sorted(names - members.keys() - builtin.keys()):
-                self._guard(members, name, None, f"global {name}")
-
     def _visit_wrapped(self, function: FunctionType) -> None:
         """Visit the user's functions that a library's function wraps."""
         if function.__code__ in READ_ENVIRONMENT:
@@ -532,13 +523,6 @@ class GuardCollector(GuardStore):
         registry = getattr(function, "registry", None)
         if isinstance(registry, MappingProxyType):
             self._add(registry, frozenset())
-
-    def _guard_builtins(self, function: FunctionType, names: Names) -> None:
-        """Guard builtin functions that code calls: a global may hide one of them later."""
-        known, members = vars(builtins), function.__globals__
-        for name in sorted((names & known.keys()) - members.keys()):
-            self._guard(members, name, None, f"global {name}")
-            self._guard(known, name, known[name], f"builtin {name}")
 
     def _visit_imports(self, function: FunctionType, names: Names) -> None:
         """Visit the modules that code imports when it runs, and guard the environment."""
