@@ -1,9 +1,11 @@
 """Prepared functions with objects of libraries, and with what a recording adds to a program."""
 
 import ctypes
+import decimal
 import enum
 import functools
 import logging
+import types
 import typing
 
 import numpy as np
@@ -22,6 +24,36 @@ def test_a_series_of_pandas_is_compared_by_value():
     assert (item(2.0), list(whole(np.ones(2))[0])) == ((5.0,), [5.0, 2.0])
     series.index = ["b", "a"]
     assert item(2.0) == (2.0,)
+
+
+def test_an_index_of_pandas_is_compared_by_value():
+    pd = pytest.importorskip("pandas")
+    places = {"index": pd.Index([1.0, 2.0])}
+    g = ct.prepare(lambda x: np.sum(x * places["index"].to_numpy()), np.ones(2))
+    assert list(g(np.ones(2))[0]) == [1.0, 2.0]
+    places["index"] = pd.Index([5.0, 2.0])
+    assert list(g(np.ones(2))[0]) == [5.0, 2.0]
+
+
+def test_the_settings_of_a_context_of_decimal_are_guards():
+    context = decimal.Context(prec=1)
+    third = decimal.Decimal(1), decimal.Decimal(3)
+    g = ct.prepare(lambda x: x * float(context.divide(*third)) * context.prec, 2.0)
+    assert g(2.0) == (0.3,)
+    context.prec = 2
+    assert g(2.0) == (0.66,)
+
+
+def test_flags_may_be_combined_while_recording():
+    class Mode(enum.IntFlag):
+        A = 1
+        B = 2
+
+    setting = types.SimpleNamespace(mode=Mode.A)
+    g = ct.prepare(lambda x: 5 * x if setting.mode & Mode.B else x, 2.0)
+    assert g(2.0) == (1.0,)
+    setting.mode = Mode.A | Mode.B
+    assert g(2.0) == (5.0,)
 
 
 def test_the_level_of_a_logger_is_a_guard():

@@ -83,6 +83,7 @@ def is_keeper(cls: type) -> bool:
 
 
 def module_name(value: object) -> object:
+    """Give the name of the module of a function, None for others."""
     return getattr(value, "__module__", None) if isinstance(value, FunctionType) else None
 
 
@@ -97,7 +98,8 @@ _TABLES = {
 def is_table(value: object) -> bool:
     """Say whether an object is a table of pandas or xarray, and of no class derived from it."""
     cls = type(value)
-    return (cls.__module__.partition(".")[0], cls.__name__) in _TABLES
+    library, name = cls.__module__.partition(".")[0], cls.__name__
+    return (library, name) in _TABLES or (library == "pandas" and name.endswith("Index"))
 
 
 def content(table: Any) -> tuple[object, ...]:
@@ -105,6 +107,8 @@ def content(table: Any) -> tuple[object, ...]:
     if type(table).__name__ == "DataFrame":
         columns = [table.iloc[:, i].to_numpy() for i in range(table.shape[1])]
         return tuple(map(_elements, (table.columns.to_numpy(), table.index.to_numpy(), *columns)))
+    if type(table).__name__.endswith("Index"):
+        return tuple(table.names), _elements(table.to_numpy())
     if type(table).__name__ == "Series":
         return table.name, _elements(table.index.to_numpy()), _elements(table.to_numpy())
     is_array = type(table).__name__ == "DataArray"
@@ -157,6 +161,7 @@ def objects_in(roots: Iterable[object]) -> Iterator[object]:
 
 
 def name_of(value: object) -> str:
+    """Give a name for an object, as messages call it."""
     if isinstance(value, ModuleType):
         # Its own `__getattr__` is not asked.
         return f"module {vars(value).get('__name__')}"
@@ -278,6 +283,8 @@ def state_besides(value: Any, names: Names, source: str) -> State | None:
         return description, lambda: bytes(memoryview(buffer))
     if isinstance(value, _POINTER):
         return description, lambda: bytes(memoryview(value.contents)) if value else None
+    if type(value).__module__ == "decimal" and type(value).__name__ == "Context":
+        return f"the settings of {source}", functools.partial(_settings_of, value)
     if isinstance(value, logging.Logger) and names & {"getEffectiveLevel", "isEnabledFor"}:
         return f"the level of {source}", functools.partial(_level_of, value)
     return None
@@ -285,6 +292,11 @@ def state_besides(value: Any, names: Names, source: str) -> State | None:
 
 def _level_of(logger: logging.Logger) -> int:
     return max(logger.getEffectiveLevel(), logger.manager.disable + 1)
+
+
+def _settings_of(context: Any) -> tuple[object, ...]:
+    settings = context.prec, context.rounding, context.Emin, context.Emax, context.clamp
+    return *settings, *context.traps.values()
 
 
 def place_in(file: io.IOBase) -> int | bool:

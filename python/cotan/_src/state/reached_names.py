@@ -158,6 +158,8 @@ def with_methods(owner: type, names: Names) -> Names:
         done.add(name)
         for members in classes:
             function = function_of(members.get(name))
-            code = getattr(function, "__code__", None)
+            # What a library's method reads is the library's affair, in whatever class it stands.
+            home = getattr(function, "__globals__", {}).get("__name__")
+            code = None if is_library(home) else getattr(function, "__code__", None)
             waiting |= (mentioned(code) | _names_of_getter(function)) - done
     return frozenset(done)
