@@ -24,6 +24,7 @@ from cotan._src.state.guarded_kinds import (
     LiveValue,
     is_atom,
     is_bound,
+    is_defined,
 )
 from cotan._src.state.object_graph import Edge, EdgeKind
 from cotan._src.state.reached_names import CONSTRUCTORS, Names
@@ -124,9 +125,8 @@ class GuardStore:
                 self._guard_filling(cell, f"closure variable {name}", read)
         members, builtin = function.__globals__, vars(builtins)
         for name in sorted(globals_used(function.__code__) - members.keys() - builtin.keys()):
-            for place in (members, builtin):
-                read = functools.partial(place.__contains__, name)
-                self._guard_filling(place, f"global {name}", read)
+            is_there = functools.partial(is_defined, name, members)
+            self._guard_filling(members, f"global {name}", is_there)
         if "globals" in names:
             for name in sorted(names - members.keys() - builtin.keys()):
                 self._guard(members, name, None, f"global {name}")

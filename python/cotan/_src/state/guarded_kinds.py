@@ -3,6 +3,7 @@
 Collected by `state.guards`, which says what is guarded at all.
 """
 
+import builtins
 import ctypes
 import functools
 import gc
@@ -235,6 +236,11 @@ def is_bound(cell: CellType) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_defined(name: str, variables: dict[str, Any]) -> bool:
+    """Say whether code with these globals finds a variable."""
+    return name in variables or name in vars(builtins)
 
 
 def may_be_own(module: str) -> bool:

@@ -493,12 +493,12 @@ class GuardCollector(GuardStore):
                 self._add(edge.value, names)
             else:
                 self._follow((edge,), names)
-        self._guard_missing(function, names)
         asked = inspected(function.__code__).variables
         for edge in (*cells, *named_edges(members, EdgeKind.GLOBAL, sorted(asked))):
             if edge.key in asked and isinstance(edge.value, ModuleType):
                 self._visit_whole_module(edge.value, names)
         if not is_installed(str(members.get("__name__"))):
+            self._guard_missing(function, names)
             self._visit_imports(function, names)
             self._guard_builtins(function, read)
         self._add_all(function.__defaults__ or (), names)

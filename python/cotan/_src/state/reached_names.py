@@ -37,7 +37,10 @@ BASES = {"__base__", "__bases__", "__mro__", "getmro", "mro", "super"}
 #: With these, code imports modules that it names as texts.
 IMPORTERS = {"__import__", "find_spec", "import_module"}
 #: With these, code reaches globals that it names as texts.
-NAMESPACES = {"__globals__", "eval", "exec", "f_globals", "globals", "modules", "vars"}
+NAMESPACES = {
+    *("__globals__", "__import__", "eval", "exec", "f_globals", "getmodule", "globals"),
+    *("import_module", "modules", "vars"),
+}
 #: With these, code reads the environment.
 ENVIRONMENT = {"environ", "expandvars", "expanduser", "getenv"}
 # Members of every class, and methods that code does not call while it computes.
