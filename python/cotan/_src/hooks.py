@@ -18,7 +18,7 @@ from cotan._src.program import methods as program_methods
 from cotan._src.program import serialization
 from cotan._src.rebind import numpy_substitutes
 from cotan._src.runtime import call_site, ndarray_subclasses, values
-from cotan._src.state import guard_texts, guards, random_states, reached_names
+from cotan._src.state import guard_texts, guarded_kinds, guards, random_states, reached_names
 from cotan._src.tree import class_registry, pickle_by_name, selection, tangent
 
 
@@ -107,7 +107,7 @@ def set_hooks() -> None:
         pullback_of=custom_rules.pulled,
         # Prepared functions and programs.
         guards=guards.collect_guards,
-        functions_in=guards.functions_in,
+        functions_in=guarded_kinds.functions_in,
         tells_numbers_apart=reached_names.tells_numbers_apart,
         output_pairs=prepare.pairs,
         copied=prepare.copied,

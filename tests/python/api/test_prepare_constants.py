@@ -71,3 +71,12 @@ def test_errors_of_constant_numbers_are_pythons_own():
     assert [g(X, k=k)[0][0] for k in (5.0, 4.0)] == [3.5, 7.0]
     with pytest.raises(ZeroDivisionError):
         g(X, k=3.0)
+
+
+def test_what_is_constant_for_every_value_has_no_gradient():
+    f, x = (lambda x: np.sum(np.spacing(x))), np.array([1.0, 4.0])
+    assert ct.prepare(f, x)(x) == ct.gradient(f, x) == (None,)
+    g = ct.prepare(lambda x: np.sum(np.spacing(x) * x), x)
+    for values in (x, 8 * x):
+        assert np.array_equal(g(values)[0], np.spacing(values))
+    assert g.num_recordings == 1

@@ -214,11 +214,11 @@ def test_names_in_code():
 
         try:
             return inner
-        except ValueError:
+        except AttributeError:
             return None
 
     names = CodeNames.of(outer.__code__)
-    assert {"ASSIGNED", "getattr", "other", "ValueError"} <= names.names.keys()
+    assert {"ASSIGNED", "getattr", "other", "AttributeError"} <= names.names.keys()
     assert list(names.names) == sorted(names.names)
     assert names.assigned == {"ASSIGNED"}
     assert names.sets_attributes

@@ -31,6 +31,8 @@ from cotan._src.typing import AnyArray, Args, Function, Kwargs
 
 _ARE_REFUSED = ContextVar("cotan.repeated_calls_are_refused", default=False)
 
+# What they give is constant, whatever the values are.
+_CONSTANT = frozenset([np.spacing])
 _NOT_CALLBACKS = (type, BuiltinFunctionType, np.ufunc, ModuleType)
 
 
@@ -121,6 +123,8 @@ class _RepeatedCall:
         # The recorded function may depend on what is not in the arrays: their number and shapes.
         _core.keep_computed(made[0])
         _core.check_at_end(functools.partial(_expect_same_state, state, self._name))
+        if any(isinstance(x, np.ufunc) and x in _CONSTANT for x in self._args):
+            made = [_core.dropgrad(x) for x in made]
         return put_together(self._layout, made)
 
     def values(self, *inputs: Array) -> tuple[AnyArray, ...]:

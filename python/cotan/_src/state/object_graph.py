@@ -34,6 +34,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.call_site import assignments
+from cotan._src.state.code_facts import catches_absence, inspected, makes_texts, names_in_patterns
 
 #: A snapshot covers at most so many objects, the nearest first.
 SNAPSHOT_OBJECTS = 3_000
@@ -92,8 +93,9 @@ class CodeNames:
     """The names that code refers to, together with those of functions defined inside of it.
 
     `names` are globals and attributes, in order; `assigned` the globals that it assigns to.
-    `mentioned` adds strings that may be names (`getattr(x, "w")`), and "except" if there are
-    exception handlers. `sets_attributes` says that it may assign to attributes.
+    `mentioned` adds strings that may be names (`getattr(x, "w")`), "except" if code goes on where
+    something is missing, and "f-string" if it makes texts of objects. `sets_attributes` says that
+    it may assign to attributes.
     """
 
     def __init__(self, code: CodeType) -> None:
@@ -102,8 +104,14 @@ class CodeNames:
         self.sets_attributes = sets_attributes or not names.isdisjoint(
             ("setattr", "vars", "__dict__")
         )
-        if code.co_exceptiontable:
+        if patterns := names_in_patterns(code):
+            mentioned |= patterns
+        if patterns or catches_absence(code):
             mentioned.add("except")
+        if makes_texts(code):
+            mentioned.add("f-string")
+        if "hasattr" in names and inspected(code).by_hasattr:
+            mentioned.add("getattr")
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 inner = CodeNames.of(constant)

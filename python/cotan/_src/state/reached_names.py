@@ -20,11 +20,34 @@ from cotan._src.state.object_graph import CodeNames
 Names: TypeAlias = frozenset[str]
 # Methods that run when an object is made.
 CONSTRUCTORS = frozenset(["__init__", "__new__", "__post_init__"])
+#: With these, code reaches attributes that it does not name.
+ANY_ATTRIBUTE = {
+    *("__dict__", "__slots__", "asdict", "astuple", "attrgetter", "copy", "deepcopy", "dir"),
+    *("fields", "getattr", "getmembers", "methodcaller", "replace", "vars"),
+}
+#: With these, code reaches all members of a class.
+ANY_MEMBER = {"__dict__", "dir", "getattr", "getmembers", "vars"}
+#: With these, code can tell whether an attribute or a global exists.
+EXISTENCE_TESTS = {
+    *("__getattribute__", "dir", "except", "getattr", "getattr_static", "globals", "hasattr"),
+    *("setattr", "vars"),
+}
+#: With these, code reaches members of base classes that others hide.
+BASES = {"__base__", "__bases__", "__mro__", "getmro", "mro", "super"}
+#: With these, code imports modules that it names as texts.
+IMPORTERS = {"__import__", "find_spec", "import_module"}
+#: With these, code reaches globals that it names as texts.
+NAMESPACES = {
+    *("__globals__", "__import__", "eval", "exec", "f_globals", "getmodule", "globals"),
+    *("import_module", "modules", "vars"),
+}
+#: With these, code reads the environment.
+ENVIRONMENT = {"environ", "expandvars", "expanduser", "getenv"}
 # Members of every class, and methods that code does not call while it computes.
 _NOT_CALLED = {
     *("__annotations__", "__dict__", "__doc__", "__module__", "__qualname__", "__slots__"),
     *("__weakref__", "__repr__", "__str__", "__del__", "__getstate__", "__setstate__"),
-    *("__reduce__", "__reduce_ex__", "__init_subclass__", "__class_getitem__"),
+    *("__reduce__", "__reduce_ex__", "__init_subclass__"),
     *("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__firstlineno__"),
     *("__static_attributes__", "__abstractmethods__", "__parameters__", "__orig_bases__"),
 }
@@ -109,6 +132,8 @@ def function_of(member: object) -> object:
         return member.func
     if isinstance(member, functools.singledispatchmethod):
         return member.dispatcher
+    if isinstance(member, functools.partialmethod):
+        return function_of(member.func)
     get = getattr(type(member), "__get__", None)
     if isinstance(get, FunctionType):
         return get
@@ -125,12 +150,19 @@ def with_methods(owner: type, names: Names) -> Names:
     unnamed = {name for members in own for name in members if name[:2] == name[-2:] == "__"}
     if not _TEXTS.isdisjoint(names):
         names |= _TEXT_METHODS
+    elif "f-string" in names:
+        names |= {"__str__"}
+    if "__match_args__" in names:
+        found = (n for members in own for n in members.get("__match_args__", ()))
+        names |= {n for n in found if isinstance(n, str)}
     waiting, done = set(names) | (unnamed - _NOT_CALLED - CONSTRUCTORS), set[str]()
     while waiting:
         name = waiting.pop()
         done.add(name)
         for members in classes:
             function = function_of(members.get(name))
-            code = getattr(function, "__code__", None)
+            # What a library's method reads is the library's affair, in whatever class it stands.
+            home = getattr(function, "__globals__", {}).get("__name__")
+            code = None if is_library(home) else getattr(function, "__code__", None)
             waiting |= (mentioned(code) | _names_of_getter(function)) - done
     return frozenset(done)
