@@ -117,3 +117,18 @@ def test_complex_vectors_are_refused():
             ct.pullback(lambda u, name=name: getattr(distance, name)(u, v), u)
     with pytest.raises(TypeError, match="vectors must be real"):
         ct.pullback(lambda u: distance.cdist(u[None], v[None]), u)
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3, np.inf])
+def test_matrices_of_distances(p):
+    check(lambda a, b: spatial.distance_matrix(a, b, p), A, B)
+    check(lambda a, b: spatial.minkowski_distance(a[:, None], b[None, :], p), A, B)
+    for power in (1, 2):
+        (found,) = ct.gradient(lambda a, k=power: np.sum(spatial.distance_matrix(a, a, p) ** k), A)
+        metric = ("chebyshev", {}) if p == np.inf else ("minkowski", {"p": p})
+        (wanted,) = ct.gradient(
+            lambda a, k=power, m=metric: np.sum(distance.cdist(a, a, m[0], **m[1]) ** k), A
+        )
+        np.testing.assert_allclose(found, wanted)
+    with pytest.raises(ValueError, match="dimensional vectors"):
+        ct.gradient(lambda a: np.sum(spatial.distance_matrix(a, B[:, :2], p)), A)

@@ -90,6 +90,7 @@ PROVIDERS = {
             "scipy.sparse.matmul",
         ),
     ],
+    "scipy.sparse.linalg._dsolve._superlu": ["scipy.sparse.superlu"],
     "scipy.sparse.linalg": [
         *("scipy.sparse.products", "scipy.sparse.traced"),
         "scipy.sparse.eigen",

@@ -26,6 +26,7 @@ from cotan._core import Array
 from cotan._src.kit.result_layout import Layout, NotRepeatableError, put_together, take_apart
 from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.values import is_array
+from cotan._src.state.random_states import repeated_call
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Args, Function, Kwargs
 
@@ -193,7 +194,8 @@ class _RepeatedCall:
         )
 
     def _leaves(self) -> tuple[list[AnyArray], Layout]:
-        return take_apart(self._function(*self._args, **self._kwargs))
+        with repeated_call():
+            return take_apart(self._function(*self._args, **self._kwargs))
 
 
 def _is_inexact(x: AnyArray) -> bool:

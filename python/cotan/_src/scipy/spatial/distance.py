@@ -259,6 +259,26 @@ def pdist(X: ArrayLike, metric: str | Function = "euclidean", *,  # noqa: N803
     return _written(_METRICS[name](x[i], x[j], **options), out)
 
 
+@override("scipy.spatial.minkowski_distance")
+def minkowski_distance(x: ArrayLike, y: ArrayLike, p: Scalar = 2) -> AnyArray:
+    u, v = (_core.asarray(_real(asarray(a)), np.float64) for a in (x, y))
+    return _minkowski(u, v, p)
+
+
+@override("scipy.spatial.distance_matrix")
+def distance_matrix(
+    x: ArrayLike, y: ArrayLike, p: Scalar = 2, threshold: int = 1000000
+) -> AnyArray:
+    del threshold  # only of what is kept at a time
+    u, v = asarray(x), asarray(y)
+    if u.shape[1] != v.shape[1]:
+        raise ValueError(
+            f"x contains {u.shape[1]}-dimensional vectors but y contains {v.shape[1]}-dimensional "
+            "vectors"
+        )
+    return minkowski_distance(u[:, None, :], v[None, :, :], p)
+
+
 def _refuse(function: str, name: str, args: tuple[object, ...]) -> None:
     if contains_active(args):
         raise NotDifferentiableError(
