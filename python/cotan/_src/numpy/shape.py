@@ -100,6 +100,12 @@ def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int | None = None) ->
 # Shapes and orders of axes
 
 
+def _as_array(a: ArrayLike) -> Array:
+    """Give an array; of a Python number one without axes, as these functions of NumPy make it."""
+    x = _core.asarray(a)
+    return x[...] if x._rank == "number" else x
+
+
 @override(np.reshape)
 def reshape(
     a: ArrayLike,
@@ -111,7 +117,7 @@ def reshape(
     copy: bool | None = None,
 ) -> AnyArray:
     wanted: Any = shape if newshape is None else newshape
-    return _core.asarray(a).reshape(wanted, order=order, copy=copy)
+    return _as_array(a).reshape(wanted, order=order, copy=copy)
 
 
 @override(np.ravel)
@@ -132,7 +138,7 @@ def rearranged(positions: NDArray, x: AnyArray) -> AnyArray:
 
 @override(np.transpose, np.permute_dims)
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> AnyArray:
-    return _core.transpose(a, axes)
+    return _core.transpose(_as_array(a), axes)
 
 
 @override(np.matrix_transpose, np.linalg.matrix_transpose)
@@ -156,7 +162,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> AnyArray:
 def moveaxis(
     a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]
 ) -> AnyArray:
-    x = _core.asarray(a)
+    x = _as_array(a)
     sources = normalize_axis_tuple(source, x.ndim, "source")
     targets = normalize_axis_tuple(destination, x.ndim, "destination")
     if len(sources) != len(targets):
@@ -171,7 +177,7 @@ def moveaxis(
 
 @override(np.squeeze)
 def squeeze(a: ArrayLike, axis: int | Shape | None = None) -> AnyArray:
-    x: AnyArray = a if isinstance(a, Array) else host_asarray(a)
+    x: AnyArray = _as_array(a) if isinstance(a, Array) else host_asarray(a)
     return x.squeeze(axis)
 
 

@@ -316,19 +316,19 @@ def rebound_class(cls: type) -> type:
     return copy
 
 
-def _replayed(member: FunctionType) -> FunctionType:
+def _replayed(member: FunctionType) -> Function:
     """Let a prepared function repeat calls of a method that reads the values of its arguments.
 
     Users call it past the entries of the class that it is derived from.
     """
     call = _core.OverrideFunction(member, member, member, False, False, "lifted")
 
-    @functools.wraps(member)
     def method(self: object, *args: object, **kwargs: object) -> object:
         if not _core.is_preparing():
             return member(self, *args, **kwargs)
         return call(self, *args, **kwargs)
 
+    functools.update_wrapper(method, member)
     return method
 
 
