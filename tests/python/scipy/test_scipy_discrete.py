@@ -96,6 +96,16 @@ def test_quantiles_are_piecewise_constant(method):
     assert ct.prepare(lambda p: stats.binom.ppf(0.3, 8, p) * p)(0.3) == (2.0,)
 
 
+def test_powers_and_differences_of_counts():
+    k = np.array([1, 2, 5])
+    for method in ("pmf", "logpmf", "cdf", "sf", "logcdf", "logsf"):
+        check(lambda a, m=method: getattr(stats.zipf, m)(k, a), 2.2, value_atol=1e-9)
+        check(lambda a, m=method: getattr(stats.zipfian, m)(k, a, 9), 1.2)
+        if "cdf" not in method and "sf" not in method:
+            around = np.array([-3, 0, 2])
+            check(lambda a, b, m=method: getattr(stats.skellam, m)(around, a, b), 2.2, 3.1)
+
+
 def test_moments():
     check(lambda n, p: stats.nbinom.stats(n, p, moments="mvsk"), 3.5, 0.4)
     value, _ = ct.pullback(lambda m: stats.hypergeom.stats(m, 7, 12, moments="mvsk"), 20.0)

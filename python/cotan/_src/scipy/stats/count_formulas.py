@@ -187,6 +187,31 @@ def _summed(above: bool, log: bool) -> Function:
     return method
 
 
+_SUMS = {
+    "_cdf": _summed(above=False, log=False),
+    "_sf": _summed(above=True, log=False),
+    "_logcdf": _summed(above=False, log=True),
+    "_logsf": _summed(above=True, log=True),
+}
+
+
+def _zipfian_logpmf(self: object, k: AnyArray, a: AnyArray, n: AnyArray) -> AnyArray:
+    """Give the logarithm of a power, over a sum of up to `n` of them."""
+    del self
+    sizes = to_numpy(_core.dropgrad(n))[..., None]
+    logs = np.log(np.arange(1.0, np.max(sizes, initial=1) + 1))
+    terms = _core.where(np.arange(logs.size) < sizes, np.exp(-a[..., None] * logs), 0.0)
+    return -a * np.log(k) - np.log(_core.sum(terms, -1))
+
+
+def _skellam_logpmf(self: object, k: AnyArray, first: AnyArray, second: AnyArray) -> AnyArray:
+    """Give the logarithm for a difference of two counts, with a scaled Bessel function."""
+    del self
+    roots = np.sqrt(first), np.sqrt(second)
+    scaled: AnyArray = locate("scipy.special.ive")(np.abs(k), 2 * roots[0] * roots[1])
+    return k * (np.log(roots[0]) - np.log(roots[1])) - (roots[0] - roots[1]) ** 2 + np.log(scaled)
+
+
 #: Methods by the name of the class.
 COUNT_FORMULAS: dict[str, dict[str, Function]] = {
     "bernoulli_gen": {"_pmf": _bernoulli_pmf},
@@ -194,12 +219,7 @@ COUNT_FORMULAS: dict[str, dict[str, Function]] = {
     "poisson_gen": {"_pmf": _poisson_pmf},
     "binom_gen": {"_pmf": _binom_pmf},
     "nbinom_gen": {"_pmf": _nbinom_pmf, "_logcdf": _nbinom_logcdf, "_stats": _nbinom_stats},
-    "hypergeom_gen": {
-        "_pmf": exp_of("_logpmf"),
-        "_cdf": _summed(above=False, log=False),
-        "_sf": _summed(above=True, log=False),
-        "_logcdf": _summed(above=False, log=True),
-        "_logsf": _summed(above=True, log=True),
-        "_stats": _hypergeom_stats,
-    },
+    "hypergeom_gen": {"_pmf": exp_of("_logpmf"), "_stats": _hypergeom_stats, **_SUMS},
+    "skellam_gen": {"_logpmf": _skellam_logpmf, "_pmf": exp_of("_logpmf")},
+    "zipfian_gen": {"_logpmf": _zipfian_logpmf, "_pmf": exp_of("_logpmf"), **_SUMS},
 }
