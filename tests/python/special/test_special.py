@@ -89,7 +89,8 @@ def test_complex_gradients(name):
     z = z + 0.3j * np.arange(1, 6) / 5
     args = [*args[:at], z, *args[at + 1 :]]
     if name in {"jve", "yve", "ive", "psi", "airye", "_riemann_zeta"}:
-        with pytest.raises(TypeError, match=f"{name} of complex numbers"):
+        public = name.removeprefix("_riemann_")
+        with pytest.raises(TypeError, match=f"{public} of complex numbers"):
             ct.gradient(lambda z: ct.sum(function(*args[:at], z)).real, z)
         return
 
