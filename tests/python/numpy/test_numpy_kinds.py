@@ -62,3 +62,18 @@ def test_a_flat_write_into_a_plain_array_says_what_to_write():
     with pytest.raises(ValueError, match=r"single item of array; .*np\.copy\(c\)"):
         ct.gradient(lambda x: f(x, lambda y: y), 2.0)
     assert ct.gradient(lambda x: f(x, np.copy), 2.0) == (4.0,)
+
+
+def test_columns_of_pandas_beside_active_arrays():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"x": [0.1, 0.7, 0.4], "k": list("aba")})
+    x0 = np.array([1.3, 0.4, 2.2])
+    for f in (
+        lambda x: np.where(table.k == "a", x, 2 * x),
+        lambda x: np.where(x > 1, x, table.x),
+        lambda x: np.concatenate([table.x, x, x]),
+    ):
+        found = ct.gradient(lambda x, f=f: np.sum(f(x) ** 2), x0)[0]
+        steps = 1e-6 * np.eye(3)
+        wanted = [(np.sum(f(x0 + s) ** 2) - np.sum(f(x0 - s) ** 2)) / 2e-6 for s in steps]
+        np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)

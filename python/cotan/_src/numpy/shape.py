@@ -18,6 +18,7 @@ from cotan._src.runtime.values import (
     expect_room,
     flat,
     is_array,
+    of_column,
     to_numpy,
     write_out,
 )
@@ -269,7 +270,13 @@ def concatenate(
     casting: Casting = "same_kind",
 ) -> AnyArray:
     if dtype is None and out is None and axis is not None and type(arrays) in {list, tuple}:
-        return _core.concatenate(arrays, axis)
+        try:
+            return _core.concatenate(arrays, axis)
+        except TypeError:
+            columns = [of_column(a) for a in arrays]
+            if all(new is a for new, a in zip(columns, arrays, strict=True)):
+                raise
+            return _core.concatenate(columns, axis)
     parts = _parts("concatenate", arrays, _dtype_of("concatenate", dtype, out), casting)
     if axis is None:
         parts, axis = [flat(p) for p in parts], 0
