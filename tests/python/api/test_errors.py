@@ -397,7 +397,7 @@ def test_arrays_with_fields_are_named():
 @pytest.mark.parametrize(
     ("call", "remedy"),
     [
-        (lambda k: _stepped(k), r"in scipy\.integrate\._ivp.*use scipy\.integrate\.solve_ivp"),
+        (lambda k: _stepped(k), r"in scipy\.integrate\.OdeSolver.*use scipy\.integrate\.solve_ivp"),
         (lambda k: interpolate.BPoly([[1.0], [k]], [0, 1])(0.3), "BPoly .*use CubicSpline"),
         (lambda k: interpolate.AAA(np.arange(5.0), k * np.arange(5.0)), "AAA .*use Floater"),
         (

@@ -136,3 +136,14 @@ def test_frozensets_are_compared_by_their_items():
     for one in (1, True, 1.0, -0.0, 0.0, ("a", 1), ("a", True)):
         g(np.ones(2), ct.const(frozenset({one})))
     assert g.num_recordings == 9
+
+
+def test_whether_a_number_is_whole_is_a_decision():
+    f = lambda a: a * 2 if a.is_integer() else a * 3
+    prepared = ct.prepare(f)
+    for a, slope in ((2.5, 3.0), (4.0, 2.0), (2.25, 3.0), (np.inf, 3.0)):
+        assert prepared(a) == (slope,)
+    g = lambda x: x[0] * 2 if x[0].is_integer() else x[0] * 3
+    prepared = ct.prepare(g)
+    assert prepared(np.array([2.5]))[0] == 3.0
+    assert prepared(np.array([2.0]))[0] == 2.0

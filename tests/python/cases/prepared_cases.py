@@ -210,4 +210,39 @@ CASES = {
     "scipy.sparse.linalg.gmres": lambda x: np.sum(
         scipy.sparse.linalg.gmres(mat(x), x[:3], rtol=1e-12)[0] ** 2
     ),
+    "numpy.array of objects": lambda x: np.array([x[0], 2 * x[1]], dtype=object).sum() ** 2,
+    "scipy.interpolate.RegularGridInterpolator made inside": lambda x: np.sum(
+        scipy.interpolate.RegularGridInterpolator((np.arange(3.0), np.arange(3.0)), MATRIX)(
+            np.minimum(x, 1.9).reshape(3, 2)
+        )
+    ),
+    "scipy.interpolate.RegularGridInterpolator of a table": lambda x: np.sum(
+        scipy.interpolate.RegularGridInterpolator((np.arange(3.0), np.arange(3.0)), mat(x))(
+            np.minimum(x, 1.9).reshape(3, 2)
+        )
+    ),
+    "scipy.interpolate.BSpline made inside": lambda x: np.sum(
+        scipy.interpolate.BSpline(np.r_[[0.0] * 4, 0.9, 1.6, [3.0] * 4], X, 3)(x) * x
+    ),
+    "scipy.interpolate.CubicSpline made inside": lambda x: np.sum(
+        scipy.interpolate.CubicSpline(np.linspace(0, 3, 6), X)(x) * x
+    ),
+    "scipy.interpolate.interp1d made inside": lambda x: np.sum(
+        scipy.interpolate.interp1d(np.linspace(0, 3, 6), list(X))(x) * x
+    ),
+    "scipy.interpolate.BarycentricInterpolator": lambda x: (
+        scipy.interpolate.BarycentricInterpolator(np.linspace(0, 3, 6), x)(1.3) * x[0]
+    ),
+    "scipy.interpolate.barycentric_interpolate": lambda x: (
+        scipy.interpolate.barycentric_interpolate(np.linspace(0, 3, 6), x, x[0])
+    ),
+    "scipy.linalg.fractional_matrix_power": lambda x: np.sum(
+        scipy.linalg.fractional_matrix_power(sym(x), 0.3) * MATRIX
+    ),
+    "scipy.signal.peak_prominences": lambda x: np.sum(
+        scipy.signal.peak_prominences(x, scipy.signal.find_peaks(x)[0])[0]
+    ),
+    "scipy.signal.peak_widths": lambda x: np.sum(
+        scipy.signal.peak_widths(x, scipy.signal.argrelmax(x)[0])[0]
+    ),
 }

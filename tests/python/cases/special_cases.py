@@ -21,7 +21,7 @@ ARGUMENTS = {
     "voigt_profile": [WIDE, POSITIVE, POSITIVE], "owens_t": [WIDE, WIDE], "fresnel": [(-2, 2)],
     "gamma": [(0.3, 4)], "loggamma": [POSITIVE], "gammaln": [(-0.9, -0.1)],
     "rgamma": [(-2.8, 2.9)], "gammasgn": [POSITIVE], "psi": [(-0.8, -0.1)],
-    "_zeta": [(2, 4), POSITIVE],
+    "_zeta": [(2, 4), POSITIVE], "_riemann_zeta": [(1.5, 6)],
     "beta": [POSITIVE, POSITIVE], "betaln": [POSITIVE, POSITIVE], "binom": [(4, 6), (0.5, 3.5)],
     "poch": [POSITIVE, POSITIVE], "gammainc": [POSITIVE, POSITIVE],
     "gammaincc": [POSITIVE, POSITIVE], "gammaincinv": [(1, 4), UNIT],

@@ -368,3 +368,9 @@ def test_matrices_of_a_basis(extrapolate):
         return made @ np.arange(7.0) ** 2
 
     check(f, x, np.array(1.1))
+
+
+def test_a_design_matrix_of_a_spline_with_active_coefficients():
+    t, at = np.array([0, 0, 0, 0, 0.3, 0.6, 1, 1, 1, 1.0]), np.array([0.1, 0.5])
+    check(lambda c: interpolate.BSpline(t, c, 3).design_matrix(at, t, 3) @ c, Y[:6])
+    check(lambda p: interpolate.BSpline(t, p[0] * Y[:6], 3).design_matrix(p, t, 3) @ Y[:6], at)

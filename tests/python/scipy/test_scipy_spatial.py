@@ -117,3 +117,37 @@ def test_complex_vectors_are_refused():
             ct.pullback(lambda u, name=name: getattr(distance, name)(u, v), u)
     with pytest.raises(TypeError, match="vectors must be real"):
         ct.pullback(lambda u: distance.cdist(u[None], v[None]), u)
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3, np.inf])
+def test_matrices_of_distances(p):
+    check(lambda a, b: spatial.distance_matrix(a, b, p), A, B)
+    check(lambda a, b: spatial.minkowski_distance(a[:, None], b[None, :], p), A, B)
+    for power in (1, 2):
+        (found,) = ct.gradient(lambda a, k=power: np.sum(spatial.distance_matrix(a, a, p) ** k), A)
+        metric = ("chebyshev", {}) if p == np.inf else ("minkowski", {"p": p})
+        (wanted,) = ct.gradient(
+            lambda a, k=power, m=metric: np.sum(distance.cdist(a, a, m[0], **m[1]) ** k), A
+        )
+        np.testing.assert_allclose(found, wanted)
+    with pytest.raises(ValueError, match="dimensional vectors"):
+        ct.gradient(lambda a: np.sum(spatial.distance_matrix(a, B[:, :2], p)), A)
+
+
+def test_prepared_trees_of_points_that_move():
+    def f(a):
+        tree = spatial.cKDTree(a)
+        distances, index = tree.query(B, k=2)
+        return np.sum(distances * a[index, 0])
+
+    prepared = ct.prepare(f)
+    for a in (A, 0.7 * A[::-1], A + 0.1 * B[:4]):
+        np.testing.assert_allclose(prepared(a)[0], ct.gradient(f, a)[0])
+    tree = spatial.KDTree(B)
+    for g in (
+        lambda a: np.sum(a) * len(spatial.KDTree(a).query_pairs(1.0)),
+        lambda a: np.sum(a) * tree.count_neighbors(spatial.KDTree(a), 1.0),
+        lambda a: np.sum(a) * spatial.KDTree(a).maxes[0],
+    ):
+        with pytest.raises(TypeError, match="prepare: .* of a KDTree is not known"):
+            ct.prepare(g)(A)

@@ -366,3 +366,62 @@ def test_infinite_bounds_stay_where_they_are():
 def test_complex_points_are_refused():
     with pytest.raises(TypeError, match=r"norm: x is complex.*x\.real"):
         ct.gradient(lambda x: stats.norm.logcdf(x + 0.001j).imag, 0.5)
+
+
+@pytest.mark.parametrize("method", ["cdf", "sf", "logcdf", "logsf", "ppf", "isf"])
+def test_shapes_of_compiled_distributions(method):
+    at = Q if method in {"ppf", "isf"} else X
+    loose = {"rtol": 1e-4, "atol": 1e-6, "step": 1e-5}
+    for name, shapes in {"beta": (1.7, 2.4), "skewnorm": (1.3,), "invgauss": (0.8,)}.items():
+        function = getattr(getattr(stats, name), method)
+        check(lambda *s, f=function: f(at, *s), *shapes, **loose)
+        check(lambda x, s, f=function, t=shapes: f(x, *t[:-1], s), at, shapes[-1], **loose)
+    check(lambda a: getattr(stats.betaprime, method)(at, a, 2.4), 1.7, **loose)
+    check(lambda c: getattr(stats.rdist, method)(at, c), 1.7, **loose)
+    check(lambda nc: getattr(stats.ncx2, method)(at, 3.0, nc), 1.7, **loose)
+
+
+def test_densities_of_compiled_distributions():
+    check(lambda x, nc: stats.ncx2.pdf(x, 3.0, nc), X, 2.0, second=True)
+    check(lambda x, b: stats.geninvgauss.logpdf(x, 2.3, b), X, 1.5, second=True)
+    check(lambda x, a, b: stats.genhyperbolic.pdf(x, 0.5, a, b), X, 1.5, -0.5)
+    check(lambda a, b: stats.dpareto_lognorm.sf(X + 1, 0.3, 1.2, a, b), 1.5, 2.0, rtol=1e-4)
+
+
+SCALES = [np.eye(2), np.array([[1.3, 0.2], [0.2, 0.7]])]
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=["equal", "other"])
+def test_scale_matrices_with_equal_eigenvalues(scale):
+    x, points = np.array([0.3, 0.2]), np.array([[0.3, 0.2, 0.7], [-0.8, 1.1, 0.1]])
+    wide = np.eye(3)
+    check(lambda s: stats.multivariate_t.logpdf(x, None, s, 5), scale)
+    check(lambda s: stats.multivariate_t.pdf(x, None, s, 5), scale)
+    check(lambda s: stats.multivariate_t(None, s, 5).logpdf(x), scale)
+    check(lambda s: stats.multivariate_t.entropy(None, s, 5), scale)
+    check(lambda s, t: stats.matrix_normal.logpdf(points, None, s, t), scale, wide)
+    check(lambda s: stats.matrix_normal.entropy(s, wide), scale)
+    check(lambda s: stats.matrix_normal(None, s, wide).logpdf(points), scale)
+    if hasattr(stats, "matrix_t"):
+        check(lambda s, t: stats.matrix_t.logpdf(points, None, s, t, 5), scale, wide)
+    with pytest.raises(ValueError, match="semidefinite"):
+        ct.gradient(lambda s: stats.multivariate_t.logpdf(x, None, s, 5), -scale)
+    with pytest.raises(TypeError, match="singular"):
+        ct.gradient(
+            lambda s: stats.multivariate_t.logpdf(x, None, s, 5, allow_singular=True),
+            np.ones((2, 2)),
+        )
+
+
+def test_frozen_distributions_of_vectors_are_prepared():
+    x = np.array([0.3, 0.2])
+    for f in (
+        lambda s: stats.multivariate_normal(np.zeros(2), s).logpdf(x),
+        lambda s: stats.multivariate_t(np.zeros(2), s, 5).logpdf(x),
+        lambda s: stats.wishart(3, s).logpdf(np.eye(2)),
+    ):
+        prepared = ct.prepare(f)
+        for s in SCALES:
+            np.testing.assert_allclose(prepared(s)[0], ct.gradient(f, s)[0])
+        with pytest.raises((ValueError, np.linalg.LinAlgError)):
+            prepared(-SCALES[0])

@@ -30,10 +30,6 @@ def one_by_one(f, *args):
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_distributions(name, method):
     function, shapes = getattr(getattr(stats, name), method), CONTINUOUS[name]
-    if name == "beta" and method == "ppf":
-        with pytest.raises(TypeError, match="no derivative rule"):
-            ct.vmap(lambda x: function(x, *shapes))(POINTS)
-        return
     locs, scales = np.linspace(-0.3, 0.3, 9), np.linspace(0.5, 2.0, 9)
 
     def f(x, loc, scale):
@@ -57,10 +53,6 @@ def test_discrete_distributions(method):
     counts = np.array([-1.0, 0.0, 1.0, 2.5, 4.0, 30.0])
     for name, shapes in (("poisson", (2.0,)), ("binom", (6, 0.3)), ("geom", (0.4,))):
         function = getattr(getattr(stats, name), method)
-        if name == "binom" and method in {"cdf", "sf"}:
-            with pytest.raises(TypeError, match="no derivative rule"):
-                ct.vmap(lambda k, f=function, s=shapes: f(k, *s))(counts)
-            continue
         wanted = one_by_one(lambda k, f=function, s=shapes: f(k, *s), counts)
         found = ct.vmap(lambda k, f=function, s=shapes: f(k, *s))(counts)
         np.testing.assert_allclose(found, wanted, 1e-9, 1e-12)

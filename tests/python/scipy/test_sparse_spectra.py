@@ -172,3 +172,25 @@ def one_way(x):
 )
 def test_eigenvalues_of_matrices_that_are_not_symmetric(f):
     check(lambda x: np.sum(np.abs(f(x)) ** 2), X, value_rtol=1e-7)
+
+
+def test_exponentials_of_active_matrices():
+    check(lambda x: linalg.expm(hamiltonian(x)).toarray(), X[:8], value_rtol=1e-8)
+    check(lambda x: linalg.expm(hamiltonian(X)) @ x, X)
+    check(lambda x: linalg.expm(np.diag(x))[0], X)
+    assert linalg.expm(hamiltonian(X)).format == "csc"
+
+
+@pytest.mark.parametrize("factor", [linalg.splu, linalg.spilu])
+def test_factors_from_outside(factor):
+    factors = factor(hamiltonian(X + 3))
+    check(lambda s: s * factors.solve(np.ones(8)), 1.5)
+    for trans in "NTH":
+        check(lambda b, t=trans: factors.solve(b, t), WEIGHTS, second=True)
+        check(lambda b, t=trans: factors.solve(rhs=b, trans=t), START)
+    f = lambda b: np.sum(factors.solve(b) ** 2)
+    np.testing.assert_allclose(ct.prepare(f)(START)[0], ct.gradient(f, START)[0])
+    check(lambda s: s * factor(hamiltonian(X + 3)).solve(np.ones(8)), 1.5)
+    turned = factor(hamiltonian(X + 3) * (1 + 0.5j))
+    for trans in "NTH":
+        check(lambda b, t=trans: turned.solve(b, t), START + 1j * X)

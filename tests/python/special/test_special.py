@@ -88,8 +88,9 @@ def test_complex_gradients(name):
     at = 0 if name == "_lambertw" else len(args) - 1
     z = z + 0.3j * np.arange(1, 6) / 5
     args = [*args[:at], z, *args[at + 1 :]]
-    if name in {"jve", "yve", "ive", "psi", "airye"}:
-        with pytest.raises(TypeError, match=f"{name} of complex numbers"):
+    if name in {"jve", "yve", "ive", "psi", "airye", "_riemann_zeta"}:
+        public = name.removeprefix("_riemann_")
+        with pytest.raises(TypeError, match=f"{public} of complex numbers"):
             ct.gradient(lambda z: ct.sum(function(*args[:at], z)).real, z)
         return
 

@@ -441,3 +441,16 @@ def test_slopes_of_noncentral_chi_square(x, nc):
 
     slopes = ct.gradient(lambda x, nc: sp.chndtr(x, 3.0, nc), x, nc)
     np.testing.assert_allclose(slopes, [density(3), -density(5)], rtol=1e-12)
+
+
+def test_zeta_functions_by_their_exponent():
+    for s in (2.0, 1.5, 7.3, 30.0, 0.5, 0.0, -0.5, -1.0, -2.0, -3.7, -8.0):
+        found = ct.gradient(lambda s: sp.zeta(s), s)[0]
+        np.testing.assert_allclose(found, float(mpmath.zeta(s, derivative=1)), 1e-12)
+    for s, q in ((2.0, 1.0), (1.1, 0.3), (3.5, 7.0), (40.0, 0.2), (1.001, 1.0), (2.0, 1e-3)):
+        found = ct.gradient(lambda s, q=q: sp.zeta(s, q), s)[0]
+        np.testing.assert_allclose(found, float(mpmath.zeta(s, q, 1)), 1e-12)
+    second = ct.hessian(lambda s: sp.zeta(s, 1.3), 2.2)
+    np.testing.assert_allclose(second, float(mpmath.zeta(2.2, 1.3, 2)), 1e-10)
+    with pytest.raises(TypeError, match=r"scipy\.special\.zeta of complex numbers"):
+        ct.gradient(lambda s: sp.zeta(s + 1j).real, 2.0)

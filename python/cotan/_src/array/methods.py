@@ -458,6 +458,9 @@ def _of_scalars(name: str, drops: bool) -> property:
     """Give what Python's and NumPy's scalars have, and arrays have not."""
 
     def get(self: Array) -> Any:
+        if name == "is_integer" and self.dtype.kind == "f" and _core.is_replayed(self):
+            # A decision, which replays look at.
+            return lambda: bool(_core.isfinite(self)) and bool(_core.floor(self) == self)
         value = self if self._rank == "array" else _core.value(self).item()
         if self._rank == "array" or not hasattr(value, name):
             raise AttributeError(f"an Array of rank {self._rank!r} has no attribute {name!r}")

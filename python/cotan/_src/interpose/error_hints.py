@@ -4,7 +4,7 @@ import math
 import re
 import struct
 import sys
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,11 @@ _REMEDIES = {
         ("name 'Array' is not defined", "has no attribute 'Array'"),
         "if text that repr(x) or str([x]) made of a traced value is evaluated: that would drop "
         "the gradient; hand the value itself to what computes, or make the text of ct.dropgrad(x)",
+    ),
+    "Error setting single item of array": (
+        "if it is a traced value that y.flat[i] = x writes, that would drop the gradient: y is a "
+        "plain ndarray; make it by np.array(c) or np.copy(c) in the function, or by np.zeros and "
+        "the like"
     ),
     "not JSON serializable": _WRITTEN,
     "cotan.Array to Decimal is not supported": _WRITTEN,
@@ -135,16 +140,34 @@ _INSTEAD = {
     "scipy.interpolate": (
         "use CubicSpline, make_interp_spline, RegularGridInterpolator or RBFInterpolator"
     ),
+    "scipy.optimize.basinhopping": "use minimize, dual_annealing or differential_evolution",
 }
 
 
 def _in_scipy(frame: Any) -> str:
     """Say what a program has called that has no rule, and what to use."""
     module = str(frame.f_globals.get("__name__"))
-    ways = [way for prefix, way in _INSTEAD.items() if module.startswith(prefix)]
+    name = _public(frame)
+    ways = [way for prefix, way in _INSTEAD.items() if module.startswith(prefix) or prefix in name]
     instead = f"; {ways[0]}" if ways else ""
-    name = frame.f_code.co_qualname
-    return f"; in {module}.{name}, where cotan has no rule for this call{instead}"
+    return f"; in {name}, where cotan has no rule for this call{instead}"
+
+
+def _public(frame: Any) -> str:
+    """Name what a frame of a library runs as users know it, not by where its code is."""
+    name, module = frame.f_code.co_qualname, str(frame.f_globals.get("__name__"))
+    if "<locals>" in name:
+        # A decorator keeps the function that it was put on.
+        kept = (frame.f_locals.get(n) for n in frame.f_code.co_freevars)
+        function = next((x for x in kept if isinstance(x, FunctionType)), None)
+        if function is not None:
+            name, module = function.__qualname__, function.__module__
+    parts = module.split(".")
+    private = [i for i, part in enumerate(parts) if part.startswith("_")]
+    owner = ".".join(parts[: private[0]] if private else parts)
+    if not hasattr(sys.modules.get(owner), name.partition(".")[0]):
+        return f"code of {owner}"
+    return f"{owner}.{name}"
 
 
 def hint() -> str:
@@ -273,7 +296,7 @@ def explain(error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(message, str) and said in message:
             if remedy in message:
                 return  # by a gradient inside
-            error.args = (f"{message}; {remedy}", *rest)
+            error.args = (f"{message.rstrip('.')}; {remedy}", *rest)
             return
 
 

@@ -90,6 +90,10 @@ PROVIDERS = {
             "scipy.sparse.matmul",
         ),
     ],
+    "scipy.cluster.hierarchy": ["scipy.cluster"],
+    "scipy.cluster.vq": ["scipy.cluster"],
+    "scipy.sparse.csgraph": ["scipy.sparse.graphs"],
+    "scipy.sparse.linalg._dsolve._superlu": ["scipy.sparse.superlu"],
     "scipy.sparse.linalg": [
         *("scipy.sparse.products", "scipy.sparse.traced"),
         "scipy.sparse.eigen",
@@ -98,6 +102,7 @@ PROVIDERS = {
     "scipy.spatial.distance": ["scipy.spatial.distance"],
     "scipy.spatial.transform": ["scipy.spatial.rotation"],
     "scipy.special": ["special.functions"],
+    "scipy.stats.qmc": ["scipy.stats.sample_statistics"],
     "scipy.stats": [
         *(
             "scipy.stats.distributions",

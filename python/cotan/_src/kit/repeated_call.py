@@ -26,6 +26,7 @@ from cotan._core import Array
 from cotan._src.kit.result_layout import Layout, NotRepeatableError, put_together, take_apart
 from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.values import is_array
+from cotan._src.state.random_states import repeated_call
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Args, Function, Kwargs
 
@@ -148,7 +149,7 @@ class _RepeatedCall:
         """Raise `NotRepeatableError` where the function gives another result for active arrays."""
         inputs = [_core.asarray(_core.peek(node)) for node in self._nodes]
         try:
-            _core.pullback(self._inexact, *inputs)
+            self._pulled(inputs, self._inexact)
         except (NotRepeatableError, _core.ReplayMismatch):
             raise NotRepeatableError from None
         except (ArithmeticError, TypeError, ValueError):
@@ -175,23 +176,30 @@ class _RepeatedCall:
             )
         return leaves, layout
 
+    @staticmethod
+    def _pulled(inputs: Sequence[Array], function: Function) -> Any:
+        """Give the pullback of a function of all inputs; those of integers have no cotangent."""
+        count = sum(map(_is_inexact, inputs))
+        rest = inputs[count:]
+        return _core.pullback(lambda *x: function(*x, *rest), *inputs[:count])[1]
+
     def pullback(self, *given: Array) -> tuple[AnyArray, ...]:
         """Give the cotangents of the recorded arrays for these values and cotangents of results."""
         inputs, cts = given[: len(self._nodes)], given[len(self._nodes) :]
 
         # A part of the result that nobody has used may have no derivative rule.
         wanted = [_core.is_active(ct) or bool(np.any(_core.peek(ct))) for ct in cts]
-        _, pull = _core.pullback(
-            lambda *x: tuple(itertools.compress(self._inexact(*x), wanted)), *inputs
-        )
+        pull = self._pulled(inputs, lambda *x: tuple(itertools.compress(self._inexact(*x), wanted)))
         found = pull(tuple(itertools.compress(cts, wanted)))
-        pairs = zip(found, inputs, strict=True)
+        inexact = inputs[: len(found)]
         return tuple(
-            np.zeros(x.shape, x.dtype) if ct is None else ct for ct, x in pairs if _is_inexact(x)
+            np.zeros(x.shape, x.dtype) if ct is None else ct
+            for ct, x in zip(found, inexact, strict=True)
         )
 
     def _leaves(self) -> tuple[list[AnyArray], Layout]:
-        return take_apart(self._function(*self._args, **self._kwargs))
+        with repeated_call():
+            return take_apart(self._function(*self._args, **self._kwargs))
 
 
 def _is_inexact(x: AnyArray) -> bool:

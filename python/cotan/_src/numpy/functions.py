@@ -113,7 +113,8 @@ def i0(x: ArrayLike) -> AnyArray:
     near = _core.lt(_core.abs(x), 0.01)
     t = _core.square(_core.where(near, x, 0)) / 4
     series = 1 + t * (1 + t / 4 * (1 + t / 9 * (1 + t / 16)))
-    return _core.where(near, series, rebound(np.i0)(_core.where(near, 1, x)))
+    value: AnyArray = _core.where(near, series, rebound(np.i0)(_core.where(near, 1, x)))
+    return value[...]  # an array, even of a number
 
 
 @override(np.sinc)

@@ -26,6 +26,7 @@ from cotan._src.runtime.values import (
     is_array,
     is_given,
     is_number,
+    of_column,
     or_default,
     to_numpy,
     write_out,
@@ -444,6 +445,7 @@ def _is_no_number(branch: object) -> bool:
 def where(condition: ArrayLike, /, *branches: ArrayLike | None) -> AnyArray | tuple[NDArray, ...]:
     if not branches:
         return np.nonzero(to_numpy(condition))
+    condition, branches = of_column(condition), tuple(map(of_column, branches))
     if len(branches) != 2:
         raise ValueError("either both or neither of x and y should be given")
     if any(map(_is_no_number, branches)):

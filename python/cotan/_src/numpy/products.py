@@ -172,7 +172,7 @@ def cross(
     u = [x[..., i] for i in range(x.shape[-1])]
     v = [y[..., i] for i in range(y.shape[-1])]
     if len(u) == len(v) == 2:
-        return u[0] * v[1] - u[1] * v[0]
+        return (u[0] * v[1] - u[1] * v[0])[...]  # an array, even without axes
     # A vector of two components has a third one that is zero.
     u, v = [*u, *[0 * u[0]] * (3 - len(u))], [*v, *[0 * v[0]] * (3 - len(v))]
     parts = [u[i] * v[j] - u[j] * v[i] for i, j in ((1, 2), (2, 0), (0, 1))]

@@ -371,9 +371,10 @@ def _derived_from(made: Any) -> _Draws:
 def _expect_seed(name: str, args: Args, kwargs: Kwargs) -> None:
     """Refuse, in a prepared function, a generator that would begin elsewhere in each call."""
     if _core.is_preparing() and all(seed is None for seed in (*args, *kwargs.values())):
-        from cotan._src.state.random_states import random_numbers_error  # noqa: PLC0415
+        from cotan._src.state import random_states  # noqa: PLC0415
 
-        raise random_numbers_error(f"{name}() without a seed")
+        if not random_states.is_kept():
+            raise random_states.random_numbers_error(f"{name}() without a seed")
 
 
 @override("numpy.random.default_rng", when=ALWAYS)

@@ -18,6 +18,7 @@ from cotan._src.runtime.values import (
     expect_room,
     flat,
     is_array,
+    of_column,
     to_numpy,
     write_out,
 )
@@ -100,6 +101,12 @@ def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int | None = None) ->
 # Shapes and orders of axes
 
 
+def _as_array(a: ArrayLike) -> Array:
+    """Give an array; of a Python number one without axes, as these functions of NumPy make it."""
+    x = _core.asarray(a)
+    return x[...] if x._rank == "number" else x
+
+
 @override(np.reshape)
 def reshape(
     a: ArrayLike,
@@ -111,7 +118,7 @@ def reshape(
     copy: bool | None = None,
 ) -> AnyArray:
     wanted: Any = shape if newshape is None else newshape
-    return _core.asarray(a).reshape(wanted, order=order, copy=copy)
+    return _as_array(a).reshape(wanted, order=order, copy=copy)
 
 
 @override(np.ravel)
@@ -132,7 +139,7 @@ def rearranged(positions: NDArray, x: AnyArray) -> AnyArray:
 
 @override(np.transpose, np.permute_dims)
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> AnyArray:
-    return _core.transpose(a, axes)
+    return _core.transpose(_as_array(a), axes)
 
 
 @override(np.matrix_transpose, np.linalg.matrix_transpose)
@@ -156,7 +163,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> AnyArray:
 def moveaxis(
     a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]
 ) -> AnyArray:
-    x = _core.asarray(a)
+    x = _as_array(a)
     sources = normalize_axis_tuple(source, x.ndim, "source")
     targets = normalize_axis_tuple(destination, x.ndim, "destination")
     if len(sources) != len(targets):
@@ -171,7 +178,7 @@ def moveaxis(
 
 @override(np.squeeze)
 def squeeze(a: ArrayLike, axis: int | Shape | None = None) -> AnyArray:
-    x: AnyArray = a if isinstance(a, Array) else host_asarray(a)
+    x: AnyArray = _as_array(a) if isinstance(a, Array) else host_asarray(a)
     return x.squeeze(axis)
 
 
@@ -263,7 +270,13 @@ def concatenate(
     casting: Casting = "same_kind",
 ) -> AnyArray:
     if dtype is None and out is None and axis is not None and type(arrays) in {list, tuple}:
-        return _core.concatenate(arrays, axis)
+        try:
+            return _core.concatenate(arrays, axis)
+        except TypeError:
+            columns = [of_column(a) for a in arrays]
+            if all(new is a for new, a in zip(columns, arrays, strict=True)):
+                raise
+            return _core.concatenate(columns, axis)
     parts = _parts("concatenate", arrays, _dtype_of("concatenate", dtype, out), casting)
     if axis is None:
         parts, axis = [flat(p) for p in parts], 0

@@ -304,6 +304,8 @@ def rebound_class(cls: type) -> type:
     for name, value in vars(cls).items():
         instead = _member_of(cls, name)
         member = instead or _member(original_of(value))
+        if isinstance(member, FunctionType) and (name == "__call__" or name[0] != "_"):
+            member = _replayed(member)
         if member is not None:
             members[name] = member
     copy: type = type(cls)(cls.__name__, (cls, *bases), members)
@@ -312,6 +314,22 @@ def rebound_class(cls: type) -> type:
     _REBOUND_CLASSES.add(copy)
     _REBOUND[id(cls)] = cls, copy
     return copy
+
+
+def _replayed(member: FunctionType) -> Function:
+    """Let a prepared function repeat calls of a method that reads the values of its arguments.
+
+    Users call it past the entries of the class that it is derived from.
+    """
+    call = _core.OverrideFunction(member, member, member, False, False, "lifted")
+
+    def method(self: object, *args: object, **kwargs: object) -> object:
+        if not _core.is_preparing():
+            return member(self, *args, **kwargs)
+        return call(self, *args, **kwargs)
+
+    functools.update_wrapper(method, member)
+    return method
 
 
 def class_twin(cls: type, name: str, bases: tuple[type, ...], left_out: set[str]) -> type:

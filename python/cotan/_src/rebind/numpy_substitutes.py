@@ -227,7 +227,7 @@ def _objects(items: Any) -> NDArray:
 
     def known(x: Any) -> Any:
         if is_array(x):
-            return to_numpy(x)
+            return np.zeros(x.shape)  # its elements come later
         return type(x)(map(known, x)) if type(x) in {list, tuple} else x
 
     result = np.array(known(items), object)
@@ -508,7 +508,7 @@ _FUNCTIONS = """
 
 
 # How many of the first arguments these make arrays of, to write what the others say into.
-_WRITTEN = {"numpy.polyfit": 2, "numpy.unwrap": 1}
+_WRITTEN = {"numpy.ediff1d": 1, "numpy.polydiv": 1, "numpy.polyfit": 2, "numpy.unwrap": 1}
 
 
 def _of_numpy(target: str) -> Rule:

@@ -1,5 +1,6 @@
 """The dtypes of the loop that NumPy chooses for a ufunc, and casts to them."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -17,7 +18,10 @@ _SUPPORTED = {np.dtype(name) for name in DTYPES - {"bfloat16"}}
 def name_of_ufunc(ufunc: np.ufunc) -> str:
     """Give the name by which a ufunc is known to who calls it."""
     name = str(ufunc.__name__)
-    return f"numpy.{name}" if getattr(np, name, None) is ufunc else name
+    if getattr(np, name, None) is ufunc:
+        return f"numpy.{name}"
+    special = sys.modules.get("scipy.special")
+    return f"scipy.special.{name}" if getattr(special, name, None) is ufunc else name
 
 
 # What NumPy takes an operand for: a dtype, or the type of a Python number.

@@ -133,6 +133,14 @@ def of_table(x: Any) -> Any:
     return x
 
 
+def of_column(x: Any) -> Any:
+    """Give numbers of pandas as an array, as functions of NumPy that it does not know take them."""
+    if type(x).__module__.partition(".")[0] != "pandas" or not hasattr(x, "to_numpy"):
+        return x
+    values = x.to_numpy()
+    return values if is_array(values) or values.dtype.kind in "biufc" else x
+
+
 @overload
 def to_numpy(x: Array | NDArray) -> NDArray: ...
 @overload

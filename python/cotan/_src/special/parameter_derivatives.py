@@ -267,3 +267,51 @@ def student_t_df(df: Array, t: Array) -> AnyArray:
     still = _is_still(df, t)
     rate, _ = _student_rates(where(still, 1.0, df), where(still, 1.0, t))
     return where(still, 0.0, -t * rate)
+
+
+# --------------------------------------------------------------------------------------------------
+# Zeta functions, by Euler and Maclaurin's formula
+
+# How many terms are summed, and Bernoulli numbers over factorials for what is left.
+_SUMMED = 12
+_REST = (
+    *(1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000),
+    *(1 / 74724249600, -3617 / 10670622842880000),
+)
+
+
+@in_double
+def zeta_s(s: Array, q: Array) -> AnyArray:
+    """Give the derivative of Hurwitz's `zeta(s, q)` with respect to `s`, for positive `q`."""
+    known = q > 0
+    q = where(known, q, 1.0)
+    total: AnyArray = 0.0 * s
+    for k in range(_SUMMED):
+        log = np.log(q + k)
+        total = total - log * np.exp(-s * log)
+    log = np.log(q + _SUMMED)
+    size = np.exp(-s * log)
+    last = q + _SUMMED
+    total = total - size * (last * (log + 1 / (s - 1)) / (s - 1) + log / 2)
+    factor, slope, power = s, 1.0 + 0.0 * s, size / last
+    for j, rest in enumerate(_REST):
+        total = total + rest * (slope - factor * log) * power
+        first, second = s + (2 * j + 1), s + (2 * j + 2)
+        slope = slope * first * second + factor * (first + second)
+        factor, power = factor * first * second, power / (last * last)
+    return where(known, total, math.nan)
+
+
+@in_double
+def riemann_zeta(s: Array) -> AnyArray:
+    """Give the derivative of Riemann's function; left of 0 by its functional equation."""
+    left = s < 0
+    one = 1.0 + 0.0 * s
+    right = zeta_s(where(left, 2.0, s), one)
+    t = where(left, s, -1.0)
+    turn = math.pi / 2 * (t - 4 * np.round(t / 4))
+    sine, cosine = np.sin(turn), np.cos(turn)
+    value, slope = f._riemann_zeta(1 - t), zeta_s(1 - t, one)
+    rate = (math.log(2 * math.pi) - f.psi(1 - t)) * value - slope
+    size = 2 * np.exp((t - 1) * math.log(2 * math.pi)) * f.gamma(1 - t)
+    return where(left, size * (sine * rate + math.pi / 2 * cosine * value), right)

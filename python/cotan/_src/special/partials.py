@@ -277,6 +277,11 @@ def beta_density(a: Array, b: Array, x: Array) -> AnyArray:
     return np.exp(f.xlogy(a - 1, x) + f.xlog1py(b - 1, -x) - f.betaln(a, b))
 
 
+def _riemann_zeta(s: Array) -> AnyArray:
+    real_only("zeta", s)
+    return by.riemann_zeta(s)
+
+
 PARTIALS.update({
     "gamma": (lambda x: f.gamma(x) * f.psi(x),),
     "loggamma": (lambda x: f.psi(x),),
@@ -284,7 +289,8 @@ PARTIALS.update({
     "rgamma": (_rgamma,),
     "gammasgn": (ZERO,),
     "psi": (_psi,),
-    "_zeta": (UNKNOWN, lambda s, q: -s * f._zeta(s + 1, q)),
+    "_riemann_zeta": (_riemann_zeta,),
+    "_zeta": (by.zeta_s, lambda s, q: -s * f._zeta(s + 1, q)),
     "beta": (_beta_a, lambda a, b: _beta_a(b, a)),
     "betaln": (_less, lambda a, b: _less(b, a)),
     "binom": (_binom_n, _binom_k),

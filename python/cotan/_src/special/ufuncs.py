@@ -118,7 +118,10 @@ def _slopes(
     if partial == ZERO:
         return ()
     if isinstance(partial, str):
-        raise refuse(f"scipy.special.{name} with respect to its argument number {i + 1}")
+        of, _, method = name.strip("_").rpartition("_")
+        # Private functions of SciPy's compute the methods of its distributions.
+        public = f"stats.{of}.{method}" if name.startswith("_") and of else f"special.{name}"
+        raise refuse(f"scipy.{public} with respect to its argument number {i + 1}")
     slopes = partial(*args)
     return slopes if isinstance(slopes, tuple) else (slopes,)
 

@@ -29,7 +29,9 @@ from cotan._src.rebind.engine import (
     refused,
 )
 from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import (
+    ALWAYS,
     METHOD,
     REBOUND_CLASS,
     SUBSTITUTE,
@@ -39,13 +41,13 @@ from cotan._src.runtime.registry import (
 )
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.linalg.banded import solve_banded
+from cotan._src.state.random_states import kept_random_state
 from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 _HERE = "scipy.interpolate"
 _PIECEWISE = ("PPoly", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
               "Akima1DInterpolator")  # fmt: skip
-_CLASSES = (*_PIECEWISE, "BSpline", "RegularGridInterpolator", "BarycentricInterpolator",
-            "KroghInterpolator")  # fmt: skip
+_CLASSES = (*_PIECEWISE, "BSpline", "RegularGridInterpolator", "KroghInterpolator")  # fmt: skip
 
 
 class Spline(Protocol):
@@ -91,7 +93,18 @@ _Ends: TypeAlias = str | Sequence[str | Sequence[tuple[int, ArrayLike]] | None] 
 _Widths: TypeAlias = tuple[int, int]
 
 rebinds_instances(*(f"{_HERE}.{name}" for name in _CLASSES))
-override(f"{_HERE}.interp1d", kind=REBOUND_CLASS)(None)
+override(f"{_HERE}.interp1d", f"{_HERE}.BarycentricInterpolator", kind=REBOUND_CLASS)(None)
+
+
+@override(f"{_HERE}.BarycentricInterpolator.__init__", kind=METHOD, when=ALWAYS)
+def _make_barycentric(self: object, *args: Any, **options: Any) -> None:
+    # SciPy multiplies distances in a random order.
+    with kept_random_state():
+        if _core.contains_array(args, options):
+            init_rebound(self, *args, **options)
+        else:
+            init = original_of(vars(locate(f"{_HERE}.BarycentricInterpolator"))["__init__"])
+            init(self, *args, **options)
 
 
 @override(f"{_HERE}.interp1d.__init__", kind=METHOD)
@@ -118,9 +131,14 @@ override(f"{_HERE}.BarycentricInterpolator.derivative", kind=METHOD)(REBOUND_MET
 override(f"{_HERE}.BSpline.__call__", f"{_HERE}.BSpline.integrate", kind=METHOD)(REBOUND_METHOD)
 override(f"{_HERE}.RegularGridInterpolator.__call__", kind=METHOD)(REBOUND_METHOD)
 override(f"{_HERE}.UnivariateSpline.__call__", kind=METHOD)(REBOUND_METHOD)
-override(*named(_HERE, "interpn pade pchip_interpolate barycentric_interpolate krogh_interpolate"))(
-    REBOUND
-)
+override(*named(_HERE, "interpn pade pchip_interpolate krogh_interpolate"))(REBOUND)
+
+
+@override(f"{_HERE}.barycentric_interpolate")
+def _barycentric_interpolate(*args: Any, **options: Any) -> AnyArray:
+    with kept_random_state():
+        y: AnyArray = REBOUND.make(f"{_HERE}.barycentric_interpolate")(*args, **options)
+    return y
 
 
 def _monotone(x: AnyArray, y: AnyArray, **options: ModuleType) -> AnyArray:

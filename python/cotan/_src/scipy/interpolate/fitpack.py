@@ -12,7 +12,8 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.implicit_diff import newton_moved
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import METHOD, override
+from cotan._src.runtime.originals import original_of
+from cotan._src.runtime.registry import METHOD, SUBSTITUTE_MEMBER, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.interpolate.core import Spline, make_interp_spline, place, weights
 from cotan._src.typing import AnyArray, ArrayLike, Scalar
@@ -147,7 +148,8 @@ def design_matrix(
     """Give SciPy's result, with the values of the basis as functions of points and knots."""
     points = asarray(x, np.float64)
     knots = asarray(t, np.float64)
-    matrix = cls.design_matrix(to_numpy(points), to_numpy(knots), k, extrapolate)
+    compute = original_of(vars(locate(f"{_HERE}.BSpline"))["design_matrix"].__func__)
+    matrix = compute(cls, to_numpy(points), to_numpy(knots), k, extrapolate)
     if not contains_active((points, knots)):
         return matrix
     if extrapolate == "periodic":
@@ -157,3 +159,9 @@ def design_matrix(
     rows = [np.broadcast_to(w, points.shape) for w in weights(knots, k, at, points, 0)]
     matrix.data = np.stack(rows, axis=-1).reshape(-1)
     return matrix
+
+
+# Also of splines that hold traced values.
+override(f"{_HERE}._bsplines.BSpline.design_matrix", kind=SUBSTITUTE_MEMBER)(
+    classmethod(design_matrix)
+)

@@ -16,6 +16,7 @@ from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.scipy.linalg.matrix_functions import expm, logm
 from cotan._src.scipy.linalg.solve import checked, matrix, result, scipy_linalg, system
 from cotan._src.scipy.linalg.structured_matrices import toeplitz
+from cotan._src.state.random_states import kept_random_state
 from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 # --------------------------------------------------------------------------------------------------
@@ -73,7 +74,9 @@ def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> AnyArray:
     a = matrix("fractional_matrix_power", A)
     if not contains_active(t) and float(to_numpy(t)).is_integer():
         return np.linalg.matrix_power(a, int(to_numpy(t)))
-    dtype = scipy_linalg().fractional_matrix_power(_value(a), to_numpy(t)).dtype
+    value = _value(a)
+    with kept_random_state():  # SciPy estimates norms with random vectors
+        dtype = scipy_linalg().fractional_matrix_power(value, to_numpy(t)).dtype
     if dtype.char in "dD" and a.dtype.char in "fF":
         a = _core.asarray(a, np.float64 if a.dtype.kind == "f" else np.complex128)
     power = expm(t * logm(a))

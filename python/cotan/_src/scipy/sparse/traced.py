@@ -377,6 +377,20 @@ def _of_dense(x: ArrayLike) -> Sparse:
 # Decompositions
 
 
+def solved(name: str, factors: Any, rhs: ArrayLike, trans: str) -> AnyArray:
+    """Solve with factors of a constant matrix; the derivative solves with its adjoint."""
+    x: AnyArray
+    if not is_array(rhs):
+        x = factors.solve(rhs, trans)
+        return x
+    if trans == "T":  # the adjoint of the transpose is the conjugate
+        return linear(name, lambda b: factors.solve(b, trans),
+                      lambda ct: np.conj(factors.solve(np.conj(ct), "N")))(rhs)  # fmt: skip
+    back = {"N": "H", "H": "N"}.get(trans, trans)
+    return linear(name, lambda b: factors.solve(b, trans),
+                  lambda ct: factors.solve(ct, back))(rhs)  # fmt: skip
+
+
 class Factored:
     """What `splu` gives, for active right-hand sides or elements."""
 
@@ -393,15 +407,8 @@ class Factored:
             turned = {"N": self._matrix, "T": self._matrix.T, "H": self._matrix.conj().T}[trans]
             x = spsolve(turned.tocsc(), rhs).reshape(np.shape(rhs))
             return x
-        if not is_array(rhs):
-            x = self._factors.solve(rhs, trans)
-            return x
-        factors, back = self._factors, {"N": "H", "H": "N", "T": "T"}[trans]
-        if trans == "T":  # the adjoint of the transpose is the conjugate
-            return linear(f"{self._name}.solve", lambda b: factors.solve(b, trans),
-                          lambda ct: np.conj(factors.solve(np.conj(ct), "N")))(rhs)  # fmt: skip
-        return linear(f"{self._name}.solve", lambda b: factors.solve(b, trans),
-                      lambda ct: factors.solve(ct, back))(rhs)  # fmt: skip
+        x = solved(f"{self._name}.solve", self._factors, rhs, trans)
+        return x
 
     def __getattr__(self, name: str) -> Any:
         if self._factors is None:
@@ -481,6 +488,16 @@ def inverse(A: MatrixLike) -> Sparse:  # noqa: N803
     else:
         made = type(matrix)(np.linalg.inv(toarray(matrix)))
     return made
+
+
+@override(f"{_HERE}.linalg.expm", when=ALWAYS)
+def expm(A: Any) -> Any:  # noqa: N803
+    if is_array(A):
+        return locate("scipy.linalg.expm")(A)
+    matrix = settled(A)
+    if not has_active_entries(matrix):
+        return locate_original(f"{_HERE}.linalg.expm")(matrix)
+    return type(matrix)(locate("scipy.linalg.expm")(toarray(matrix)))
 
 
 @override(f"{_HERE}.linalg.factorized", when=ALWAYS)

@@ -21,7 +21,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
 from cotan._src.runtime.values import assign, contains_active, is_array, to_numpy
-from cotan._src.typing import AnyArray, ArrayLike, Function, Kwargs, NDArray, Scalar
+from cotan._src.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray, Scalar
 
 _HERE = "scipy.spatial.distance"
 
@@ -32,6 +32,7 @@ class _Tree(Protocol):
     data: NDArray
     boxsize: ArrayLike | None
     _traced: AnyArray
+    _given: tuple[Any, ...]
 
 
 def _weighted(terms: AnyArray, w: ArrayLike | None) -> AnyArray:
@@ -259,6 +260,26 @@ def pdist(X: ArrayLike, metric: str | Function = "euclidean", *,  # noqa: N803
     return _written(_METRICS[name](x[i], x[j], **options), out)
 
 
+@override("scipy.spatial.minkowski_distance")
+def minkowski_distance(x: ArrayLike, y: ArrayLike, p: Scalar = 2) -> AnyArray:
+    u, v = (_core.asarray(_real(asarray(a)), np.float64) for a in (x, y))
+    return _minkowski(u, v, p)
+
+
+@override("scipy.spatial.distance_matrix")
+def distance_matrix(
+    x: ArrayLike, y: ArrayLike, p: Scalar = 2, threshold: int = 1000000
+) -> AnyArray:
+    del threshold  # only of what is kept at a time
+    u, v = asarray(x), asarray(y)
+    if u.shape[1] != v.shape[1]:
+        raise ValueError(
+            f"x contains {u.shape[1]}-dimensional vectors but y contains {v.shape[1]}-dimensional "
+            "vectors"
+        )
+    return minkowski_distance(u[:, None, :], v[None, :, :], p)
+
+
 def _refuse(function: str, name: str, args: tuple[object, ...]) -> None:
     if contains_active(args):
         raise NotDifferentiableError(
@@ -300,8 +321,38 @@ def make_tree(self: _Tree, data: ArrayLike, *args: Any, **options: Any) -> None:
     """Build a tree of values: who is near whom is constant."""
     points = asarray(data)
     make = original_of(vars(locate("scipy.spatial.KDTree"))["__init__"])
-    make(self, to_numpy(points), *map(to_numpy, args), **options)
+    args = tuple(map(to_numpy, args))
+    if is_array(points) and _core.is_replayed(points):
+        # Each replay builds it anew, when it is asked.
+        make(self, np.zeros(points.shape), *args, **options)
+        self.__class__ = _asked(type(self))
+        self._given = *args, options
+    else:
+        make(self, to_numpy(points), *args, **options)
     self._traced = points
+
+
+@functools.cache
+def _asked(cls: type) -> type:
+    """Give the class of trees that a prepared function makes of points that move."""
+
+    def attribute(self: object, name: str) -> Any:
+        if name in {"query", "boxsize", "n", "m", "_traced", "_given"} or name.startswith("__"):
+            return object.__getattribute__(self, name)
+        raise TypeError(
+            f"prepare: {name} of a KDTree is not known while its points differ in each call; use "
+            "its method query, or leave the function unprepared"
+        )
+
+    return type(cls.__name__, (cls,), {"__slots__": (), "__getattribute__": attribute})
+
+
+def _built(self: _Tree) -> Any:
+    """Give a tree with what it was built of: of this call, where a function is prepared."""
+    if not hasattr(self, "_given"):
+        return self
+    *args, options = self._given
+    return locate("scipy.spatial.KDTree")(to_numpy(self._traced), *args, **options)
 
 
 @override("scipy.spatial.cKDTree", when=ALWAYS)
@@ -316,8 +367,8 @@ def query(
     self: _Tree, x: ArrayLike, k: int | Sequence[int] = 1, eps: float = 0.0, p: float = 2.0,
     distance_upper_bound: float = np.inf, workers: int = 1,
 ) -> tuple[AnyArray, NDArray]:  # fmt: skip
-    ask = functools.partial(original_of(vars(locate("scipy.spatial.KDTree"))["query"]), self)
-    distances, index = ask(to_numpy(x), k, eps, p, distance_upper_bound, workers)
+    ask = original_of(vars(locate("scipy.spatial.KDTree"))["query"])
+    distances, index = ask(_built(self), to_numpy(x), k, eps, p, distance_upper_bound, workers)
     if not is_array(x) and not hasattr(self, "_traced"):
         return distances, index
     # Which points are near is constant; how near is active.
@@ -333,11 +384,19 @@ def query(
     return _core.where(missing, np.inf, _minkowski(points, neighbours, p)), index
 
 
+def _expect_built(args: Args, options: Kwargs) -> None:
+    """Refuse trees that each replay builds anew where they are handed to another one's method."""
+    for other in (*args, *options.values()):
+        if hasattr(other, "_given"):
+            getattr(other, "data")  # noqa: B009 - raises the error that says so
+
+
 def _of_values(name: str) -> None:
     """Let a method that says which points are near run on values."""
 
-    @override(f"scipy.spatial.KDTree.{name}", kind=METHOD)
+    @override(f"scipy.spatial.KDTree.{name}", kind=METHOD, when=ALWAYS)
     def near(self: _Tree, *args: Any, **options: Any) -> Any:
+        _expect_built(args, options)
         ask = original_of(vars(locate("scipy.spatial.KDTree"))[name])
         given = inspect.signature(ask).bind(self, *args, **options).arguments
         if contains_active(given.get("weights")):
@@ -350,6 +409,7 @@ def _of_values(name: str) -> None:
 
 @override("scipy.spatial.KDTree.sparse_distance_matrix", kind=METHOD, when=ALWAYS)
 def sparse_distance_matrix(self: _Tree, other: _Tree, *args: Any, **options: Any) -> Any:
+    _expect_built((other,), {})
     if contains_active((_points(self), _points(other))):
         raise NotDifferentiableError(
             "KDTree.sparse_distance_matrix has no derivative rule in cotan; find pairs with "

@@ -20,6 +20,9 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import METHOD, SUBSTITUTE, override
 from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
+from cotan._src.scipy.stats.compiled_formulas import COMPILED
+from cotan._src.scipy.stats.conditions import compared, holds, is_mapped, known
+from cotan._src.scipy.stats.count_formulas import COUNT_FORMULAS
 from cotan._src.scipy.stats.shape_formulas import BRANCHES, FORMULAS, exp_of
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Scalar
 
@@ -56,27 +59,6 @@ def _t_logpdf(self: object, x: AnyArray, df: AnyArray) -> AnyArray:
     return constant - (df + 1) / 2 * np.log1p(x * x / df)
 
 
-def _binom_pmf(self: object, k: AnyArray, n: AnyArray, p: AnyArray) -> AnyArray:
-    del self
-    betaln, k = locate("scipy.special.betaln"), np.floor(k)
-    count: AnyArray = -betaln(n - k + 1, k + 1) - np.log1p(n)
-    return np.exp(count + _powers(k, p, n - k))
-
-
-def _nbinom_pmf(self: object, k: AnyArray, n: AnyArray, p: AnyArray) -> AnyArray:
-    del self
-    betaln, k = locate("scipy.special.betaln"), np.floor(k)
-    count: AnyArray = -betaln(n, k + 1) - np.log(n + k)
-    return np.exp(count + _powers(n, p, k))
-
-
-def _powers(n: AnyArray, p: AnyArray, m: AnyArray) -> AnyArray:
-    """Give the logarithm of `p**n * (1 - p)**m`."""
-    done: AnyArray = locate("scipy.special.xlogy")(n, p)
-    missed: AnyArray = locate("scipy.special.xlog1py")(m, -p)
-    return done + missed
-
-
 def _cauchy_logpdf(self: object, x: AnyArray) -> AnyArray:
     del self
     return -math.log(math.pi) - 2 * np.log(np.hypot(1.0, x))
@@ -97,10 +79,11 @@ _INSTEAD: dict[str, dict[str, Function]] = {
     "beta_gen": {"_pdf": exp_of("_logpdf")},
     "cauchy_gen": {"_logpdf": _cauchy_logpdf, "_ppf": _cauchy_ppf, "_isf": _cauchy_isf},
     "t_gen": {"_logpdf": _t_logpdf, "_pdf": exp_of("_logpdf")},
-    "binom_gen": {"_pmf": _binom_pmf},
-    "nbinom_gen": {"_pmf": _nbinom_pmf},
-    **FORMULAS,
+    **COUNT_FORMULAS,
+    **COMPILED,
 }
+for _name, _methods in FORMULAS.items():
+    _INSTEAD[_name] = _INSTEAD.get(_name, {}) | _methods
 # Distributions that are made of primitives alone: they fuse with what is around them.
 _PRIMITIVE = frozenset(
     [
@@ -135,48 +118,18 @@ def _apply_where(cond: AnyArray, args: AnyArray | Sequence[AnyArray], f1: Functi
     """Choose between two functions; the one that is not chosen has no influence."""
     del options
     args = args if isinstance(args, (list, tuple)) else (args,)
-    chosen = _known(cond)
-    if _holds(chosen):
+    chosen = known(cond)
+    if holds(chosen):
         everywhere: AnyArray = f1(*args)
         return everywhere
     other: AnyArray | Scalar = fill_value if f2 is None else f2(*args)
-    is_some = _is_mapped(chosen) or np.any(chosen)
+    is_some = is_mapped(chosen) or np.any(chosen)
     return _core.where(chosen, f1(*args), other) if is_some else other
-
-
-def _is_mapped(x: Any) -> bool:
-    """Say whether something differs between the examples of a vmap: nobody looks at its values."""
-    return is_array(x) and bool(_core.is_mapped(x))
-
-
-def _holds(condition: AnyArray) -> bool:
-    """Say whether a condition is known to hold everywhere."""
-    return not _is_mapped(condition) and bool(np.all(condition))
-
-
-def _known(condition: AnyArray) -> AnyArray:
-    """Give the values of a condition; of examples that are mapped itself.
-
-    A prepared function asks again whether it holds everywhere, or nowhere; what else it may be
-    takes values out of what is recorded, which is refused.
-    """
-    if _is_mapped(condition):
-        return condition
-    if is_array(condition) and _core.is_preparing():
-        for value, is_so in ((True, np.all(condition)), (False, not np.any(condition))):
-            if is_so:
-                return np.full(condition.shape, value)[()]
-    return to_numpy(condition)
-
-
-def _compared(x: AnyArray) -> AnyArray:
-    """Give what conditions are computed of: values, but where a function is prepared."""
-    return x if _core.is_preparing() or _is_mapped(x) else to_numpy(x)
 
 
 def _staying(shape: AnyArray) -> AnyArray:
     """Make infinite results constant: they do not move with their arguments."""
-    infinite = _known(np.isinf(_compared(shape)))
+    infinite = known(np.isinf(compared(shape)))
     return _core.where(infinite, to_numpy(shape), shape) if np.any(infinite) else shape
 
 
@@ -209,15 +162,15 @@ class _Call:
         self.x, self.loc, self.scale = given[:3]
         self.shapes = [_staying(s) for s in given[3:]]
         self.values: list[NDArray] = [to_numpy(s) for s in self.shapes]
-        self.valid = (dist._argcheck(*self.values)) & _known(_compared(self.scale) > 0)
+        self.valid = (dist._argcheck(*self.values)) & known(compared(self.scale) > 0)
         shape = np.broadcast_shapes(*(np.shape(g) for g in given))
         self.valid = np.broadcast_to(self.valid == 1, shape)
-        present = _known(~np.isnan(_compared(self.x)))
+        present = known(~np.isnan(compared(self.x)))
         self.missing = ~(self.valid & np.broadcast_to(present, shape))
 
     def standard(self) -> Array:
         y = self.x - self.loc
-        unknown = is_active(self.scale) or _is_mapped(self.scale) or (
+        unknown = is_active(self.scale) or is_mapped(self.scale) or (
             is_array(self.scale) and _core.is_preparing())  # fmt: skip
         if unknown or np.any(to_numpy(self.scale) != 1):
             y = y / self.scale
@@ -233,7 +186,7 @@ class _Call:
         value: AnyArray
         inside = np.broadcast_to(inside & ~self.missing, np.broadcast_shapes(
             np.shape(inside), self.missing.shape))  # fmt: skip
-        if _is_mapped(inside):
+        if is_mapped(inside):
             middle = 0.5 if is_share else self.dist._ppf(0.5, *self.values)
             value = function(_core.where(inside, y, middle), *self.shapes)
             return value
@@ -277,17 +230,23 @@ class _Call:
                         f"{who}: has no derivative rule for {branch.parameter} where "
                         f"{branch.where}; hold it constant with ct.dropgrad"
                     )
-        if not active:
-            return function(*args)
+        reason: Exception
         try:
             return function(*args)
-        except NotDifferentiableError:
-            raise
+        except NotDifferentiableError as error:
+            if str(error).startswith("scipy."):
+                raise
+            reason = error
         except (AttributeError, IndexError, TypeError) as error:
-            raise NotDifferentiableError(
-                f"{who}: SciPy's code cannot be followed for its shape parameters "
-                f"({', '.join(active)}); hold them constant with ct.dropgrad"
-            ) from error
+            if not active and not any(map(is_active, args)):
+                raise
+            reason = error
+        # SciPy's names of what it calls would say nothing to users.
+        of = f"its shape parameters ({', '.join(active)})" if active else "the points"
+        raise NotDifferentiableError(
+            f"{who}: SciPy's code cannot be followed for {of}, so it has no derivative rule in "
+            "cotan; hold them constant with ct.dropgrad"
+        ) from reason
 
     def is_open(self) -> bool:
         """Say whether only points, location and scale are active."""
@@ -305,7 +264,7 @@ def _density(log: bool) -> Function:
             )
         y = call.standard()
         # Where a density is infinite at an end of its support, that is not in it.
-        inside = _known(self._support_mask(_compared(y), *call.values)) != 0
+        inside = known(self._support_mask(compared(y), *call.values)) != 0
         name = "logpdf" if log else "pdf"
         function = getattr(call.rebound, f"_{name}")
         value = call.at(inside, y, lambda *args: call.evaluate(name, function, *args))
@@ -316,8 +275,8 @@ def _density(log: bool) -> Function:
 
 
 def _safe(scale: AnyArray) -> AnyArray:
-    positive = _known(_compared(scale) > 0)
-    return scale if _holds(positive) else _core.where(positive, scale, 1.0)
+    positive = known(compared(scale) > 0)
+    return scale if holds(positive) else _core.where(positive, scale, 1.0)
 
 
 # What the logarithm of the derivative is, given the logarithm of the density and the result.
@@ -333,7 +292,7 @@ def _computed(call: _Call, name: str, y: AnyArray, *shapes: AnyArray) -> AnyArra
     """Give a function of the standard form: its own code, or compiled with a known derivative."""
     dist, rebound = call.dist, call.rebound
     is_composed = type(dist).__name__ in _PRIMITIVE and name in _SLOPES
-    if is_composed or _is_mapped(y) or not call.is_open():
+    if is_composed or is_mapped(y) or not call.is_open():
         value: AnyArray = call.evaluate(name, getattr(rebound, f"_{name}"), y, *shapes)
         return value
 
@@ -370,10 +329,10 @@ def _distribution(name: str) -> Function:
         call = _Call(self, x, args, kwds)
         y = call.standard()
         a, b = map(to_numpy, call.support())
-        values = _compared(y)
-        inside = _known((a < values) & (values < b))
+        values = compared(y)
+        inside = known((a < values) & (values < b))
         value = call.at(inside, y, lambda y, *s: _computed(call, name, y, *s))
-        return call.chosen(value, (_known(values <= a), low), (_known(values >= b), high))
+        return call.chosen(value, (known(values <= a), low), (known(values >= b), high))
 
     return method
 
@@ -383,13 +342,13 @@ def _quantile(name: str) -> Function:
         call = _Call(self, q, args, kwds)
         a, b = call.support()
         ends = (a, b) if name == "ppf" else (b, a)
-        values = _compared(call.x)
-        inside = _known((values > 0) & (values < 1))
+        values = compared(call.x)
+        inside = known((values > 0) & (values < 1))
         y = call.at(inside, call.x, lambda q, *s: _computed(call, name, q, *s), True)
         cases: list[tuple[AnyArray, AnyArray | Scalar]]
-        cases = [(_known((values < 0) | (values > 1)), math.nan)]
+        cases = [(known((values < 0) | (values > 1)), math.nan)]
         for at, end in zip((0, 1), ends, strict=True):
-            if _is_mapped(at_end := _known(values == at)) or np.any(at_end):
+            if is_mapped(at_end := known(values == at)) or np.any(at_end):
                 # An infinite end stays where it is.
                 moved = end * call.scale + call.loc if np.all(np.isfinite(to_numpy(end))) else end
                 cases.append((at_end, moved))
@@ -414,11 +373,13 @@ def _mass(log: bool) -> Function:
         call = _Call(self, k, args, kwds, discrete=True)
         y = call.x - call.loc
         a, b = map(to_numpy, call.support())
-        values = _compared(y)
+        values = compared(y)
         inside = (a <= values) & (values <= b)
         if not hasattr(self, "xk"):
             inside = inside & (self._nonzero(values, *call.values))
-        value = call.at(inside, y, call.rebound._logpmf if log else call.rebound._pmf)
+        name = "logpmf" if log else "pmf"
+        function = getattr(call.rebound, f"_{name}")
+        value = call.at(inside, y, lambda *args: call.evaluate(name, function, *args))
         return call.chosen(value, (~inside, -math.inf if log else 0.0))
 
     return method
@@ -433,9 +394,10 @@ def _cumulated(name: str) -> Function:
         call = _Call(self, k, args, kwds, discrete=True)
         y = _core.dropgrad(call.x) - _core.dropgrad(call.loc)
         a, b = map(to_numpy, call.support())
-        values = _compared(call.x - call.loc)
+        values = compared(call.x - call.loc)
         inside = (a <= values) & (values < b)
-        value = call.at(inside, y, getattr(call.rebound, f"_{name}"))
+        function = getattr(call.rebound, f"_{name}")
+        value = call.at(inside, y, lambda *args: call.evaluate(name, function, *args))
         return call.chosen(value, (values < a, low), (values >= b, high))
 
     return method
@@ -445,6 +407,32 @@ override(f"{_HERE}.rv_discrete.pmf", kind=METHOD)(_mass(False))
 override(f"{_HERE}.rv_discrete.logpmf", kind=METHOD)(_mass(True))
 for _name in _SLOPES:
     override(f"{_HERE}.rv_discrete.{_name}", kind=METHOD)(_cumulated(_name))
+
+
+def _number_at(name: str) -> Function:
+    """Give a quantile: a number that shapes and probability move by jumps alone, and its place."""
+
+    def method(self: _Distribution, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> AnyArray:
+        shapes, loc, _ = self._parse_args(*args, **kwds)
+        original = original_of(vars(locate(f"{_HERE}.rv_discrete"))[name])
+
+        def forward(q: NDArray, *shapes: NDArray) -> NDArray:
+            return np.asarray(original(self, q, *shapes), np.float64)
+
+        def pullback(ct: AnyArray, *args: Any) -> tuple[AnyArray, ...]:
+            del ct
+            return tuple(np.zeros(np.shape(x)) for x in args[:-1])
+
+        given = [_core.asarray(x, np.float64) for x in (q, *shapes)]
+        found = host_call(f"scipy.stats.{self.name}.{name}", forward, pullback, *given)
+        result: AnyArray = _core.dropgrad(found) + asarray(loc)
+        return result[()] if result.ndim == 0 else result
+
+    return method
+
+
+for _name in ("ppf", "isf"):
+    override(f"{_HERE}.rv_discrete.{_name}", kind=METHOD)(_number_at(_name))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -486,7 +474,7 @@ def _stats(
     options = {"moments": asked} if self._stats_has_moments else {}
     moments = call.evaluate("stats", lambda *s: call.rebound._stats(*s, **options), *call.shapes)
     mean, variance, skewness, excess = moments
-    known = {
+    moments_of = {
         "m": None if mean is None else call.loc + call.scale * mean,
         "v": None if variance is None else call.scale**2 * variance,
         "s": skewness,
@@ -494,12 +482,12 @@ def _stats(
     }
     results = []
     for name in (n for n in "mvsk" if n in asked):
-        if known[name] is None:
+        if moments_of[name] is None:
             raise NotDifferentiableError(
                 f"scipy.stats.{self.name}: SciPy has no formula for this moment, so it has no "
                 "derivative here; write it as an integral over the density"
             )
-        results.append(call.chosen(_core.asarray(known[name], np.float64)))
+        results.append(call.chosen(_core.asarray(moments_of[name], np.float64)))
     return results[0] if len(results) == 1 else tuple(results)
 
 

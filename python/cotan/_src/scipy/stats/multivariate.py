@@ -75,7 +75,12 @@ class _Covariance:
         self.covariance = matrix
         self.rank, self.shape = known.rank, known.shape
         read = np.tril(matrix) + np.tril(matrix, -1).T  # by SciPy, of one that is not symmetric
-        self.log_pdet = _log_determinant(read)
+        if _core.is_preparing():
+            # Each replay looks whether it is positive definite.
+            factor = np.linalg.cholesky(read)
+            self.log_pdet = 2 * np.sum(np.log(np.diagonal(factor)))
+        else:
+            self.log_pdet = _log_determinant(read)
         self._inverse = inverse(read)
 
     def distances(self, deviation: AnyArray) -> AnyArray:
@@ -87,11 +92,21 @@ def _like(mean: Any) -> Any:
     return np.zeros(np.shape(mean)) if _core.contains_array((mean,), {}) else mean
 
 
+def _checked(cov: Any) -> Any:
+    """Give the values of a covariance that SciPy checks; of one that is prepared the shape alone.
+
+    Values must not be read then, and the Cholesky decomposition looks at those of each replay.
+    """
+    if not (is_active(cov) and _core.is_preparing()):
+        return value_of(cov)
+    return np.eye(np.shape(cov)[0]) if np.ndim(cov) == 2 else np.ones(np.shape(cov))
+
+
 def _parameters(
     dist: _Normal, mean: ArrayLike | None, cov: ArrayLike, allow_singular: bool
 ) -> tuple[int, AnyArray, _Covariance | _KnownCovariance]:
     """Check the parameters on values, and give them as they are."""
-    given = _like(mean), to_numpy(cov), allow_singular
+    given = _like(mean), _checked(cov), allow_singular
     dim, mean_value, known = dist._process_parameters(*given)
     center = mean_value if mean is None else _core.reshape(asarray(mean, np.float64), (dim,))
     if not is_active(cov):
@@ -182,7 +197,8 @@ def _freeze_normal(self: _FrozenNormal, mean: ArrayLike | None = None, cov: Arra
                    allow_singular: bool = False, *args: object,
                    **options: object) -> None:  # fmt: skip
     init = original_of(vars(locate(_FROZEN))["__init__"])
-    init(self, _like(mean), to_numpy(cov), allow_singular, *args, **options)
+    # What it computes of the parameters is replaced.
+    init(self, _like(mean), _checked(cov), allow_singular, *args, **options)
     _, self.mean, self.cov_object = _parameters(self._dist, mean, cov, allow_singular)
 
 
@@ -231,6 +247,39 @@ for _name in ("cdf", "logcdf"):
 
 
 # --------------------------------------------------------------------------------------------------
+# Scale matrices of other distributions
+
+_PSD = f"{_HERE}._multivariate._PSD"
+
+
+@override(f"{_PSD}.__init__", kind=METHOD)
+def _decompose(self: Any, M: ArrayLike, *args: Any, **options: Any) -> None:  # noqa: N803
+    """Decompose a scale by its Cholesky factor: eigenvectors have no derivative where values meet.
+
+    SciPy's code asks for no more than the determinant and a factor of the inverse.
+    """
+    original_of(vars(locate(_PSD))["__init__"])(self, _checked(M), *args, **options)
+    if not is_active(M):
+        return
+    matrix = asarray(M, np.float64)
+    if self.rank < matrix.shape[0]:
+        raise NotDifferentiableError(
+            "scipy.stats: an active scale matrix that is singular has no derivative; add a small "
+            "number to its diagonal"
+        )
+    is_lower = options.get("lower", args[2] if len(args) > 2 else True)
+    lower = matrix if is_lower else matrix.T
+    factor = np.linalg.cholesky(np.tril(lower) + np.tril(lower, -1).T)
+    self._M = matrix
+    self.U = inverse(factor).T
+    self.log_pdet = 2 * np.sum(np.log(np.diagonal(factor)))
+
+
+override(f"{_HERE}._multivariate.multivariate_t_gen._entropy", kind=METHOD, when=ALWAYS)(
+    REBOUND_METHOD
+)
+
+# --------------------------------------------------------------------------------------------------
 # Wishart's distributions
 
 
@@ -244,7 +293,9 @@ def _wishart(name: str) -> None:
 
     @override(f"{owner}.__init__", kind=METHOD)
     def init(self: _FrozenWishart, df: ArrayLike, scale: ArrayLike, seed: _Seed = None) -> None:
-        original_of(vars(locate(owner))["__init__"])(self, value_of(df), value_of(scale), seed)
+        values = _checked(scale)
+        count = np.shape(scale)[-1] if is_active(df) and _core.is_preparing() else value_of(df)
+        original_of(vars(locate(owner))["__init__"])(self, count, values, seed)
         self.df, self.scale = df, asarray(scale)
 
     def enter(method: str) -> None:

@@ -23,6 +23,7 @@ from cotan._src.rebind.engine import (
     locate,
     rebind_function,
     rebound_class,
+    refused,
 )
 from cotan._src.rebind.numpy_substitutes import array, asarray
 from cotan._src.runtime.originals import original_of
@@ -145,10 +146,24 @@ override(
     *named(
         "scipy.stats",
         """
-        expectile gzscore zmap zscore wasserstein_distance energy_distance
+        expectile gzscore zmap zscore wasserstein_distance
     """,
     )
 )(REBOUND_UNDECORATED)
+
+
+@override("scipy.stats.energy_distance")
+def _energy_distance(*args: ArrayLike, **options: ArrayLike) -> AnyArray:
+    """Give SciPy's root; at 0 it has a kink, where the derivative is 0."""
+    code = REBOUND_UNDECORATED.make("scipy.stats.energy_distance")
+    distance: AnyArray = code(*args, **options)
+    return _core.where(_core.eq(distance, 0), 0.0, distance)
+
+
+override("scipy.stats.weightedtau")(refused("ranks are constant: use pearsonr"))
+override("scipy.stats.siegelslopes")(refused("use theilslopes or linregress"))
+override("scipy.stats.shapiro")(refused("use skew and kurtosis, say"))
+override("scipy.stats.qmc.discrepancy")(refused("write its formula"))
 
 
 @override("scipy.stats.boxcox_llf")

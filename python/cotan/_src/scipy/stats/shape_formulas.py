@@ -188,6 +188,26 @@ def _gennorm_isf(self: object, q: AnyArray, beta: AnyArray) -> AnyArray:
     return -_gennorm_ppf(self, q, beta)
 
 
+def _log_kv(order: AnyArray, x: AnyArray) -> AnyArray:
+    scaled: AnyArray = locate("scipy.special.kve")(order, x)
+    return np.log(scaled) - x
+
+
+def _geninvgauss_logpdf(self: object, x: AnyArray, p: AnyArray, b: AnyArray) -> AnyArray:
+    del self
+    return (p - 1) * np.log(x) - b * (x + 1 / x) / 2 - math.log(2) - _log_kv(p, b)
+
+
+def _genhyperbolic_logpdf(
+    self: object, x: AnyArray, p: AnyArray, a: AnyArray, b: AnyArray
+) -> AnyArray:
+    del self
+    width, length = np.sqrt((a - b) * (a + b)), np.hypot(1.0, x)
+    constant = p * np.log(width) - 0.5 * math.log(2 * math.pi) - _log_kv(p, width)
+    rest = (p - 0.5) * (np.log(length) - np.log(a)) + b * x
+    return constant + rest + _log_kv(p - 0.5, a * length)
+
+
 # Methods by the name of the class.
 FORMULAS: dict[str, dict[str, Function]] = {
     "skewnorm_gen": {"_logpdf": _skewnorm_logpdf, "_pdf": exp_of("_logpdf")},
@@ -218,6 +238,8 @@ FORMULAS: dict[str, dict[str, Function]] = {
         "_logcdf": _truncpareto_logcdf,
         "_logsf": _truncpareto_logsf,
     },
+    "geninvgauss_gen": {"_logpdf": _geninvgauss_logpdf, "_pdf": exp_of("_logpdf")},
+    "genhyperbolic_gen": {"_logpdf": _genhyperbolic_logpdf, "_pdf": exp_of("_logpdf")},
     "kappa3_gen": {"_sf": _kappa3_sf},
     "vonmises_gen": {
         "_logpdf": _vonmises_logpdf,
