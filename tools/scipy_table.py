@@ -16,8 +16,16 @@ from cotan._src.runtime.registry import Kind, Override, Way, rows_of
 from cotan._src.special.ufuncs import PARTIALS, ZERO
 
 MODULES = (
-    *("fft", "fftpack", "integrate", "interpolate", "linalg", "linalg.blas", "linalg.lapack"),
-    *("linalg.interpolative", "ndimage", "optimize", "optimize.elementwise", "signal"),
+    *("cluster.hierarchy", "cluster.vq", "fft", "fftpack", "integrate", "interpolate", "linalg"),
+    *(
+        "linalg.blas",
+        "linalg.lapack",
+        "linalg.interpolative",
+        "ndimage",
+        "optimize",
+        "optimize.elementwise",
+        "signal",
+    ),
     *("signal.windows", "sparse", "sparse.csgraph", "sparse.linalg", "spatial"),
     *("spatial.distance", "spatial.transform", "special", "stats", "stats.contingency"),
     *("stats.mstats", "stats.qmc", "stats.sampling"),

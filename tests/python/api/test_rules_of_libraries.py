@@ -424,7 +424,7 @@ def test_a_rule_is_taken_back_after_an_error():
 def test_names_of_functions():
     names = {
         np.linalg.norm: "numpy.linalg.norm",
-        scipy.special.j0: "j0",
+        scipy.special.j0: "scipy.special.j0",
         ufunc: "<lambda> (vectorized)",
         math.sin: "math.sin",
         own: f"{__name__}.own",

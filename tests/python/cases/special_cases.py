@@ -190,4 +190,10 @@ def variables(name, args):
 
 
 # What NumPy has, too, is tested with it.
-NAMES = sorted((set(PARTIALS) - {"sph_harm_y"}) | (SCIPY - {"round"}))
+# Rows that only `scipy.stats` uses are entered by it, and compared in its tests.
+OF_STATS = {
+    *("_beta_ppf", "_ncx2_sf", "_ncx2_isf", "_log1mexp"),
+    *("_binom_cdf", "_binom_sf", "_nbinom_cdf", "_nbinom_sf"),
+}
+ENTERED = {name for name in PARTIALS if not name.startswith("stats.")} - OF_STATS
+NAMES = sorted((ENTERED - {"sph_harm_y"}) | (SCIPY - {"round"}))

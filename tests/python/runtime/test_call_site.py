@@ -422,4 +422,8 @@ def looks_at_bytecode(path):
 
 def test_only_call_sites_look_at_bytecode():
     found = {p.relative_to(SRC).as_posix() for p in SRC.rglob("*.py") if looks_at_bytecode(p)}
-    assert found == {"_src/runtime/call_site.py", "_src/interpose/prologue.py"}
+    assert found == {
+        "_src/runtime/call_site.py",
+        "_src/interpose/prologue.py",
+        "_src/state/code_facts.py",
+    }

@@ -45,6 +45,7 @@ PROVIDERS = {
     "scipy.interpolate": [
         *(
             "scipy.interpolate.core",
+            "scipy.interpolate.bsplines",
             "scipy.interpolate.fitpack",
             "scipy.interpolate.fitpack2d",
         ),

@@ -15,7 +15,8 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import METHOD, SUBSTITUTE_MEMBER, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
-from cotan._src.scipy.interpolate.core import Spline, make_interp_spline, place, weights
+from cotan._src.scipy.interpolate.bsplines import make_interp_spline, place, weights
+from cotan._src.scipy.interpolate.core import Spline
 from cotan._src.typing import AnyArray, ArrayLike, Scalar
 
 _HERE = "scipy.interpolate"

@@ -19,7 +19,7 @@ from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.ufunc_dtypes import finished
 from cotan._src.runtime.values import contains_active, to_numpy
-from cotan._src.scipy.interpolate.core import make_interp_spline
+from cotan._src.scipy.interpolate.bsplines import make_interp_spline
 from cotan._src.typing import AnyArray, ArrayLike, Scalar
 
 _HERE = "scipy.interpolate"
