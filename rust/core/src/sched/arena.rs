@@ -208,8 +208,10 @@ fn unplaced() -> Error {
 impl Drafts {
     /// What is to be laid out; `None` where that cannot be.
     fn of(plan: &Arc<Plan>, inputs: &[Aval]) -> Result<Option<Drafts>> {
-        let mut drafts = Drafts::default();
-        drafts.cells = vec![None; plan.num_slots];
+        let mut drafts = Drafts {
+            cells: vec![None; plan.num_slots],
+            ..Drafts::default()
+        };
         for (slot, aval) in inputs.iter().enumerate() {
             let root = drafts.root(aval.nbytes());
             drafts.cells[slot] = Some(Cell {
@@ -245,7 +247,8 @@ impl Drafts {
                 return Ok(None);
             }
             for (&slot, out) in plan.outs.iter().zip(outs) {
-                drafts.cells[slot as usize] = drafts.cells[out as usize].clone();
+                let cell = drafts.cells[out as usize].clone();
+                drafts.cells[slot as usize] = cell;
             }
         }
         for &slot in &plan.outs {

@@ -398,21 +398,20 @@ impl<'p> Sketches<'p> {
             }
             for &cell in &self.acts[number].writes {
                 let root = self.cells[cell].root;
-                let home = match place {
-                    Some(Home::Shared(s)) => s,
-                    _ => {
-                        successions.push(Succession {
-                            bytes: self.roots[root].aval.nbytes(),
-                            output: None,
-                            over: match place {
-                                Some(Home::Input(i)) => Some(i),
-                                _ => None,
-                            },
-                            first: number,
-                            last: number,
-                        });
-                        successions.len() - 1
-                    }
+                let home = if let Some(Home::Shared(s)) = place {
+                    s
+                } else {
+                    successions.push(Succession {
+                        bytes: self.roots[root].aval.nbytes(),
+                        output: None,
+                        over: match place {
+                            Some(Home::Input(i)) => Some(i),
+                            _ => None,
+                        },
+                        first: number,
+                        last: number,
+                    });
+                    successions.len() - 1
                 };
                 successions[home].last = last[root];
                 self.roots[root].home = Home::Shared(home);

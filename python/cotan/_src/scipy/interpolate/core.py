@@ -197,8 +197,8 @@ def outside(x: AnyArray, breaks: AnyArray) -> NDArray:
     """Say which points lie before the first break, or behind the last."""
     values, ends = to_numpy(x), to_numpy(breaks)[[0, -1]]
     # What is not a number is neither.
-    outside: NDArray = ~((values >= ends.min()) & (values <= ends.max()))
-    return outside
+    beyond: NDArray = ~((values >= ends.min()) & (values <= ends.max()))
+    return beyond
 
 
 def _powers(c: AnyArray, s: AnyArray, nu: int) -> AnyArray:
