@@ -129,13 +129,14 @@ impl Plan {
         self.cost
     }
 
-    /// Roughly how many nanoseconds its longest step takes on one thread.
-    pub(super) fn longest(&self) -> f64 {
+    /// Roughly how many nanoseconds the steps that take so many, or more, take together on one thread.
+    pub(super) fn cost_from(&self, least: f64) -> f64 {
         let each = self.steps.iter().map(|step| match &step.work {
-            Work::Part(part) => part.longest(),
-            _ => step.cost,
+            Work::Part(part) => part.cost_from(least),
+            _ if step.cost >= least => step.cost,
+            _ => 0.0,
         });
-        each.fold(0.0, f64::max)
+        each.sum()
     }
 
     /// How many bytes its results have, with inputs of these dtypes and shapes.

@@ -8,12 +8,12 @@ use super::frame::Frame;
 use super::placement::{Place, run_to};
 use super::plan::{Compilation, Compiled, Plan};
 use super::run::WORTH_THREADS;
+use super::threads::num_threads;
 use crate::aval::Aval;
 use crate::error::Result;
 use crate::kernels::Value;
 
-/// Plans have their buffers at once, in frames, whose steps are shorter than so many nanoseconds: longer ones are
-/// shared by threads.
+/// Steps that take so many nanoseconds are shared by threads, but not in frames.
 const SHORT: f64 = 40_000.0;
 /// Copying inputs and results of so many bytes together is always less than taking buffers from the pool;
 const SMALL: usize = 256 << 10;
@@ -74,7 +74,7 @@ impl Replay {
     pub fn new(plan: Arc<Plan>, inputs: Vec<Aval>) -> Replay {
         let bytes: usize = inputs.iter().map(Aval::nbytes).sum();
         let results = plan.result_bytes(&inputs);
-        let has_frames = bytes <= LARGEST && plan.longest() < SHORT && !plan.calls_back;
+        let has_frames = bytes <= LARGEST && !plan.calls_back;
         Replay {
             plan,
             inputs,
@@ -170,11 +170,18 @@ impl Replay {
         Ok(frame)
     }
 
-    /// Whether a frame saves more than copying inputs and results takes, with so many inputs that stay in it.
+    /// Whether a frame saves more than it costs, with so many inputs that stay in it: inputs and results are copied,
+    /// and all is done by one thread.
     fn gains(&self, more: usize) -> bool {
         let own = &self.inputs[..self.inputs.len() - more];
         let copied = own.iter().map(Aval::nbytes).sum::<usize>() + self.results;
-        copied <= SMALL || copied as f64 * COPIED < self.plan.num_passes() as f64 * SAVED
+        let copying = if copied <= SMALL {
+            0.0
+        } else {
+            copied as f64 * COPIED
+        };
+        let alone = self.plan.cost_from(SHORT) * (1.0 - 1.0 / num_threads() as f64);
+        copying + alone == 0.0 || copying + alone < self.plan.num_passes() as f64 * SAVED
     }
 
     /// The buffers for a run of machine code on these inputs.
