@@ -199,3 +199,27 @@ fn errors_come_through_and_the_next_run_is_right() {
         );
     }
 }
+
+#[test]
+fn a_run_can_be_interrupted() {
+    let mut rng = Rng::new(23);
+    let program = changes(3, 9, 600);
+    let inputs = [
+        rng.array(DType::F64, &[6], -1.0, 1.0).unwrap(),
+        rng.array(DType::F64, &[6], -1.0, 1.0).unwrap(),
+        Value::from_slice(&[2], &[4i64, 1]).unwrap(),
+        rng.array(DType::F64, &[], 0.1, 0.5).unwrap(),
+    ];
+    let avals = inputs.iter().map(|v| v.aval().clone()).collect();
+    let replay = Replay::new(sched::plan(&program).unwrap(), avals);
+    let nothing: Arc<[Value]> = Arc::from([]);
+    let run = |stop: bool| replay.run(&inputs, &nothing, &[], &mut || stop);
+    let wanted = run(false).unwrap();
+    for _ in 0..4 {
+        run(false).unwrap();
+    }
+    assert!(matches!(run(true), Err(cotan::Error::Interrupted)));
+    for (a, b) in run(false).unwrap().iter().zip(&wanted) {
+        same_bits(a, b, &program);
+    }
+}

@@ -4,8 +4,9 @@
 //! The bodies of a program's loops are laid out once (`bodies.rs`) and run where their inputs and outputs lie.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::bodies::{Body, Outcome};
+use super::bodies::{Body, Outcome, PATIENCE};
 use super::plan::{Plan, Slot, Work};
 use super::profile::Stopwatch;
 use super::room::Room;
@@ -14,20 +15,41 @@ use crate::error::{Error, Result};
 use crate::kernels::{self, ALIGN, Ctx, Form, Storage, Value};
 use crate::util::FastMap;
 
-/// Such a memory has at most so many bytes.
+/// Such a memory has at most so many bytes,
 pub(super) const LARGEST: usize = 16 << 20;
-/// After so many acts it is asked whether to stop.
-const PATIENCE: usize = 1024;
+/// and all of them together: they are kept between the runs.
+const MOST: usize = 128 << 20;
+/// What they have now.
+static HELD: AtomicUsize = AtomicUsize::new(0);
 
 /// A plan with the memory for its runs.
 #[derive(Debug)]
 pub(super) struct Arena {
     memory: Arc<Storage>,
+    _held: Held,
     bodies: Vec<Body>,
     /// What is run one after the other: the number of a body, and where its inputs and outputs begin.
     calls: Vec<(usize, Box<[usize]>)>,
     inputs: Vec<Value>,
     outs: Vec<Value>,
+}
+
+/// Bytes that count among those that are held.
+#[derive(Debug)]
+struct Held(usize);
+
+impl Held {
+    fn new(bytes: usize) -> Option<Held> {
+        let before = HELD.fetch_add(bytes, Ordering::Relaxed);
+        let held = Held(bytes);
+        (before + bytes <= MOST).then_some(held)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.fetch_sub(self.0, Ordering::Relaxed);
+    }
 }
 
 /// A buffer of the outer plan: a part of what lies at the place of a root.
@@ -129,8 +151,11 @@ impl Arena {
         if end > LARGEST {
             return Ok(None);
         }
+        let Some(held) = Held::new(end) else {
+            return Ok(None);
+        };
         let memory = Arc::new(Storage::allocate(end)?);
-        let cancel = std::sync::atomic::AtomicBool::new(false);
+        let cancel = AtomicBool::new(false);
         let ctx = Ctx::new(&cancel, 1);
         let put = |value: &Value, place: usize| {
             let to = Form::dense(value.aval().clone()).at(&memory, place)?;
@@ -158,6 +183,7 @@ impl Arena {
             inputs: (0..own as Slot).map(of).collect::<Result<_>>()?,
             outs: plan.outs.iter().map(|&s| of(s)).collect::<Result<_>>()?,
             memory,
+            _held: held,
             bodies,
             calls: located,
         }))
@@ -195,7 +221,7 @@ impl Arena {
                     return Err(Error::Interrupted);
                 }
             }
-            body.run(&self.memory, places, stopwatch, ctx)?;
+            body.run(&self.memory, places, stopwatch, ctx, interrupted)?;
         }
         Ok(())
     }

@@ -10,9 +10,12 @@ use super::profile::Stopwatch;
 use super::room::Room;
 use super::run::kernel;
 use crate::aval::Aval;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::{self, ALIGN, Ctx, Form, FusedLayout, Storage, Value};
 use crate::prim::{Kernel, UpdateFn, WriteFn};
+
+/// After so many acts it is asked whether to stop.
+pub(super) const PATIENCE: usize = 1024;
 
 /// A plan that is laid out.
 #[derive(Debug)]
@@ -200,6 +203,7 @@ impl Body {
         places: &[usize],
         stopwatch: &mut Stopwatch,
         ctx: &Ctx<'_>,
+        interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let place = |operand: &Operand| {
             let number = operand.place as usize;
@@ -218,7 +222,10 @@ impl Body {
             }
             Ok(values)
         };
-        for act in &self.acts {
+        for (number, act) in self.acts.iter().enumerate() {
+            if number % PATIENCE == PATIENCE - 1 && interrupted() {
+                return Err(Error::Interrupted);
+            }
             let start = stopwatch.start();
             let step = &self.plan.steps[act.step];
             match &act.what {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::arena::Arena;
+use super::bodies::PATIENCE;
 use super::plan::{Compiled, Plan, Step, Work};
 use super::profile::{Origin, Phase, Stopwatch, note, timed};
 use super::run::run_part;
@@ -11,9 +12,6 @@ use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::kernels::{self, BoundCode, Ctx, Value};
 use crate::prim::Kernel;
-
-/// After so many acts it is asked whether to stop.
-const PATIENCE: usize = 1024;
 
 /// The buffers of one run of a small plan, each in its place: inputs are written into it, results read
 /// from it, and nothing is allocated in between.
