@@ -202,14 +202,24 @@ fn errors_come_through_and_the_next_run_is_right() {
 
 #[test]
 fn a_run_can_be_interrupted() {
-    let mut rng = Rng::new(23);
-    let program = changes(3, 9, 600);
-    let inputs = [
-        rng.array(DType::F64, &[6], -1.0, 1.0).unwrap(),
-        rng.array(DType::F64, &[6], -1.0, 1.0).unwrap(),
-        Value::from_slice(&[2], &[4i64, 1]).unwrap(),
-        rng.array(DType::F64, &[], 0.1, 0.5).unwrap(),
-    ];
+    let region = "start=(1,), len=(90,), step=(1,)";
+    let mut text = String::from("program(%0: f64[100]) {\n");
+    let (mut h, mut next) = (0, 1);
+    for _ in 0..2_000 {
+        writeln!(text, "  %{next}: f64[100] = sin(%{h})").unwrap();
+        let part = next + 1;
+        writeln!(text, "  %{part}: f64[90] = slice[{region}](%{h})").unwrap();
+        h = next + 2;
+        writeln!(
+            text,
+            "  %{h}: f64[100] = update_add[{region}](%{next}, %{part})"
+        )
+        .unwrap();
+        next += 3;
+    }
+    writeln!(text, "  return %{h}\n}}").unwrap();
+    let program = Program::parse(&text).unwrap();
+    let inputs = [Rng::new(23).array(DType::F64, &[100], -0.1, 0.1).unwrap()];
     let avals = inputs.iter().map(|v| v.aval().clone()).collect();
     let replay = Replay::new(sched::plan(&program).unwrap(), avals);
     let nothing: Arc<[Value]> = Arc::from([]);

@@ -19,6 +19,8 @@ use crate::util::FastMap;
 pub(super) const LARGEST: usize = 16 << 20;
 /// and all of them together: they are kept between the runs.
 const MOST: usize = 128 << 20;
+/// Roughly how many bytes say what an act does, which count, too.
+const ACT: usize = 512;
 /// What they have now.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
@@ -151,7 +153,8 @@ impl Arena {
         if end > LARGEST {
             return Ok(None);
         }
-        let Some(held) = Held::new(end) else {
+        let acts = bodies.iter().map(Body::len).sum::<usize>() * ACT;
+        let Some(held) = Held::new(end + acts).filter(|_| acts <= LARGEST) else {
             return Ok(None);
         };
         let memory = Arc::new(Storage::allocate(end)?);
