@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use cotan::{Error, Result};
 use wgpu::Features;
@@ -14,6 +15,9 @@ use wgpu::Features;
 use crate::memory::{Buffers, Pool};
 use crate::shader::GROUP;
 use crate::units::Units;
+
+/// So long an answer of a device may be on its way between two threads.
+const HANDED_OVER: Duration = Duration::from_secs(10);
 
 /// What shaders are compiled with, where the device has it.
 const WANTED: Features = Features::SHADER_F16
@@ -264,7 +268,8 @@ impl Context {
         if let Err(error) = polled {
             return Err(Error::Device(format!("{}: {error}", self.name)));
         }
-        match is_done.try_recv() {
+        // Another thread that waits may have taken the answer, and be about to hand it over.
+        match is_done.recv_timeout(HANDED_OVER) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(Error::Device(format!("{}: {error}", self.name))),
             Err(_) => return Err(Error::Device(format!("{}: nothing came back", self.name))),
