@@ -57,6 +57,35 @@ proptest! {
 }
 
 #[test]
+fn constants_that_change_from_run_to_run() {
+    let (program, inputs) = random_program(11, 25, DType::F64);
+    let plan = sched::plan(&program).unwrap();
+    let held = [true, false, true, false];
+    let prepared = Prepared::new(&program, &held).unwrap();
+    let mut rng = Rng::new(12);
+    let own = vec![inputs[1].clone(), inputs[3].clone()];
+    let sets: Vec<_> = (0..3)
+        .map(|_| {
+            let mut all = inputs.clone();
+            for i in [0, 2] {
+                all[i] = rng.array(DType::F64, all[i].shape(), -1.0, 1.0).unwrap();
+            }
+            let constants = vec![all[0].clone(), all[2].clone()];
+            let wanted = sched::run(&plan, all, &mut never).unwrap();
+            (prepared.hold(constants, &mut never).unwrap(), wanted)
+        })
+        .collect();
+    // Each for some runs, then in turns.
+    let order = [0, 0, 0, 0, 1, 1, 1, 2, 0, 1, 2, 0, 0, 1, 2, 2, 2, 1];
+    for (constants, wanted) in order.map(|i: usize| &sets[i]) {
+        let outs = prepared.run(constants, &own, &[], &mut never).unwrap();
+        for (a, b) in outs.iter().zip(wanted) {
+            close(a, b, &program, 1e-12);
+        }
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let (program, inputs) = random_program(1, 5, DType::F64);
     assert!(Prepared::new(&program, &[true]).is_err());

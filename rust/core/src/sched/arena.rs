@@ -266,12 +266,9 @@ impl Drafts {
         } else {
             let own: Vec<Slot> = (0..inputs.len() as Slot).collect();
             // Several outputs may be one buffer, which is in each of their places.
-            let mut outs = plan.outs.clone();
-            let first = plan.num_slots as Slot;
-            drafts.cells.resize(plan.num_slots + outs.len(), None);
-            for (out, slot) in outs.iter_mut().zip(first..) {
-                *out = slot;
-            }
+            let end = plan.num_slots + plan.outs.len();
+            let outs: Vec<Slot> = (plan.num_slots as Slot..end as Slot).collect();
+            drafts.cells.resize(end, None);
             if !drafts.call(plan, &own, &outs, &mut Vec::new())? {
                 return Ok(None);
             }

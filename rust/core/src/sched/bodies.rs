@@ -150,7 +150,7 @@ impl Body {
             successions,
             numbers: Vec::new(),
         };
-        sketches.end(&mut homes);
+        sketches.end(&mut homes)?;
         let (fixed, size) = homes.settle(sketches.acts.len());
         let acts = sketches.write(&homes)?;
         Ok(Some(Body {
@@ -428,11 +428,11 @@ impl<'p> Sketches<'p> {
     }
 
     /// Says how each output comes about; what is not written where it has to be is copied there.
-    fn end(&mut self, homes: &mut Homes) {
+    fn end(&mut self, homes: &mut Homes) -> Result<()> {
         let last = self.plan.steps.len() - 1;
         for (j, &slot) in self.plan.outs.iter().enumerate() {
             let Some(cell) = self.slots[slot as usize] else {
-                continue;
+                return Err(Error::Program("no step makes an output".into()));
             };
             let aval = self.cells[cell].value.aval().clone();
             let outcome = match self.roots[self.cells[cell].root].home {
@@ -465,6 +465,7 @@ impl<'p> Sketches<'p> {
             };
             homes.outcomes.push(outcome);
         }
+        Ok(())
     }
 
     fn seen(&self, cell: usize, input: usize) -> Outcome {

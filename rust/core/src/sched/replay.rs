@@ -1,7 +1,7 @@
 //! A plan that is run again and again, with the memory of earlier runs.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::arena::LARGEST;
 use super::frame::Frame;
@@ -24,7 +24,7 @@ const SAVED: f64 = 300.0;
 const FIRST: u32 = 2;
 /// So many frames are kept: as many threads can run a plan at once without making new ones.
 const FRAMES: usize = 16;
-/// All but the first of them have at most so many bytes together.
+/// Several of them have at most so many bytes together.
 const KEPT: usize = 16 << 20;
 
 /// A plan and what its runs leave for later ones.
@@ -39,6 +39,8 @@ pub struct Replay {
     has_frames: AtomicBool,
     /// How many runs there were, up to `FIRST`.
     runs: AtomicU32,
+    /// What lay behind the inputs when there was no frame for it.
+    without: Mutex<Option<Weak<[Value]>>>,
     /// Frames of kernels, and of machine code.
     frames: Kept,
     code_frames: Kept,
@@ -64,7 +66,7 @@ impl Kept {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Frame>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Frame>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -81,6 +83,7 @@ impl Replay {
             results,
             has_frames: AtomicBool::new(has_frames),
             runs: AtomicU32::new(0),
+            without: Mutex::new(None),
             frames: Kept::default(),
             code_frames: Kept::default(),
             compiled: Compilation::default(),
@@ -125,39 +128,44 @@ impl Replay {
         targets: &[Option<Value>],
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Value>> {
-        if let Some(mut frame) = self.code_frame(inputs, more)? {
-            let results = frame.run_on(inputs, targets, interrupted);
-            self.give_back(frame);
-            return results;
-        }
-        if let Some(mut frame) = self.kernel_frame(inputs, more)? {
-            let run = || frame.run_on(inputs, targets, interrupted);
-            let results = self.compiled.timed(1, run);
-            self.give_back(frame);
-            return results;
+        let anywhere = |v: &Value| Place::of(v) == Place::Anywhere;
+        if inputs.iter().chain(&**more).all(anywhere) {
+            if let Some(mut frame) = self.code_frame(more)? {
+                let results = frame.run_on(inputs, targets, interrupted);
+                self.give_back(frame);
+                return results;
+            }
+            if let Some(mut frame) = self.kernel_frame(more)? {
+                let run = || frame.run_on(inputs, targets, interrupted);
+                let results = self.compiled.timed(1, run);
+                self.give_back(frame);
+                return results;
+            }
         }
         let all = inputs.iter().chain(&**more).cloned().collect();
         let run = || run_to(&self.plan, all, targets, interrupted);
         self.compiled.timed(1, run)
     }
 
-    /// The buffers for a run of kernels on these inputs, once there were some runs.
-    fn kernel_frame(&self, inputs: &[Value], more: &Arc<[Value]>) -> Result<Option<Frame>> {
-        let anywhere = |v: &Value| Place::of(v) == Place::Anywhere;
-        if !self.has_frames.load(Ordering::Relaxed)
-            || !inputs.iter().chain(&**more).all(anywhere)
-            || self.runs.load(Ordering::Relaxed) < FIRST
-        {
+    /// The buffers for a run of kernels, once there were some runs.
+    fn kernel_frame(&self, more: &Arc<[Value]>) -> Result<Option<Frame>> {
+        if !self.has_frames.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if self.runs.load(Ordering::Relaxed) < FIRST {
             self.runs.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         }
         self.take_kernel_frame(more)
     }
 
-    /// A frame for kernels: one that is kept, or a new one.
+    /// A frame for kernels: one that is kept, or a new one where it may be used again.
     fn take_kernel_frame(&self, more: &Arc<[Value]>) -> Result<Option<Frame>> {
         if let Some(frame) = self.frames.take(more) {
             return Ok(Some(frame));
+        }
+        if !self.stays(more) {
+            return Ok(None);
         }
         let frame = if self.gains(more.len()) {
             Frame::new(&self.plan, None, &self.inputs, more)?
@@ -168,6 +176,17 @@ impl Replay {
             self.has_frames.store(false, Ordering::Relaxed);
         }
         Ok(frame)
+    }
+
+    /// Whether runs have the same behind their inputs again and again, and not in each run something else that a frame
+    /// would be made for.
+    fn stays(&self, more: &Arc<[Value]>) -> bool {
+        if more.is_empty() {
+            return true;
+        }
+        let mut without = self.without.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = without.replace(Arc::downgrade(more));
+        before.is_none_or(|before| std::ptr::addr_eq(before.as_ptr(), Arc::as_ptr(more)))
     }
 
     /// Whether a frame saves more than it costs, with so many inputs that stay in it: inputs and results are copied,
@@ -184,14 +203,11 @@ impl Replay {
         copying + alone == 0.0 || copying + alone < self.plan.num_passes() as f64 * SAVED
     }
 
-    /// The buffers for a run of machine code on these inputs.
-    fn code_frame(&self, inputs: &[Value], more: &Arc<[Value]>) -> Result<Option<Frame>> {
-        let anywhere = |v: &Value| Place::of(v) == Place::Anywhere;
+    /// The buffers for a run of machine code, if there is any.
+    fn code_frame(&self, more: &Arc<[Value]>) -> Result<Option<Frame>> {
         match self.compiled.get(&self.plan)? {
-            Some(compiled) if inputs.iter().chain(&**more).all(anywhere) => {
-                self.take_frame(compiled, more)
-            }
-            _ => Ok(None),
+            Some(compiled) => self.take_frame(compiled, more),
+            None => Ok(None),
         }
     }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Code;
-use crate::aval::{Aval, row_major};
+use crate::aval::Aval;
 use crate::error::{Error, Result};
-use crate::kernels::{Storage, Value};
+use crate::kernels::{Form, Storage, Value};
 
 /// Compiled code and where its inputs and outputs lie.
 #[derive(Debug)]
@@ -82,19 +82,8 @@ pub fn carve(avals: &[Aval]) -> Result<Vec<Value>> {
         })
         .collect();
     let storage = Arc::new(Storage::allocate(end)?);
-    let value = |(aval, place): (&Aval, usize)| {
-        // SAFETY: the storage reaches from each place as far as the array does; its contents are written before they
-        // are read, as with `Value::empty`.
-        unsafe {
-            Value::from_parts(
-                aval.clone(),
-                row_major(&aval.shape),
-                place,
-                Arc::clone(&storage),
-            )
-        }
-    };
-    Ok(avals.iter().zip(places).map(value).collect())
+    let value = |(aval, place): (&Aval, usize)| Form::dense(aval.clone()).at(&storage, place);
+    avals.iter().zip(places).map(value).collect()
 }
 
 /// What is there without a code generator.
