@@ -142,11 +142,7 @@ pub fn pass(
          for (var k = first; k < end; k = k + 1u) {{\n{body}{next}  }}\n{stores}}}\n",
         tile.rows, tile.columns,
     );
-    let groups = [
-        columns.div_ceil(tile.columns) as u32,
-        rows.div_ceil(tile.rows) as u32,
-        (batches * parts) as u32,
-    ];
+    let groups = tile.groups(rows, columns, batches * parts);
     declare(&mut shader);
     shader.finish(&main, groups)
 }

@@ -85,6 +85,16 @@ impl Tile {
         *TILES.iter().find(fits).unwrap_or(&TILES[2])
     }
 
+    /// The workgroups of a pass: one for each tile of each layer.
+    pub fn groups(&self, rows: usize, columns: usize, layers: usize) -> [u32; 3] {
+        let counts = [
+            columns.div_ceil(self.columns),
+            rows.div_ceil(self.rows),
+            layers,
+        ];
+        counts.map(|count| count as u32)
+    }
+
     pub fn count(&self, rows: usize, columns: usize) -> usize {
         rows.div_ceil(self.rows) * columns.div_ceil(self.columns)
     }
@@ -299,11 +309,7 @@ impl Product<'_> {
             own_rows = tile.own_rows,
             own_columns = tile.own_columns,
         );
-        let groups = [
-            columns.div_ceil(tn) as u32,
-            rows.div_ceil(tm) as u32,
-            (batches * parts) as u32,
-        ];
+        let groups = tile.groups(rows, columns, batches * parts);
         declare(&mut shader);
         shader.finish(&main, groups)
     }

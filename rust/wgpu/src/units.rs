@@ -418,11 +418,7 @@ pub fn pass(
         results = BLOCKS * area,
         own_rows = tile.own_rows,
     );
-    let groups = [
-        columns.div_ceil(tn) as u32,
-        rows.div_ceil(tm) as u32,
-        (batches * parts) as u32,
-    ];
+    let groups = tile.groups(rows, columns, batches * parts);
     declare(&mut shader);
     shader.finish(&main, groups)
 }

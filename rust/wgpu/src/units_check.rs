@@ -1,4 +1,4 @@
-//! Whether matrix units compute what they should: products of whole numbers whose sums have no rounding, compared bit by bit
+//! Whether matrix units compute what they should: products of integers whose sums have no rounding, compared bit by bit
 //! when a device multiplies matrices of a type first.
 //!
 //! All tiles are tried, with factors in every order of memory, rows, columns and terms that are no multiples of a tile's. The
@@ -90,7 +90,7 @@ impl Sample {
     }
 }
 
-/// The bits of a float16 that is a whole number up to 2047, or such a multiple of the least one.
+/// The bits of a float16 that is an integer up to 2047, or such a multiple of the smallest one.
 fn half_bits(x: f32) -> u16 {
     let sign = u16::from(x.is_sign_negative()) << 15;
     let (bits, size) = (x.abs().to_bits(), x.abs());

@@ -277,7 +277,7 @@ fn trusted(adapter: &wgpu::Adapter, unit: Unit) -> Arc<Gpu> {
     gpu
 }
 
-/// Small whole numbers of a dtype.
+/// Small integers of a dtype.
 fn whole(dtype: DType, shape: &[usize], seed: usize) -> Value {
     let count = shape.iter().product();
     let numbers: Vec<f32> = (0..count)
