@@ -125,6 +125,9 @@ class Array:
     def _gathered(
         self, positions: _Values, shape: Sequence[int], strides: Sequence[int], writeable: bool
     ) -> Array: ...
+    def _windows(
+        self, shape: Sequence[int], places: Sequence[int], strides: Sequence[int], writeable: bool
+    ) -> Array: ...
     def _reshape(self, shape: Sequence[int]) -> Array: ...
     def _transpose(self, perm: Sequence[int]) -> Array: ...
     def copy(self, order: str = "C") -> Array: ...
@@ -874,6 +877,9 @@ def pad(x: _Values, shape: Sequence[int], start: Sequence[int], step: Sequence[i
 
 def cast(x: _Values, dtype: _DTypeLike) -> Array:
     """The same numbers in another dtype."""
+
+def searchsorted(sorted: _Values, x: _Values, right: bool = False) -> Array:
+    """For each element of `x` how many elements of a sorted array of one axis come before it, and with `right` those equal to it, too: int64, of the shape of `x`. NaN comes last. An array that is not sorted leads anywhere."""
 
 def gather(x: _Values, index: _Values) -> Array:
     """The rows of `x` at int64 indices."""

@@ -149,3 +149,27 @@ fn errors_name_what_does_not_fit() {
         "{scalar}"
     );
 }
+
+#[test]
+fn a_region_of_windows_is_gathered_alone() {
+    use cotan::{aval::SliceDim, kernels::Value, ops};
+    let x = Array::from_slice(&[6], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+    let places = Value::from_slice(&[6], &[0i64, 1, 2, 3, 4, 5]).unwrap();
+    assert!(places.windows(&[5, 3], &[1, 1]).is_none());
+    let places = Array::constant(places.windows(&[4, 3], &[1, 1]).unwrap());
+    let windows = x.gather(&places).unwrap();
+    let dim = |start, len, step| SliceDim { start, len, step };
+    let every_other = windows.slice_steps(&[dim(0, 2, 2), dim(0, 3, 1)]).unwrap();
+    assert_eq!(every_other.primitive(), Some(ops::GATHER));
+    assert_eq!(
+        every_other.to_vec::<f64>().unwrap(),
+        [0.0, 1.0, 2.0, 2.0, 3.0, 4.0]
+    );
+    // Most of them, and those that have been computed, are a view.
+    let most = windows.slice_steps(&[dim(0, 3, 1), dim(0, 3, 1)]).unwrap();
+    assert_eq!(most.primitive(), Some(ops::SLICE));
+    windows.to_vec::<f64>().unwrap();
+    let known = windows.slice_steps(&[dim(3, 1, 1), dim(2, 1, 1)]).unwrap();
+    assert_eq!(known.primitive(), Some(ops::SLICE));
+    assert_eq!(known.to_vec::<f64>().unwrap(), [5.0]);
+}

@@ -134,6 +134,17 @@ def test_first_of_equal_and_nan(tmp_path):
     check(tmp_path, lambda x: [np.maximum.accumulate(x, 1), np.minimum.accumulate(x, 0)], x)
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searching(tmp_path, side):
+    def f(row, x):
+        return np.searchsorted(row, x, side)
+
+    row, x = np.array([-1.0, 0, 0, 2, 2, 5]), np.array([[-3.0, 0, 1], [2, 5, 9]])
+    check(tmp_path, f, row, x)
+    check(tmp_path, f, row.astype(int), x.astype(int))
+    check(tmp_path, f, np.array([-INF, 0, INF, NAN, NAN]), np.array([NAN, INF, 1.0]))
+
+
 def test_sorting(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.integers(0, 30, (3, 200)).astype(float)

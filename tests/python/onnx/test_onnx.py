@@ -143,6 +143,17 @@ def test_orders(tmp_path, dtype):
     check(tmp_path, lambda x: np.sort(x, axis=1), parts[-1])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searches(tmp_path, side, dtype):
+    row, x = np.array([-1, 0, 0, 2, 2, 5], dtype), np.array([[-3, 0, 1], [2, 5, 9]], dtype)
+    parts = [(row, x), (row[:0], x), (row, x[:0])]
+    if np.dtype(dtype).kind == "f":
+        parts.append((np.array([-INF, 0, INF, NAN, NAN], dtype), np.array([NAN, INF, 1.0], dtype)))
+    for row, x in parts:
+        check(tmp_path, lambda row, x: np.searchsorted(row, x, side), row, x)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_storage_dtypes(tmp_path, dtype):
     """Rounded after each operation; what comes out is made float32, which says all of it."""

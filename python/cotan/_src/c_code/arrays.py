@@ -197,6 +197,26 @@ def _argsort(w: Writer, e: ArrayEquation) -> None:
             w(f"{e.out(whole('place'))} = right;")
 
 
+def _searchsorted(w: Writer, e: ArrayEquation) -> None:
+    """Bisect."""
+    n = e.views[0].shape[-1]
+    with w.loops(e.target.shape) as names:
+        row, x = e.x(0, [*names[:-1], "middle"]), e.x(1, names)
+        left, right = (x, row) if e.params["right"] else (row, x)
+        less = f"{left} < {right}"
+        if e.dtypes[0] in scalars.FLOATS:
+            less = f"({less} || (isnan({right}) && !isnan({left})))"
+        w("ptrdiff_t first = 0;")
+        w(f"ptrdiff_t end = {n};")
+        with w.block("while (first < end)"):
+            w("const ptrdiff_t middle = first + (end - first) / 2;")
+            if e.params["right"]:
+                w(f"if ({less}) end = middle; else first = middle + 1;")
+            else:
+                w(f"if ({less}) first = middle + 1; else end = middle;")
+        w(f"{e.out(names)} = first;")
+
+
 def _iota(w: Writer, e: ArrayEquation) -> None:
     with w.loops(e.target.shape) as names:
         w(f"{e.out(names)} = {names[0]};")
@@ -293,6 +313,7 @@ ARRAYS: dict[str, Callable[[Writer, ArrayEquation], None]] = {
     "argmax": _argument(">"),
     "argmin": _argument("<"),
     "argsort": _argsort,
+    "searchsorted": _searchsorted,
     "iota": _iota,
     "pad": _pad,
     "update": _update("="),

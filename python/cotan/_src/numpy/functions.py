@@ -471,14 +471,7 @@ def searchsorted(
     if side not in {"left", "right"}:
         raise ValueError(f"search side must be 'left' or 'right' (got '{side}')")
     row = row if sorter is None else row[sorter]
-    # How many come before: NaN comes last, and of equal ones those on the other side.
-    x = np.expand_dims(x, -1)
-    before = ~(row >= x) if side == "left" else ~(row > x)
-    if row.dtype.kind in "fc":
-        last = np.isnan(row)
-        before = before & (~last | np.isnan(x)) if side == "right" else before & ~last
-    count: AnyArray = np.sum(before, -1)
-    return count
+    return _core.searchsorted(row, x, side == "right")
 
 
 @override(np.digitize)

@@ -238,10 +238,13 @@ def sliding_window_view(
 ) -> AnyArray:
     del subok
     x = _core.asarray(x)
-    windows = np.lib.stride_tricks.sliding_window_view(positions_in(x), window_shape, axis)
+    places = positions_in(x)
+    # NumPy says where they are, without a copy of what they repeat.
+    windows = np.lib.stride_tricks.sliding_window_view(places, window_shape, axis)
     along = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim, None, True)
     steps = [s // x.itemsize for s in x.strides]
-    return view_at(x, windows, writeable, [*steps, *(steps[a] for a in along)])
+    apart = [s // places.itemsize for s in windows.strides]
+    return x._windows(windows.shape, apart, [*steps, *(steps[a] for a in along)], bool(writeable))
 
 
 @override("numpy.lib.stride_tricks.as_strided")

@@ -305,6 +305,24 @@ def _iota(g: Graph, e: Equation) -> str:
     return str(g.op("Range", zero, g.scalar(g.length(n)), one))
 
 
+def _searchsorted(g: Graph, e: Equation) -> str:
+    """Count what comes before each element, of all: there is no operator that bisects."""
+    row, x = (
+        g.op("Unsqueeze", e.x[0], g.const([-2], "int64")),
+        g.op("Unsqueeze", e.x[1], g.const([-1], "int64")),
+    )
+    right = e.params["right"]
+    before = g.op("Not", g.op("Less", x, row)) if right else g.op("Less", row, x)
+    if e.source in FLOATS:
+        # NaN comes last.
+        nan, last = g.op("IsNaN", x), g.op("IsNaN", row)
+        if right:
+            before = g.op("Or", nan, g.op("And", before, g.op("Not", last)))
+        else:
+            before = g.op("And", g.op("Or", nan, before), g.op("Not", last))
+    return str(g.op("ReduceSum", g.cast(before, "int64"), g.const([-1], "int64"), keepdims=0))
+
+
 def _index(g: Graph, e: Equation) -> str:
     """Give indices of which a negative one is an error: in ONNX it would count from the end."""
     index = e.x[1]
@@ -384,6 +402,7 @@ ARRAYS: dict[str, Recipe] = {
     "argmax": _arg("ReduceMax"),
     "argmin": _arg("ReduceMin"),
     "argsort": _argsort,
+    "searchsorted": _searchsorted,
     "scatter_add": _scatter_add,
     "scatter": _scatter,
     "det": _det,

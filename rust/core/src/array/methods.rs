@@ -177,7 +177,31 @@ impl Array {
 
     /// A strided region: start, length and step for each axis.
     pub fn slice_steps(&self, dims: &[SliceDim]) -> Result<Array> {
+        if let Some(rows) = self.rows_in_region(dims)? {
+            return Ok(rows);
+        }
         Array::apply(ops::SLICE, Params::Slice(dims.into()), &[self])
+    }
+
+    /// A region of rows that are to be gathered as the rows at a region of the indices: of windows that overlap, and have
+    /// many times the elements of the array, those that are wanted.
+    fn rows_in_region(&self, dims: &[SliceDim]) -> Result<Option<Array>> {
+        let is_pending = self.primitive() == Some(ops::GATHER) && self.0.value().is_none();
+        let Some([x, index]) = self.0.kept_inputs().filter(|_| is_pending) else {
+            return Ok(None);
+        };
+        let Some((region, row)) = dims.split_at_checked(index.shape().len()) else {
+            return Ok(None);
+        };
+        let is_whole = |(d, &n): (&SliceDim, &usize)| d.start == 0 && d.step == 1 && d.len == n;
+        let wanted: usize = region.iter().map(|d| d.len).product();
+        let all = index.aval().size();
+        if all <= x.shape()[0] || 2 * wanted > all || !row.iter().zip(&x.shape()[1..]).all(is_whole)
+        {
+            return Ok(None);
+        }
+        let index = index.slice_steps(region)?;
+        Array::apply(ops::GATHER, Params::None, &[x, &index]).map(Some)
     }
 
     /// Arrays one behind the other along an axis, in their common dtype.

@@ -46,7 +46,7 @@ pub use fused::{
     SHORT_ROW, Split,
 };
 pub use gemm::{SMALL_PRODUCT, know_caches, lanes_of_dots, lock_products, matmul};
-pub use index::{gather, gather_into, iota, nonzero, scatter, scatter_add};
+pub use index::{gather, gather_into, iota, nonzero, scatter, scatter_add, searchsorted_into};
 pub use lane::{LaneOp, make_tables, number, result_dtype};
 pub use memory_reserve::{Allocator, set_aside};
 pub use placed::Form;

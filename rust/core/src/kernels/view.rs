@@ -48,6 +48,22 @@ impl Value {
         unsafe { self.view(shape, strides, shift * self.dtype().size() as isize) }
     }
 
+    /// Elements so many apart along each axis, as in windows that overlap; `None` where they would not all lie inside.
+    #[must_use]
+    pub fn windows(&self, shape: &[usize], strides: &[isize]) -> Option<Value> {
+        let mut last = Some(0usize);
+        for (&n, &step) in shape.iter().zip(strides) {
+            let reach = (n.saturating_sub(1)).checked_mul(usize::try_from(step).ok()?);
+            last = last.zip(reach).and_then(|(a, b)| a.checked_add(b));
+        }
+        let is_inside = shape.contains(&0) || last? < self.aval().size();
+        let fits = self.is_contiguous() && shape.len() == strides.len() && is_inside;
+        // SAFETY: the first element and the last lie inside, and those between them, too.
+        fits.then(|| unsafe {
+            self.view(Shape::from_slice(shape), Strides::from_slice(strides), 0)
+        })
+    }
+
     /// The same elements in row-major order under another shape of equal size; `None` when no
     /// strides describe that, so that a copy is needed.
     pub fn reshaped(&self, shape: &[usize]) -> Option<Value> {

@@ -5,7 +5,9 @@ use super::movement::{check_region, same_dtype};
 use super::*;
 use crate::aval::{Aval, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
-use crate::kernels::{Value, add_into, copy_into, gather_into, iota, scatter, scatter_add};
+use crate::kernels::{
+    Value, add_into, copy_into, gather_into, iota, scatter, scatter_add, searchsorted_into,
+};
 use crate::prim::{
     Batch, Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, V, Wgsl,
 };
@@ -28,6 +30,26 @@ primitives! {
         wgsl: Wgsl::None("an index"),
         numpy: "np.arange({size})",
         samples: Samples::List(|| vec![Sample { inputs: vec![], params: Params::Size(5) }]),
+    }
+
+    /// For each element of `x` how many elements of the sorted array come before it, and on the right side those equal to
+    /// it, too. NaN comes last.
+    SEARCHSORTED searchsorted("sorted", "x") {
+        class: Class::General {
+            infer: infer_search,
+            kernel: Kernel::Write(|params, x, out, ctx| {
+                let Params::Side { right } = params else { return Err(no_side()) };
+                searchsorted_into(out, &x[0], &x[1], *right, ctx)
+            }),
+            jvp: None,
+            vjp: None,
+            batching: Batching::Leading,
+        },
+        cost: Heavy,
+        onnx: Onnx::Recipe("searchsorted"),
+        wgsl: Wgsl::None("a search"),
+        numpy: "",
+        samples: Samples::None("a random array is not sorted"),
     }
 
     /// The rows of `x` at these indices: `x[index]`.
@@ -188,6 +210,26 @@ fn region_of(x: &Value, params: &Params) -> Result<Value> {
         Params::Slice(dims) => Ok(x.sliced(dims)),
         _ => Err(Error::Program("the parameter start is missing".into())),
     }
+}
+
+/// One place for each element that is looked for. Leading axes are those of examples, each with an array of its own.
+fn infer_search(name: &str, params: &Params, x: &[&Aval]) -> Result<Aval> {
+    if !matches!(params, Params::Side { .. }) {
+        return Err(no_side());
+    }
+    same_dtype(name, x[0], x[1])?;
+    match (x[0].shape.split_last(), x[1].shape.split_last()) {
+        (Some((_, batch)), Some((_, others))) if batch == others => Ok(x[1].with_dtype(DType::I64)),
+        _ => Err(Error::Shape(format!(
+            "{name}: an array of shape {} cannot be searched for elements of shape {}",
+            tuple(&x[0].shape),
+            tuple(&x[1].shape)
+        ))),
+    }
+}
+
+fn no_side() -> Error {
+    Error::Program("searchsorted: the parameter right is missing".into())
 }
 
 fn indexed(updates: &[usize]) -> Sample {

@@ -161,6 +161,10 @@ impl Params {
             Params::Shape(given.sizes("shape")?.into())
         } else if given.has("value") {
             given.literal()?
+        } else if given.has("right") {
+            Params::Side {
+                right: given.parsed("right")?,
+            }
         } else if given.has("size") {
             Params::Size(given.parsed("size")?)
         } else {

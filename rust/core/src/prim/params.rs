@@ -147,6 +147,11 @@ pub enum Params {
     },
     /// A length.
     Size(usize),
+    /// Which side of equal elements a place is on.
+    Side {
+        /// Behind them, not before.
+        right: bool,
+    },
     /// How a system of equations is solved.
     System {
         /// With the lower triangle (of the matrix as it is given), not the upper one.
@@ -274,6 +279,7 @@ impl Params {
                 out
             }
             Params::Size(n) => vec![("size", n.to_string())],
+            Params::Side { right } => vec![("right", right.to_string())],
             Params::System {
                 lower,
                 transposed,
@@ -418,6 +424,7 @@ impl Hash for Params {
             Params::None => {}
             Params::Axes(a) => a.hash(state),
             Params::Axis(n) | Params::Size(n) => n.hash(state),
+            Params::Side { right } => right.hash(state),
             Params::Scan { axis, reverse } => (axis, reverse).hash(state),
             Params::Fourier {
                 axes,

@@ -570,6 +570,21 @@ impl PyArray {
         Ok(Bound::new(slf.py(), PyArray::view_of(slf, op)?)?.into_any())
     }
 
+    /// A view of windows that move over the array in row-major order. Along each axis of it elements are so many apart in
+    /// the array, and so many in memory.
+    fn _windows<'py>(
+        slf: &Bound<'py, Self>,
+        shape: Vec<usize>,
+        places: Vec<isize>,
+        strides: Vec<isize>,
+        writeable: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let size = slf.get().read()?.aval().size();
+        let gathered = Gathered::windows(size, &shape, &places, &strides, writeable)?;
+        let op = ViewOp::Gather(Arc::new(gathered));
+        Ok(Bound::new(slf.py(), PyArray::view_of(slf, op)?)?.into_any())
+    }
+
     /// The real part; the array itself when it is real.
     #[getter]
     fn real<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

@@ -73,6 +73,29 @@ impl Gathered {
             overlaps: writeable && has_twice(positions),
         })
     }
+
+    /// Elements in windows that move over an array of `size` elements: those of the view are `strides` apart in it. Only
+    /// its own positions are kept, not those of all windows, which are many times as many.
+    pub fn windows(
+        size: usize,
+        shape: &[usize],
+        strides: &[isize],
+        own: &[isize],
+        writeable: bool,
+    ) -> PyResult<Gathered> {
+        let positions: Vec<i64> = (0..size as i64).collect();
+        let places = Value::from_slice(&[size], &positions).or_raise()?;
+        let Some(value) = places.windows(shape, strides) else {
+            return Err(PyValueError::new_err("the windows leave the array"));
+        };
+        Ok(Gathered {
+            positions: Array::constant(value),
+            strides: Strides::from_slice(own),
+            writeable,
+            // More elements than there are places are somewhere twice.
+            overlaps: writeable && shape.iter().product::<usize>() > size,
+        })
+    }
 }
 
 /// Whether a position is there twice.
@@ -94,7 +117,7 @@ impl ViewOp {
                 let region = if whole {
                     base.clone()
                 } else {
-                    Array::apply(ops::SLICE, Params::Slice(dims.clone()), &[base]).or_raise()?
+                    base.slice_steps(dims).or_raise()?
                 };
                 region.reshape(shape).or_raise()
             }

@@ -38,6 +38,7 @@ exports!(
     flip,
     pad,
     cast,
+    searchsorted,
     gather,
     scatter_add,
     scatter,
@@ -483,6 +484,38 @@ pub fn cast<'py>(x: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResult<B
 fn is_array(x: &Bound<'_, PyAny>) -> bool {
     x.cast::<PyArray>()
         .map_or(true, |a| a.get().scalar_kind() == ScalarKind::Array)
+}
+
+/// For each element of `x` how many elements of a sorted array of one axis come before it, and with `right` those
+/// equal to it, too: int64, of the shape of `x`. NaN comes last. An array that is not sorted leads anywhere.
+///
+/// >>> import cotan as ct
+/// >>> ct.searchsorted([1.0, 2.0, 2.0, 3.0], [2.0, 2.5])
+/// Array([1, 3])
+#[pyfunction]
+#[pyo3(signature = (sorted: "_Values", x: "_Values", right: "bool" = false) -> "Array")]
+pub fn searchsorted<'py>(
+    sorted: &Bound<'py, PyAny>,
+    x: &Bound<'py, PyAny>,
+    right: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (table, keys) = (
+        Operand::expect("searchsorted", sorted)?,
+        Operand::expect("searchsorted", x)?,
+    );
+    let operands = [table, keys];
+    let dtype = common_dtype(&operands);
+    let [table, keys] = operands.map(|operand| operand.cast(dtype));
+    let (table, keys) = (table?, keys?);
+    if table.shape().len() != 1 {
+        return Err(PyValueError::new_err(format!(
+            "searchsorted: the sorted array has one axis, not the shape {}",
+            tuple(table.shape())
+        )));
+    }
+    let line = keys.reshape(&[keys.aval().size()]).or_raise()?;
+    let found = Array::apply(ops::SEARCHSORTED, Params::Side { right }, &[&table, &line]);
+    wrap_result(x.py(), found.or_raise()?.reshape(keys.shape()).or_raise()?)
 }
 
 /// The rows of `x` at int64 indices.

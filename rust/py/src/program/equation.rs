@@ -219,6 +219,7 @@ pub fn params<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDi
             out.set_item("value", number(py, *dtype, *value)?)?;
         }
         Params::Size(size) => out.set_item("size", size)?,
+        Params::Side { right } => out.set_item("right", right)?,
         Params::System {
             lower,
             transposed,

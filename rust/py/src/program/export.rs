@@ -203,6 +203,7 @@ fn structured<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDi
             }
         }
         Params::Size(n) => out.set_item("size", n)?,
+        Params::Side { right } => out.set_item("right", right)?,
         Params::Windows(dims) => {
             let pads: Vec<_> = dims.iter().map(|d| d.pad).collect();
             out.set_item("size", dims.iter().map(|d| d.size).collect::<Vec<_>>())?;

@@ -6,8 +6,15 @@
 // Elements are read and written unaligned wherever they may be foreign.
 #![allow(clippy::cast_ptr_alignment)]
 
+mod rows;
+mod search;
+
+pub use self::search::searchsorted_into;
+
+use self::rows::{Part, add_rows, gather_rows, replace_rows};
 use super::arithmetic::{Number, with_number};
 use super::shared_pointer::Shared;
+use super::simd_level::Level;
 use super::strided::{Nest, by_size, contiguous, copy};
 use super::{Ctx, Value};
 use crate::aval::{Aval, DType, Shape, checked_size, row_major, tuple};
@@ -17,6 +24,8 @@ use crate::error::{Error, Result};
 const TASK: usize = 1 << 15;
 /// Elements after which an update looks for a cancellation.
 const PIECE: usize = 1 << 22;
+/// Bytes of a row that threads share: no two of them write to one line of the cache.
+const LINE: usize = 64;
 
 /// The indices in row-major order, each checked to be below `n`.
 struct Indices(Value);
@@ -102,7 +111,9 @@ pub fn gather_into(out: &Value, x: &Value, idx: &Value, ctx: &Ctx) -> Result<()>
     let len: usize = row.iter().product();
     let step = x.strides()[0];
     let group = TASK.div_ceil(len);
+    let is_dense = x.strides()[1..] == row_major(row)[..];
     by_size!(x.dtype().size(), T => {
+        let rows = gather_rows::<T>(Level::best());
         let from = Shared::new(x.as_ptr().cast_mut().cast::<T>());
         let to = Shared::new(out.as_mut_ptr().cast::<T>());
         ctx.for_each(list.len().div_ceil(group), |task| {
@@ -115,6 +126,8 @@ pub fn gather_into(out: &Value, x: &Value, idx: &Value, ctx: &Ctx) -> Result<()>
                         let x = from.at(k as isize * step).read_unaligned();
                         to.at((start + i) as isize).write_unaligned(x);
                     }
+                } else if is_dense {
+                    rows(to.at((start * len) as isize), from.at(0), part, len, step);
                 } else {
                     for (i, &k) in part.iter().enumerate() {
                         nest.run(to.at(((start + i) * len) as isize), from.at(k as isize * step));
@@ -130,7 +143,7 @@ pub fn gather_into(out: &Value, x: &Value, idx: &Value, ctx: &Ctx) -> Result<()>
 pub fn scatter_add(x: &Value, idx: &Value, u: &Value, ctx: &Ctx) -> Result<()> {
     with_number!(x.dtype(), T => {
         // SAFETY: `T` is the type of the dtype.
-        unsafe { update::<T>("scatter_add", x, idx, u, ctx, Number::plus) }
+        unsafe { update::<T>("scatter_add", x, idx, u, ctx, add_rows::<T>(Level::best())) }
     })
 }
 
@@ -139,9 +152,12 @@ pub fn scatter_add(x: &Value, idx: &Value, u: &Value, ctx: &Ctx) -> Result<()> {
 pub fn scatter(x: &Value, idx: &Value, u: &Value, ctx: &Ctx) -> Result<()> {
     by_size!(x.dtype().size(), T => {
         // SAFETY: `T` is as large as an element and takes any bits.
-        unsafe { update::<T>("scatter", x, idx, u, ctx, |_, u| u) }
+        unsafe { update::<T>("scatter", x, idx, u, ctx, replace_rows::<T>(Level::best())) }
     })
 }
+
+/// What updates the rows of a table.
+type Update<T> = unsafe fn(*mut T, *const T, &[i64], usize, &Part);
 
 unsafe fn update<T: Copy>(
     op: &str,
@@ -149,7 +165,7 @@ unsafe fn update<T: Copy>(
     idx: &Value,
     u: &Value,
     ctx: &Ctx,
-    f: impl Fn(T, T) -> T + Copy + Send + Sync,
+    rows_at: Update<T>,
 ) -> Result<()> {
     let (n, row) = rows(op, x)?;
     let fits = x.is_contiguous()
@@ -175,46 +191,46 @@ unsafe fn update<T: Copy>(
     let to = Shared::new(x.as_mut_ptr().cast::<T>());
     let from = Shared::new(u.as_ptr().cast_mut().cast::<T>());
     let wide = ctx.threads() > 1 && list.len() * len >= TASK;
-    let parts = if wide { ctx.threads() } else { 1 };
-    let by_columns = len >= 64 * parts;
-    let share = if by_columns { len } else { n }.div_ceil(parts);
+    let parts = parts(if wide { ctx.threads() } else { 1 }, x, n, len);
     let piece = (PIECE / len).max(1);
-    for (p, part) in list.chunks(piece).enumerate() {
-        ctx.for_each(parts, |task| {
-            let (lo, hi) = (task * share, (task + 1) * share);
-            for (i, &k) in part.iter().enumerate() {
-                let from = from.at(((p * piece + i) * len) as isize);
-                let to = to.at((k as usize * len) as isize);
-                // SAFETY: the index is below `n`; tasks write different columns or rows of an array
-                // that is ours alone.
-                unsafe {
-                    if by_columns {
-                        combine(to, from, lo, hi.min(len), f);
-                    } else if parts == 1 || (lo..hi).contains(&(k as usize)) {
-                        combine(to, from, 0, len, f);
-                    }
-                }
+    for (p, list) in list.chunks(piece).enumerate() {
+        ctx.for_each(parts.len(), |task| {
+            // SAFETY: the indices are below `n`; tasks write different columns or rows of an array that is ours alone.
+            unsafe {
+                let from = from.at((p * piece * len) as isize);
+                rows_at(to.at(0), from, list, len, &parts[task]);
             }
         })?;
     }
     Ok(())
 }
 
-#[inline(always)]
-unsafe fn combine<T: Copy>(
-    to: *mut T,
-    from: *const T,
-    start: usize,
-    end: usize,
-    f: impl Fn(T, T) -> T,
-) {
-    for j in start..end {
-        // SAFETY: the caller vouches for the row.
-        unsafe {
-            let x = f(to.add(j).read_unaligned(), from.add(j).read_unaligned());
-            to.add(j).write_unaligned(x);
-        }
-    }
+/// How `count` threads share the updates of `n` rows of `len` elements: by columns where a row is long enough, since
+/// each thread reads all indices, and branches on none then; by rows else.
+fn parts(count: usize, x: &Value, n: usize, len: usize) -> Vec<Part> {
+    let line = LINE / x.dtype().size();
+    let has_lines = len.is_multiple_of(line) && (x.as_ptr() as usize).is_multiple_of(LINE);
+    let by_columns = len >= 64 * count || has_lines && len >= line * count;
+    let share = if by_columns { len } else { n }.div_ceil(count);
+    let share = if by_columns && has_lines {
+        share.next_multiple_of(line)
+    } else {
+        share
+    };
+    (0..count)
+        .map(|i| {
+            let (lo, hi) = (i * share, (i + 1) * share);
+            let (rows, columns) = if by_columns {
+                (0..n, lo.min(len)..hi.min(len))
+            } else {
+                (lo.min(n)..hi.min(n), 0..len)
+            };
+            Part {
+                rows: rows.start as i64..rows.end as i64,
+                columns,
+            }
+        })
+        .collect()
 }
 
 /// `0, 1, .., n - 1`.
