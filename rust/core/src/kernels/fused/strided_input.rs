@@ -119,6 +119,50 @@ unsafe fn run<T: Copy>(ptr: *const u8, stride: isize, out: *mut u8, n: usize) {
     }
 }
 
+/// The longest rows that are copied many at a time: a call of `run` for each takes longer than the copy.
+const SHORT: usize = 16;
+
+/// Copies `rows` rows of `length` elements: rows lie `outer` apart, their elements `inner`.
+#[inline(always)]
+unsafe fn short_rows<T: Copy>(
+    ptr: *const u8,
+    rows: usize,
+    length: usize,
+    (outer, inner): (isize, isize),
+    out: *mut u8,
+) {
+    let (x, out) = (ptr.cast::<T>(), out.cast::<T>());
+    for row in 0..rows {
+        for i in 0..length {
+            // SAFETY: the caller passes so many elements, perhaps unaligned, and room for as many aligned ones.
+            unsafe {
+                let at = row as isize * outer + i as isize * inner;
+                out.add(row * length + i)
+                    .write(x.offset(at).read_unaligned());
+            }
+        }
+    }
+}
+
+/// The same, with loops for the lengths of points and pairs.
+unsafe fn rows_of<T: Copy>(
+    ptr: *const u8,
+    rows: usize,
+    length: usize,
+    strides: (isize, isize),
+    out: *mut u8,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match length {
+            2 => short_rows::<T>(ptr, rows, 2, strides, out),
+            3 => short_rows::<T>(ptr, rows, 3, strides, out),
+            4 => short_rows::<T>(ptr, rows, 4, strides, out),
+            _ => short_rows::<T>(ptr, rows, length, strides, out),
+        }
+    }
+}
+
 impl Strided {
     /// Where elements from `start` on lie, if they are those of one period.
     pub(super) fn inside(
@@ -179,8 +223,24 @@ impl Strided {
         unsafe {
             loop {
                 let done = index[outer.len()];
-                let m = left.min(length - done);
-                run::<T>(self.ptr.offset(position * item), stride, to, m);
+                let from = self.ptr.offset(position * item);
+                let rows = match outer.last() {
+                    Some(&(all, _)) if done == 0 && length <= SHORT => {
+                        (left / length).min(all - index[outer.len() - 1])
+                    }
+                    _ => 0,
+                };
+                let m = if let (2.., Some(&(_, between))) = (rows, outer.last()) {
+                    rows_of::<T>(from, rows, length, (between, stride), to);
+                    // The last of them is left below.
+                    index[outer.len() - 1] += rows - 1;
+                    position += (rows - 1) as isize * between;
+                    rows * length
+                } else {
+                    let m = left.min(length - done);
+                    run::<T>(from, stride, to, m);
+                    m
+                };
                 to = to.add(m * size_of::<T>());
                 left -= m;
                 if left == 0 {
