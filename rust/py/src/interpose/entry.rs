@@ -210,7 +210,11 @@ impl Entry {
         if !is_anything_recorded() || self.is_beside(args) {
             return None;
         }
-        self.answer_recorded(args)
+        // Beside a context that records, a call is the library's own again after this look.
+        let state = state(args.py());
+        let may_answer = state.is_lifting()
+            || (self.looks_at_arguments.load(Ordering::Relaxed) && state.may_lift());
+        may_answer.then(|| self.answer_recorded(args, state))?
     }
 
     /// Whether an override may compute a call in the running context, whatever its arguments are.
@@ -272,20 +276,16 @@ impl Entry {
     }
 
     #[inline(never)]
-    fn answer_recorded(&self, args: Arguments<'_>) -> Option<*mut PyObject> {
-        match guarded(args.py(), || self.computed(args)) {
+    fn answer_recorded(&self, args: Arguments<'_>, state: State) -> Option<*mut PyObject> {
+        match guarded(args.py(), || self.computed(args, state)) {
             None => Some(std::ptr::null_mut()),
             Some(Some(result)) => Some(result.into_ptr()),
             Some(None) => None,
         }
     }
 
-    fn computed(&self, args: Arguments<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let state = state(args.py());
+    fn computed(&self, args: Arguments<'_>, state: State) -> PyResult<Option<Py<PyAny>>> {
         let lifting = state.is_lifting();
-        if !lifting && !state.may_lift() {
-            return Ok(None);
-        }
         for case in self.cases() {
             let Some(args) = case.receives(args)? else {
                 continue;
