@@ -52,6 +52,8 @@ WHEEL_LIMIT := 10485760
 GLIBC := 2.28
 # All crates and features but GPUs: wgpu takes minutes to compile. `test-gpu` has those.
 RUST_PARTS := --workspace --exclude cotan-wgpu --features cotan/fft,cotan/linalg,cotan/machine-code
+# What is compiled for GPUs, at once with the module, so that the core is compiled once for both.
+GPU_PARTS := --package cotan-wgpu --package cotan-py --all-features
 TEST_OPTIONS :=
 # A free-threaded Python, which does not load the module of the others.
 FREE_THREADED ?= python3.14t
@@ -104,8 +106,8 @@ test-gpu: PROFILE := quick
 test-gpu: $(VENV)/.build $(VENV)/.module $(VENV)/.extra-test
 	@ls /usr/share/vulkan/icd.d/*.json > /dev/null 2>&1 \
 	    || { apt-get update -q && apt-get install -yq --no-install-recommends libvulkan1 mesa-vulkan-drivers; }
-	cargo clippy --package cotan-wgpu --package cotan-py --all-targets --all-features --profile $(PROFILE) -- -D warnings
-	cargo test --package cotan-wgpu --profile $(PROFILE)
+	cargo clippy $(GPU_PARTS) --all-targets --profile $(PROFILE) -- -D warnings
+	cargo test --profile $(PROFILE) $(GPU_PARTS)
 	rm -rf build/gpu
 	$(BIN)/maturin build --quiet --profile $(PROFILE) --features wgpu --out build/gpu
 	$(PYTHON) tools/gpu_wheel.py --out build/gpu/extra build/gpu/*.whl
