@@ -186,9 +186,12 @@ impl Array {
     /// A region of rows that are to be gathered as the rows at a region of the indices: of windows that overlap, and have
     /// many times the elements of the array, those that are wanted.
     fn rows_in_region(&self, dims: &[SliceDim]) -> Result<Option<Array>> {
-        let is_pending = self.primitive() == Some(ops::GATHER) && self.0.value().is_none();
-        let Some([x, index]) = self.0.kept_inputs().filter(|_| is_pending) else {
+        if self.primitive() != Some(ops::GATHER) || self.0.value().is_some() {
             return Ok(None);
+        }
+        let inputs = self.0.inputs();
+        let [x, index] = inputs.as_slice() else {
+            return Ok(None); // It has been computed meanwhile.
         };
         let Some((region, row)) = dims.split_at_checked(index.shape().len()) else {
             return Ok(None);
