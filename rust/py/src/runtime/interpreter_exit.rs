@@ -4,15 +4,24 @@
 //! unwinding its stack; frames of Rust cannot be unwound like that, and the process would abort. So threads
 //! that are inside of a call into cotan lie down at the next opportunity, without the lock, and the end of the
 //! interpreter waits for them, for a while. Should the process go on after all (a function registered with
-//! `atexit` may wait for such a thread), so do they.
+//! `atexit` may wait for such a thread), so do they. Threads that have not lain down by then are in Python code
+//! that a call runs, a loop of the user or an import. `SystemExit` is raised there, which passes frames of Rust as
+//! any exception does.
+
+#![allow(unsafe_code)]
 
 use std::cell::Cell;
+use std::ffi::{c_long, c_ulong};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::runtime::exports::exports;
+use pyo3::exceptions::PySystemExit;
+use pyo3::ffi;
 use pyo3::prelude::*;
+
+use crate::runtime::exports::exports;
 
 exports!(before_exit);
 
@@ -27,7 +36,42 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const REST: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(1);
 
+/// A thread that has called into cotan.
+struct Caller {
+    /// The number by which Python knows it.
+    ident: c_ulong,
+    /// Whether it is inside of a call, and does not lie down.
+    moves: AtomicBool,
+}
+
+impl Caller {
+    fn here() -> Arc<Caller> {
+        let caller = Arc::new(Caller {
+            // SAFETY: any thread may ask.
+            ident: unsafe { PyThread_get_thread_ident() },
+            moves: AtomicBool::new(false),
+        });
+        let mut all = CALLERS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&caller));
+        caller
+    }
+
+    fn set_moves(moves: bool) {
+        // A thread that is about to end has given it up.
+        let _ = CALLER.try_with(|caller| caller.moves.store(moves, Ordering::SeqCst));
+    }
+}
+
+static CALLERS: Mutex<Vec<Weak<Caller>>> = Mutex::new(Vec::new());
+
+unsafe extern "C" {
+    /// Part of the stable ABI, which the bindings leave out.
+    fn PyThread_get_thread_ident() -> c_ulong;
+}
+
 thread_local! {
+    static CALLER: Arc<Caller> = Caller::here();
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     /// The thread that ends the interpreter computes as ever, and one that has waited in vain goes on.
     static AWAKE: Cell<bool> = const { Cell::new(false) };
@@ -45,12 +89,34 @@ pub fn before_exit(py: Python<'_>) {
     if !moving() {
         return;
     }
-    py.detach(|| {
+    let wait = || {
         let start = Instant::now();
         while moving() && start.elapsed() < PATIENCE {
             sleep(STEP);
         }
-    });
+    };
+    py.detach(wait);
+    if moving() {
+        stop_callers(py);
+        py.detach(wait);
+    }
+}
+
+/// Raises `SystemExit` in threads that are in Python code inside of a call. They would be ended in any case.
+fn stop_callers(py: Python<'_>) {
+    // SAFETY: any thread may ask.
+    let own = unsafe { PyThread_get_thread_ident() };
+    // Whoever holds this lock gives it back at once, or was lost in a fork.
+    let Ok(all) = CALLERS.try_lock() else {
+        return;
+    };
+    let exit = py.get_type::<PySystemExit>();
+    for caller in all.iter().filter_map(Weak::upgrade) {
+        if caller.ident != own && caller.moves.load(Ordering::SeqCst) {
+            // SAFETY: the thread is attached, and this is a class of exceptions. A number that no thread has is ignored.
+            unsafe { ffi::PyThreadState_SetAsyncExc(caller.ident as c_long, exit.as_ptr()) };
+        }
+    }
 }
 
 /// In the child of a `fork` there is only this thread.
@@ -63,6 +129,7 @@ pub fn after_fork_in_child() {
 pub fn enter() {
     if DEPTH.replace(DEPTH.get() + 1) == 0 {
         INSIDE.fetch_add(1, Ordering::SeqCst);
+        Caller::set_moves(true);
     }
 }
 
@@ -70,6 +137,7 @@ pub fn enter() {
 pub fn leave() {
     if DEPTH.replace(DEPTH.get().saturating_sub(1)) == 1 {
         INSIDE.fetch_sub(1, Ordering::SeqCst);
+        Caller::set_moves(false);
     }
 }
 
@@ -105,10 +173,12 @@ pub fn rest_detached() {
     let counts = DEPTH.get() > 0;
     if counts {
         RESTING.fetch_add(1, Ordering::SeqCst);
+        Caller::set_moves(false);
     }
     sleep(REST);
     AWAKE.set(true);
     if counts {
         RESTING.fetch_sub(1, Ordering::SeqCst);
+        Caller::set_moves(true);
     }
 }
