@@ -194,7 +194,7 @@ def test_refusals(tmp_path):
         ct.to_c(np.sin, np.ones(3), path=path, gradient=True)
     with pytest.raises(ValueError, match="to_c: the result of indexing with a mask"):
         ct.to_c(lambda x: x[x > 0.0], np.ones(3), path=path)
-    with pytest.raises(ValueError, match="to_c: the value of n"):
+    with pytest.raises(ValueError, match="to_c: .*ignore the input n"):
         ct.to_c(lambda x, n: x[: int(n)], np.ones(3), np.array(2), path=path)
     _, back = ct.pullback(lambda x: (x, x), np.ones(3))
     with pytest.raises(ValueError, match="several results"):
