@@ -88,10 +88,10 @@ def _check_used(operation: str, plain: PlainProgram, inputs: list[str]) -> None:
         dtype, shape = plain["types"][i]
         if i not in used and dtype.startswith(("bool", "int", "uint")) and 0 not in shape:
             raise ValueError(
-                f"{operation}: the export would ignore the input {name} ({dtype}{shape}): no result "
-                "depends on it, or its value was read while the function was recorded (as a scalar "
-                "index, an int, a branch); leave it out, use an array of indices, or bind the "
-                "argument (functools.partial)"
+                f"{operation}: the export would ignore the input {name} ({dtype}{shape}): no "
+                "result depends on it, or its value was read while the function was recorded (as a "
+                "scalar index, an int, a branch); leave it out, use an array of indices, or bind "
+                "the argument (functools.partial)"
             )
 
 
