@@ -23,11 +23,11 @@ RTOL = {"float64": 1e-12, "float32": 2e-5}
 class Compiled:
     """A function of a file of C: called with ndarrays, it gives a list of ndarrays."""
 
-    def __init__(self, path, name="f"):
+    def __init__(self, path, name="f", flags=("-std=c99",)):
         self.text = path.read_text()
         # A library that is loaded must not be overwritten.
         library = path.with_name(f"{path.stem}{next(_NUMBERS)}.so")
-        flags = ["-O2", "-Wall", "-Werror", "-std=c99", "-shared", "-fPIC"]
+        flags = ["-O2", "-Wall", "-Werror", *flags, "-shared", "-fPIC"]
         done = subprocess.run(
             [COMPILER, *flags, str(path), "-o", str(library), "-lm"],
             capture_output=True,

@@ -211,8 +211,10 @@ def test_what_would_be_ignored_is_refused(tmp_path):
     x = np.arange(6.0)
     with pytest.raises(ValueError, match=r"indexing with a mask.*np\.where"):
         ct.to_onnx(lambda x: x[x > 2], x, path=path)
-    with pytest.raises(ValueError, match="the value of i .*was read"):
+    with pytest.raises(ValueError, match="ignore the input i .*was read"):
         ct.to_onnx(lambda x, i: x[i], x, np.array(2), path=path)
+    with pytest.raises(ValueError, match="ignore the input i .*no result depends on it"):
+        ct.to_onnx(lambda x, i: x * 2, x, np.array([0, 1]), path=path)
     assert len(ct.trace(lambda x: x[x > 2], x)) > 0
 
 
@@ -224,6 +226,19 @@ def test_determinants(tmp_path):
 def test_empty_arrays_and_scalars(tmp_path):
     check(tmp_path, lambda x: (np.exp(x) @ x.T, x.reshape(3, 0), x[:, ::-1] + 1), np.zeros((0, 3)))
     check(tmp_path, lambda x: (np.sin(x), x * 2, np.stack([x, x])), np.array(0.5))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32", "bool"])
+def test_nothing_of_something(tmp_path, dtype):
+    """An axis of length 1 becomes one of length 0."""
+    x = np.ones((2, 3), dtype)
+    check(tmp_path, lambda x: (np.repeat(x, 0, axis=1), np.tile(x, 0)), x)
+    check(tmp_path, lambda x: np.stack([np.broadcast_to(x[:, :1], (2, 0))] * 2), x)
+
+
+def test_rows_of_nothing_are_added(tmp_path):
+    index = np.array([1, 0, 1])
+    check(tmp_path, lambda x: ct.grad(lambda x: np.sum(x[index] ** 2))(x), np.zeros((3, 0)))
 
 
 def test_every_recipe_exists_and_is_used():

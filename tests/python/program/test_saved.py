@@ -413,6 +413,16 @@ def test_errors_of_the_system(tmp_path):
     assert ct.load(os.fsencode(tmp_path / "bytes")).nbytes == back.nbytes
 
 
+@pytest.mark.parametrize("mmap", [False, True])
+def test_what_is_no_path(mmap):
+    """A number is none either, though the system takes one for an open file."""
+    for path in (None, 3, open):
+        with pytest.raises(TypeError, match="expected str, bytes or os.PathLike object, not "):
+            ct.load(path, mmap=mmap)
+    with pytest.raises(ValueError, match="file name contained an unexpected NUL"):
+        ct.load("a\0b", mmap=mmap)
+
+
 def test_the_mode_of_a_file_stays(tmp_path):
     _, back = CASES["product"]()
     (tmp_path / "back").write_text("old")

@@ -30,12 +30,26 @@ _TAKEN = set(
         """
         auto break case char const continue default do double else enum extern float for goto if
         inline int long register restrict return short signed sizeof static struct switch typedef
-        union unsigned void volatile while work total most best last NAN INFINITY isnan isinf
-        isfinite ptrdiff_t PTRDIFF_MAX int64_t int32_t uint64_t uint32_t main
+        union unsigned void volatile while work total most best last k left right gap place NAN
+        INFINITY isnan isinf isfinite ptrdiff_t int64_t int32_t uint64_t uint32_t main
+        alignas alignof asm bool constexpr false linux nullptr static_assert thread_local true
+        typeof typeof_unqual unix
         """,
     )
 )
 _TAKEN |= {name + suffix for name in scalars.MATH.split("|") for suffix in ("", "f")}
+# Macros of the headers, those of compilers' own dialects too, and names of functions in the text.
+_RESERVED = re.compile(
+    r"(M|FP|MATH|SIG_ATOMIC|WCHAR|WINT)_\w+|(PTRDIFF|SIZE|U?INT\w+)_(MIN|MAX|C|WIDTH)|NULL|X_TLOSS"
+    r"|HUGE(_VAL\w*)?|D?INFINITY|S?NANF?|DOMAIN|SING|OVERFLOW|UNDERFLOW|[TP]LOSS|math_errhandling"
+    r"|signgam|offsetof|cotan_\w+"
+)
+# Functions that math.h declares besides those of C99, and those of it that nothing here calls.
+_DECLARED = re.compile(
+    r"([jy][01n]|l?gamma(_r)?|tgamma|drem|significand|scalbl?n?|finite|isinf|isnan|exp10|pow10|sincos"
+    r"|ldexp|frexp|modf|[il]?logb|l?l?r(ound|int)|nearbyint|next(after|toward|up|down)|remainder"
+    r"|remquo|fdim|fma|nan|round(even)?|u?fromfpx?)[fl]?"
+)
 
 # The member of the workspace for each dtype.
 _MEMBERS = {"float64": "d", "float32": "f", "int64": "l", "int32": "i", "bool": "b"}
@@ -43,8 +57,11 @@ _MEMBERS = {"float64": "d", "float32": "f", "int64": "l", "int32": "i", "bool": 
 
 def write_function(f: Function, args: Args, path: _File, name: str, gradient: bool) -> None:
     """Write a function, a program or a pullback as C."""
-    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in _TAKEN:
-        raise ValueError(f"to_c: name={name!r} is no name of a function of C")
+    is_word = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
+    if not is_word or _is_taken(name) or _DECLARED.fullmatch(name):
+        raise ValueError(
+            f"to_c: name={name!r} is no name of a function of C, or one that its headers take"
+        )
     if isinstance(f, (_core.Program, _core.Pullback)) and (args or gradient):
         kind = "Program" if isinstance(f, _core.Program) else "Pullback"
         raise TypeError(
@@ -106,7 +123,8 @@ class _Function:
     ) -> None:
         self._program, self._plain, self._name = program, plain, name
         self._table = {entry["name"]: entry for entry in _core.table()}
-        used = set(_TAKEN) | {name}
+        macros = {f"{name.upper()}_{suffix}" for suffix in ("TYPES", "DECLARATIONS")}
+        used = {name, f"{name}_work", *macros}
         self._inputs = [_identifier(n, used) for n in inputs]
         self._outputs = [_identifier(n, used) for n in outputs]
         self._paths = [*inputs, *outputs]
@@ -500,10 +518,15 @@ def _identifier(path: str, used: set[str]) -> str:
     name = re.sub(r"\W+", "_", path, flags=re.ASCII).strip("_") or "x"
     if name[0].isdigit() or re.fullmatch(r"[cintv]\d+", name):
         name = f"x_{name}"
-    while name in used:
-        name += "_"
+    while name in used or _is_taken(name):
+        name = f"x_{name}" if _RESERVED.fullmatch(name) else f"{name}_"
     used.add(name)
     return name
+
+
+def _is_taken(name: str) -> bool:
+    """Whether a word is one of C, of its headers, or of the text around the loops."""
+    return name in _TAKEN or _RESERVED.fullmatch(name) is not None
 
 
 def _take(free: list[tuple[int, int]], size: int) -> int | None:

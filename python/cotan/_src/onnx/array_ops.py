@@ -36,6 +36,9 @@ def _transpose(g: Graph, e: Equation) -> str:
 
 
 def _broadcast(g: Graph, e: Equation) -> str:
+    if 0 in e.params["shape"]:
+        # onnxruntime keeps an axis of length 1 where it should become one of length 0.
+        return g.expand(g.const(0, e.dtype), e.params["shape"])
     return g.expand(e.x[0], e.params["shape"])
 
 
@@ -350,6 +353,8 @@ def _rows(e: Equation) -> tuple[Length, list[Length]]:
 def _scatter_add(g: Graph, e: Equation) -> str:
     x, updates, index = e.x[0], e.x[2], _index(g, e)
     count, row = _rows(e)
+    if 0 in row:
+        return str(g.op("Identity", x))
     # Element by element: runtimes add rows in parallel, and then lose some.
     index = g.reshape(index, [count] + [1] * len(row))
     index = g.expand(index, [count, *row])

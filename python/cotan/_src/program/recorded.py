@@ -79,18 +79,19 @@ def needed(plain: PlainProgram, first_only: Collection[str]) -> list[Entry]:
 
 
 def _check_used(operation: str, plain: PlainProgram, inputs: list[str]) -> None:
-    """Refuse an integer or boolean that was read while recording, and only then.
+    """Refuse an integer or boolean that was read while recording, and only then, or not at all.
 
-    What is exported would take it and ignore it.
+    What is exported would take it and ignore it. The two cannot be told apart here.
     """
     used = {a for e in needed(plain, {"barrier", "det"}) for a in e[1]} | set(plain["outputs"])
     for i, name in enumerate(inputs):
         dtype, shape = plain["types"][i]
         if i not in used and dtype.startswith(("bool", "int", "uint")) and 0 not in shape:
             raise ValueError(
-                f"{operation}: the value of {name} ({dtype}{shape}) was read while the function "
-                "was recorded (as a scalar index, an int, a branch), so the export would ignore "
-                "this input; use an array of indices, or bind the argument (functools.partial)"
+                f"{operation}: the export would ignore the input {name} ({dtype}{shape}): no "
+                "result depends on it, or its value was read while the function was recorded (as a "
+                "scalar index, an int, a branch); leave it out, use an array of indices, or bind "
+                "the argument (functools.partial)"
             )
 
 

@@ -66,7 +66,10 @@ def load(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], *, mmap: boo
     6.0
     """
     if mmap:
-        found = os.stat(path)
+        try:
+            found = os.stat(os.fspath(path))
+        except (TypeError, ValueError):
+            return _core.load_file(path)  # which says what is no path
         # What is no file, or is empty, the other way has an error for.
         if stat.S_ISREG(found.st_mode) and found.st_size > 0:
             return _core.load_memory(np.memmap(os.fsdecode(path), dtype=np.uint8, mode="r"))
