@@ -165,3 +165,44 @@ def test_draws_of_vectors_that_do_not_vary_in_all_directions():
     assert value == pytest.approx(f(1.3), rel=1e-12)
     assert abs(value) == pytest.approx(np.sqrt(1.3) * abs(z), rel=1e-6)
     assert slope == pytest.approx(value / (2 * 1.3), rel=1e-6)
+
+
+SIZED = {
+    "normal": lambda rng, n, shape: rng.normal(size=n),
+    "normal of a shape": lambda rng, n, shape: rng.normal(1.0, 2.0, shape),
+    "lognormal": lambda rng, n, shape: rng.lognormal(0.0, 1.0, (n, shape[0])),
+    "uniform": lambda rng, n, shape: rng.uniform(0.0, 1.0, shape),
+    "exponential": lambda rng, n, shape: rng.exponential(1.0, n),
+    "gamma": lambda rng, n, shape: rng.gamma(2.0, 1.0, shape),
+    "weibull": lambda rng, n, shape: rng.weibull(2.0, n),
+    "standard_normal": lambda rng, n, shape: rng.standard_normal(size=n),
+    "multivariate_normal": lambda rng, n, shape: rng.multivariate_normal([0, 1], np.eye(2), n),
+    "permutation": lambda rng, n, shape: rng.permutation(n),
+    "choice": lambda rng, n, shape: rng.choice(np.arange(9.0), shape),
+}
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+@pytest.mark.parametrize("name", SIZED)
+def test_a_size_may_be_computed(name, make):
+    def drawn():
+        sizes = np.linspace(2, 3, 2).astype(int)
+        return np.array(SIZED[name](make(0), sizes[1], sizes))
+
+    seen = []
+
+    def recorded(x):
+        seen.append(drawn())
+        return x
+
+    ct.gradient(recorded, 1.0)
+    np.testing.assert_allclose(seen[0], drawn(), rtol=1e-15)
+
+
+def test_functions_of_the_shared_generator_take_a_computed_size():
+    def drawn(x):
+        np.random.seed(0)
+        return np.sum(np.random.normal(size=np.linspace(2, 3, 2).astype(int)) * x)
+
+    value = drawn(1.0)
+    assert ct.gradient(drawn, 1.0) == pytest.approx(value)

@@ -119,3 +119,18 @@ def test_refusals_name_the_public_function():
         ct.gradient(lambda x: stats.landau.pdf(x), 0.5)
     with pytest.raises(TypeError, match=r"scipy\.stats\.ncx2\.sf with respect to its argument"):
         ct.gradient(lambda df: stats.ncx2.sf(2.0, df, 1.0), 3.0)
+
+
+@pytest.mark.parametrize("name", ["pmf", "logpmf", "cdf", "sf"])
+def test_compiled_code_of_scipy_computes_constants(name):
+    method = getattr(stats.poisson_binom, name)
+    chances, seen = [0.1, 0.6, 0.7, 0.8], []
+
+    def recorded(x):
+        seen.append(np.array(method(np.linspace(0.0, 3.0, 4), chances)))
+        return x
+
+    ct.gradient(recorded, 1.0)
+    np.testing.assert_allclose(seen[0], method(np.arange(4), chances))
+    with pytest.raises(TypeError, match="poisson_binom"):
+        ct.gradient(lambda p: np.sum(method(np.arange(4), [p, 0.6, 0.7, 0.8])), 0.1)

@@ -86,12 +86,38 @@ def test_responses(form):
     discrete = lambda p: (*make(0.1 * p), 0.5)
     check(lambda p: signal.dlsim(discrete(p), X)[1], P)
     check(lambda p: signal.dlsim(discrete(p), X, x0=1)[1], P)
+    times = np.array([0.0, 0.7, 1.0, 2.6, 3.1])
+    check(lambda p, u: signal.dlsim(discrete(p), u, times)[1], P, np.cos(times))
     check(lambda p: signal.dstep(discrete(p), n=7)[1][0], P)
+    check(lambda p: signal.dstep(discrete(p), t=times)[1][0], P)
     check(lambda p: signal.dimpulse(discrete(p), n=7)[1][0], P)
     check(lambda p: signal.dlti(*discrete(p)[:-1], dt=0.5).output(X, None)[1], P)
+    # SciPy's rounding of times leaves out the last sample.
+    check(lambda p: signal.dimpulse((*make(0.1 * p), 0.7), n=3)[1][0], P)
+    check(lambda dt: signal.dstep((*make(0.1 * P), dt), n=5)[0], 0.5)
     if form != "zeros":
         check(lambda p: signal.cont2discrete(make(p), 0.1)[1], P)
     check(lambda p, dt: signal.lti(*make(p)).to_discrete(dt, "bilinear").to_ss().A, P, 0.1)
+
+
+def test_a_constant_discrete_system_is_run_at_given_times():
+    times = [0.0, 1.0, 2.0, 3.0]
+    run = lambda u: signal.dlsim(([0.5], [1.0, -0.5], 1.0), u, t=times)[1]
+    seen = []
+
+    def recorded(x):
+        seen.append(np.array(run(np.asarray([0.0, 0.0, 1.0, 1.0]))))
+        return x
+
+    ct.gradient(recorded, 1.0)
+    np.testing.assert_allclose(seen[0], run(np.array([0.0, 0.0, 1.0, 1.0])))
+    with pytest.raises(TypeError, match="dlsim with respect to t"):
+        ct.gradient(
+            lambda h: np.sum(
+                signal.dlsim(([0.5], [1.0, -0.5], 1.0), times, t=[0.0, 1.0, h, 3.0])[1]
+            ),
+            2.0,
+        )
 
 
 def test_lowpass_filters_become_others():

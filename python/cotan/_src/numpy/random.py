@@ -69,8 +69,14 @@ def _rule(rule: Function) -> Function:
 
 
 def _shape(size: _Size, *parameters: _Parameter) -> _Size:
-    shape = np.broadcast_shapes(*map(np.shape, parameters)) if size is None else size
-    return shape if shape != () else None
+    shape = np.broadcast_shapes(*map(np.shape, parameters)) if size is None else _plain(size)
+    return None if isinstance(shape, tuple) and not shape else shape
+
+
+def _plain(size: _Size) -> _Size:
+    """Give a size that may be, or hold, an `Array` as one of plain numbers."""
+    known: Any = to_numpy(size)
+    return tuple(known) if np.ndim(known) else known
 
 
 def _nonnegative(name: str, x: _Parameter) -> None:
@@ -170,7 +176,10 @@ def multivariate_normal(
         )
     if not contains_active(cov):
         center = np.zeros(np.shape(mean))
-        return mean + draws.multivariate_normal(center, to_numpy(cov), size, *args, **options)
+        return mean + draws.multivariate_normal(
+            center, to_numpy(cov), _plain(size), *args, **options
+        )
+    size = _plain(size)
     shape = (size,) if isinstance(size, (int, np.integer)) else tuple(size or ())
     z = draws.standard_normal((*shape, len(mean)))
     return mean + z @ _root(asarray(cov), isinstance(draws, _generator)).T
@@ -214,6 +223,9 @@ def shuffle(draws: _Draws, x: Any, axis: int = 0) -> None:
 @_rule
 def permutation(draws: _Draws, x: ArrayLike, axis: int = 0) -> AnyArray:
     array = asarray(x)
+    if array.ndim == 0:
+        count: NDArray = draws.permutation(to_numpy(x))
+        return count
     return np.take(array, draws.permutation(np.arange(array.shape[axis])), axis)
 
 
@@ -230,7 +242,7 @@ def choice(
     a = asarray(a) if not isinstance(to_numpy(a), (int, np.integer)) else to_numpy(a)
     count = np.shape(a)[axis] if np.ndim(a) else a
     options = {} if shuffle is None else {"shuffle": shuffle}
-    picked = draws.choice(count, size, replace, to_numpy(p), **options)
+    picked = draws.choice(count, _plain(size), replace, to_numpy(p), **options)
     return np.take(a, picked, axis) if np.ndim(a) else picked
 
 
@@ -259,7 +271,8 @@ def _filled(name: str) -> None:
         draws: _Draws, *args: object, out: AnyArray | None = None, **kwargs: object
     ) -> AnyArray:
         if out is None:
-            result: NDArray = getattr(draws, name)(*map(to_numpy, args), **kwargs)
+            values = {key: to_numpy(value) for key, value in kwargs.items()}
+            result: NDArray = getattr(draws, name)(*map(to_numpy, args), **values)
             return result
         out[...] = getattr(draws, name)(np.shape(out), dtype=out.dtype)
         return out

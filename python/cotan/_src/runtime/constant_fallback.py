@@ -7,7 +7,7 @@ holds.
 
 import functools
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,6 +68,23 @@ def with_constant_fallback(name: str, rule: Function) -> Function:
                 if not isinstance(refused, TypeError):
                     raise refused from None
                 raise
+            _core.granted(str(refused))
+            return result
+
+    return call
+
+
+def method_with_constant_fallback(original: Callable[[], Function], rule: Function) -> Function:
+    """Make of a rule for a method one that leaves it constants that the rule raises at."""
+
+    @functools.wraps(rule)
+    def call(self: Any, *args: Any, **kwargs: Any) -> object:
+        try:
+            return rule(self, *args, **kwargs)
+        except Exception as refused:
+            if kinds_of((args, kwargs)) is None:
+                raise
+            result = call_on_constants(functools.partial(original(), self), args, kwargs)
             _core.granted(str(refused))
             return result
 

@@ -233,22 +233,43 @@ def dlsim(
     if not _core.contains_array((_parts(system), u, t, x0), {}):
         known: tuple[NDArray, ...] = locate_original(f"{_HERE}.dlsim")(system, u, t, x0)
         return known
-    if t is not None:
-        raise refuse("scipy.signal.dlsim with t=")
+    if contains_active(t):
+        raise refuse("scipy.signal.dlsim with respect to t")
+    return _simulated(system, u, t, x0)
+
+
+def _simulated(
+    system: _System, u: ArrayLike, t: ArrayLike | None, x0: ArrayLike | None
+) -> tuple[AnyArray, ...]:
+    """Run a discrete system; where times are active, what is driven has to move along with them."""
     is_states = hasattr(system, "A") or (isinstance(system, (tuple, list)) and len(system) == 5)
     A, B, C, D, dt = _states(system, discrete=True)
     driving = asarray(u)
     driving = driving.reshape(-1, 1) if driving.ndim == 1 else driving
     x = asarray(0.0 if x0 is None else x0).reshape(-1)
     x = np.broadcast_to(x, A.shape[:1])
-    driven, rows = driving @ B.T, [x]
     steps = driving.shape[0]
+    stop = (steps - 1) * dt if t is None else t[-1]  # type: ignore[index]
+    if t is not None:
+        steps = int(np.floor(to_numpy(stop) / to_numpy(dt))) + 1
+    times = np.linspace(0.0, stop, steps)
+    if t is not None:
+        driving = _between(np.asarray(to_numpy(t)), driving, to_numpy(times))
+    driven, rows = driving @ B.T, [x]
     for i in range(steps - 1):
         rows.append(A @ rows[-1] + driven[i])
     x = np.stack(rows)
-    times = np.linspace(0.0, (steps - 1) * dt, steps)
     y = x @ C.T + driving @ D.T
     return (times, y, x) if is_states else (times, y)
+
+
+def _between(t: NDArray, values: AnyArray, times: NDArray) -> AnyArray:
+    """Give values at other times, on lines between those of times `t`."""
+    # It says what it does not like.
+    locate_original("scipy.interpolate.make_interp_spline")(t, np.zeros(values.shape), k=1)
+    at = np.clip(np.searchsorted(t, times, "right") - 1, 0, t.size - 2)
+    share = ((times - t[at]) / (t[at + 1] - t[at]))[:, None]
+    return values[at] * (1.0 - share) + values[at + 1] * share
 
 
 def _responses(name: str, drive: Callable[[int, NDArray], NDArray]) -> None:
@@ -265,12 +286,14 @@ def _responses(name: str, drive: Callable[[int, NDArray], NDArray]) -> None:
             known: tuple[NDArray, tuple[NDArray, ...]]
             known = locate_original(f"{_HERE}.{name}")(system, x0, t, n)
             return known
-        if t is not None:
-            raise refuse(f"scipy.signal.{name} with t=")
         *states, dt = _states(system, discrete=True)
-        inputs, steps = states[1].shape[1], 100 if n is None else n
+        inputs, n = states[1].shape[1], 100 if n is None else n
+        if contains_active(t):
+            raise refuse(f"scipy.signal.{name} with respect to t")
+        t = np.linspace(0.0, n * dt, n, endpoint=False) if t is None else np.atleast_1d(asarray(t))
         responses = [
-            dlsim((*states, dt), drive(steps, np.eye(inputs)[i]), None, x0) for i in range(inputs)
+            _simulated((*states, dt), drive(t.shape[0], np.eye(inputs)[i]), t, x0)
+            for i in range(inputs)
         ]
         return responses[-1][0], tuple(r[1] for r in responses)
 

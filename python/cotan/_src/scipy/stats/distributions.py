@@ -17,6 +17,7 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import host_call
 from cotan._src.rebind.engine import ReboundInstance, locate
 from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.constant_fallback import method_with_constant_fallback
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import METHOD, SUBSTITUTE, override
 from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
@@ -153,6 +154,8 @@ class _Call:
         # Integers stay as they are, to be counted with.
         self.dist, self.rebound = dist, _adopted(dist, list(shapes))
         self.names = dist.shapes.split(", ") if dist.shapes else []
+        # A distribution may take any number of them.
+        self.names += [f"shape {i}" for i in range(len(self.names), len(shapes))]
         for name, v in zip(["x", "loc", "scale", *self.names], given, strict=True):
             if v.dtype.kind == "c":
                 raise NotDifferentiableError(
@@ -403,10 +406,18 @@ def _cumulated(name: str) -> Function:
     return method
 
 
-override(f"{_HERE}.rv_discrete.pmf", kind=METHOD)(_mass(False))
-override(f"{_HERE}.rv_discrete.logpmf", kind=METHOD)(_mass(True))
+def _of_discrete(name: str, rule: Function) -> None:
+    def original() -> Function:
+        return original_of(vars(locate(f"{_HERE}.rv_discrete"))[name])
+
+    rule = method_with_constant_fallback(original, rule)
+    override(f"{_HERE}.rv_discrete.{name}", kind=METHOD)(rule)
+
+
+_of_discrete("pmf", _mass(False))
+_of_discrete("logpmf", _mass(True))
 for _name in _SLOPES:
-    override(f"{_HERE}.rv_discrete.{_name}", kind=METHOD)(_cumulated(_name))
+    _of_discrete(_name, _cumulated(_name))
 
 
 def _number_at(name: str) -> Function:
