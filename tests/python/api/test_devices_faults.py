@@ -70,6 +70,8 @@ class TestFailures:
             x = ct.array(np.full((300, 300), 1 / 300, np.float32), device="gpu")
             f = ct.prepare(lambda x: (x @ x) @ (x @ x), transform="value")
             f(x).force()
+            # Where the tests run in the background, interrupts are ignored.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
                 end = time.time() + 60
@@ -200,6 +202,8 @@ class TestFailures:
 
             x = ct.array(np.ones((8, 8), np.float32), device="gpu")
             g = ct.prepare(f, transform="value")
+            # Where the tests run in the background, interrupts are ignored.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
                 end = time.time() + 100
