@@ -17,13 +17,12 @@ from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, withou
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.integrate.repeated_steps import slope_of
-from cotan._src.state.function_key import FunctionKey, key_of
+from cotan._src.state.function_key import FunctionKey
 from cotan._src.state.plain_copy import (
     NotPlainError,
     PlainCallback,
     arrays_of,
     call_outside,
-    is_one_gradient,
     with_arrays,
 )
 from cotan._src.typing import AnyArray, Args, Function, NDArray
@@ -84,17 +83,12 @@ class RightSide(PlainCallback):
         self._leaves: list[AnyArray] = []
         self.function, self.plain, self.jac = map(self._order, (function, self.plain, self.jac))
 
-    @functools.cached_property
-    def _key(self) -> FunctionKey | None:
-        """What says that its program is known, for a first derivative; found before any call."""
-        return key_of(self._given, self.args) if is_one_gradient() else None
-
     def known(self, times: NDArray, states: NDArray) -> Derivatives | None:
         """Give slopes and all derivatives by a program that is known; None where there is none."""
         count, n = states.shape
-        if n * n > _NUMBERS or self._key is None:
+        key = self.key
+        if n * n > _NUMBERS or key is None:
             return None
-        key = self._key
         if n * (n + sum(x.size for x in key.leaves)) > _NUMBERS:
             return None
         size = max(_POINTS, 1 << (count - 1).bit_length())
@@ -102,7 +96,7 @@ class RightSide(PlainCallback):
         index = np.minimum(np.arange(size), count - 1)
         given = times[index], states[index], *(np.asarray(to_numpy(x)) for x in key.leaves)
         known = _KNOWN.of(
-            key, (size, n, self._order), lambda used: self._recorded(key, given, used)
+            key, (size, n, self._order), given, lambda used: self._with_rows(key, used)
         )
         if known is None:
             return None
@@ -114,7 +108,8 @@ class RightSide(PlainCallback):
             return None
         return Derivatives(slopes, of_states, joined, [key.leaves[i] for i in known.used])
 
-    def _recorded(self, key: FunctionKey, at: Args, used: list[int]) -> _core.Program:
+    def _with_rows(self, key: FunctionKey, used: list[int]) -> Function:
+        """Give a function of times, states and leaves to slopes and derivatives."""
         given, order, leaves = (self._given, self.args), self._order, key.leaves
 
         def of_point(t: Any, y: AnyArray, *values: AnyArray) -> Any:
@@ -131,8 +126,7 @@ class RightSide(PlainCallback):
 
             return without_branches(once, *values)
 
-        program: _core.Program = _core.record(of_all, at, {})[0]
-        return program.optimize()
+        return of_all
 
     def slopes(self, times: NDArray, states: AnyArray) -> AnyArray:
         """Give the slopes at points as they depend on everything."""
