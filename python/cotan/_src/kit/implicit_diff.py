@@ -152,14 +152,16 @@ def moved_by_rows(
     if n == 1:
         # Floats take a tenth of the time that arrays of one element do.
         (((slope,),), (residual,)) = of_x.tolist(), rest.tolist()
-        given = [number for rows in of_leaves for number in rows.ravel().tolist()]
-        if not slope or not math.isfinite(1.0 / slope) or not all(map(math.isfinite, given)):
+        slopes = [number for rows in of_leaves for number in rows.ravel().tolist()]
+        if not slope or not math.isfinite(1.0 / slope) or not all(map(math.isfinite, slopes)):
             return None
         length, place = residual / slope, float(x[0])
         # NaN fails the comparison.
         if not abs(length) <= FAR * max(abs(place), 0.1):
             expect_solution(name, x, np.array([length]))
-        return attach_derivative(x, linear_in(leaves, [-number / slope for number in given]))
+        moved = linear_in(leaves, [-number / slope for number in slopes])
+        only: Array = attach_derivative(x, moved)
+        return only
     given = of_leaves[0] if len(leaves) == 1 else np.concatenate(
         [rows.reshape(n, -1) for rows in of_leaves], 1
     )  # fmt: skip
@@ -167,7 +169,8 @@ def moved_by_rows(
     if inverse is None or not np.isfinite(given).all():
         return None
     expect_solution(name, x, inverse @ rest)
-    return attach_derivative(x, linear_in(leaves, -(inverse @ given.reshape(n, -1))))
+    found: Array = attach_derivative(x, linear_in(leaves, -(inverse @ given.reshape(n, -1))))
+    return found
 
 
 def linear_in(leaves: list[AnyArray], rows: NDArray | list[float]) -> AnyArray:

@@ -25,6 +25,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.call_site import assigns_captured
+from cotan._src.runtime.originals import rebound_from
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.function_key import key_of
@@ -284,13 +285,17 @@ class _Plain:
         is_same = all(copies[name] is item for name, item in members.items())
         if is_same and all(item is new for _, item, new in in_slots):
             return value
-        copy = object.__new__(type(value))
+        # An object of a library that has values again needs none of our names.
+        source = rebound_from(type(value)) if self._instead is None else None
+        copy = object.__new__(source or type(value))
         object.__getattribute__(copy, "__dict__").update(copies)
         for slot, _, item in in_slots:
             slot.__set__(copy, item)
         return copy
 
     def _function(self, function: FunctionType) -> FunctionType:
+        if self._instead is None and (source := rebound_from(function)) is not None:
+            return source  # type: ignore[no-any-return]
         cells = function.__closure__ or ()
         if cells and assigns_captured(function.__code__):
             return function

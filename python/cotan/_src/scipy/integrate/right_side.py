@@ -73,6 +73,7 @@ class RightSide(PlainCallback):
         events: Args = (),
     ) -> None:
         super().__init__(function, args, jac, *events)
+        #: As the solver calls it, too.
         self.jac: Any = self.others[0]
         self.events: list[Any] = self.others[1:]
         self._given = function
@@ -81,7 +82,9 @@ class RightSide(PlainCallback):
         self._is_batched = True
         self._ways: tuple[NDArray, list[_Way]] | None = None
         self._leaves: list[AnyArray] = []
-        self.function, self.plain, self.jac = map(self._order, (function, self.plain, self.jac))
+        #: The copy as the solver calls it.
+        self.direct = self.plain
+        self.function, self.plain = self._order(function), self._order(self.plain)
 
     def known(self, times: NDArray, states: NDArray) -> Derivatives | None:
         """Give slopes and all derivatives by a program that is known; None where there is none."""
@@ -187,13 +190,13 @@ class RightSide(PlainCallback):
         return self._ways[1] or None
 
     def _divided(self, times: NDArray, states: NDArray) -> list[_Way]:
-        given = self._given, self.args
+        given, order = (self._given, self.args), self._order
         self._leaves = leaves = arrays_of(given)
         values = [np.asarray(to_numpy(leaf)) for leaf in leaves]
 
         def side(t: Any, y: AnyArray, *leaves_of: AnyArray) -> AnyArray:
             function, args = with_arrays(given, leaves, leaves_of)
-            return slope_of(self._order(function), args, _FLOAT)(t, y)
+            return slope_of(order(function), args, _FLOAT)(t, y)
 
         counter = _Counter()
 
@@ -275,7 +278,7 @@ def _same(function: Any) -> Any:
 
 def _swapped(function: Any) -> Any:
     """Give a function of time and state for one of state and time."""
-    return (lambda t, y, *more: function(y, t, *more)) if callable(function) else function
+    return lambda t, y, *more: function(y, t, *more)
 
 
 def _batched(function: Function, times: NDArray, states: AnyArray) -> Any:
