@@ -389,7 +389,7 @@ def without_rule(
 
 def expect_solution(name: str, at: NDArray, step: NDArray) -> None:
     """Refuse what a step of Newton's method would move far away from where it is."""
-    if not np.max(np.abs(step), initial=0.0) <= FAR * np.max(np.abs(at), initial=0.1):
+    if not np.abs(step).max(initial=0.0) <= FAR * np.abs(at).max(initial=0.1):
         raise ValueError(
             f"{name}: the solver stopped before it reached a solution (a step of Newton's method "
             f"would move it by {np.max(np.abs(step)):.2g}, from {np.max(np.abs(at)):.2g}), so the "

@@ -229,7 +229,14 @@ class _Globals(dict[str, object]):
         module: Any = self["__name__"]
         found = (rows_of(module, kind).get(name) for kind in _BY_NAME)
         row = next((row for row in found if row is not None and row.rule is not None), None)
-        value = row.rule if row is not None else substitute_for(self._names[name])
+        value: object
+        if row is not None:
+            value = row.rule
+        elif name in self._names or name not in BUILTINS:
+            value = substitute_for(self._names[name])
+        else:
+            # Else each use of a builtin would come here.
+            value = BUILTINS[name]
         self[name] = value
         return value
 
