@@ -76,6 +76,16 @@ def test_one_program_for_all_roots_of_an_equation(name, made):
     assert len(made) == 1
 
 
+def test_all_calls_have_the_same_bits(made):
+    def f(p):
+        root = optimize.brentq(lambda x: x * np.exp(x) - p, 0.0, 3.0)
+        return root + integrate.quad(lambda x: np.exp(-p * x) * np.sin(x), 0.0, 3.0)[0]
+
+    # A program that is met often is prepared.
+    assert len({ct.gradient(f, 2.1) for _ in range(40)}) == 1
+    assert len(made) == 2
+
+
 @pytest.mark.parametrize("ends", INTEGRALS.values(), ids=INTEGRALS)
 def test_one_program_for_all_integrals_of_a_function(ends, made):
     def f(p, q):

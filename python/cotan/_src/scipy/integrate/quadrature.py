@@ -276,7 +276,7 @@ def _sum_by_program(plain: PlainCallback, nodes: NDArray, weights: NDArray) -> _
     found = _KNOWN.of(key, size, (*at, *values), make)
     if found is None or not found.used:
         return None
-    total, _, *slopes = found.program(*at, *values)
+    total, _, *slopes = found.run(*at, *values)
     rows = [number for slope in slopes for number in slope.ravel().tolist()]
     if not all(map(math.isfinite, rows)):
         return None

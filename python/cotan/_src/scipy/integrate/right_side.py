@@ -103,7 +103,7 @@ class RightSide(PlainCallback):
         )
         if known is None:
             return None
-        slopes, of_states, *rest = (a[:count] for a in known.program(*given))
+        slopes, of_states, *rest = (a[:count] for a in known.run(*given))
         of_leaves = [a.reshape(count, n, -1) for a in rest]
         joined = np.concatenate(of_leaves, 2) if of_leaves else np.zeros((count, n, 0))
         if not (np.isfinite(of_states).all() and np.isfinite(joined).all()):

@@ -168,7 +168,7 @@ class PlainSolve(PlainCallback):
         found = _KNOWN.of(key, (build, x.shape), at, make)
         if found is None or not found.used:
             return None
-        values, of_x, *of_leaves = found.program(*at)
+        values, of_x, *of_leaves = found.run(*at)
         return _Rows(values, of_x, of_leaves, [leaves[i] for i in found.used])
 
     def scalar_root(self, name: str, root: Any, is_pair: bool = False) -> AnyArray:
