@@ -237,7 +237,7 @@ class _Counter:
 def _both(slope: Function, t: Any, y: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Give the slope and its derivatives with respect to the state."""
     n = y.shape[0]
-    k, back = _core.pullback(functools.partial(slope, t), y)
+    k, back = _core.pullback(lambda y: slope(t, y), y)
     rows: AnyArray | None
     rows = _core.call_vmap(lambda u: back(u)[0], (np.eye(n),), [True], ["u"])
     return k, np.zeros((n, n)) if rows is None else rows
