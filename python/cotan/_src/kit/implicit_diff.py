@@ -159,9 +159,7 @@ def moved_by_rows(
         # NaN fails the comparison.
         if not abs(length) <= FAR * max(abs(place), 0.1):
             expect_solution(name, x, np.array([length]))
-        moved = linear_in(leaves, [-number / slope for number in slopes])
-        only: Array = attach_derivative(x, moved)
-        return only
+        return attach_derivative(x, linear_in(leaves, [-number / slope for number in slopes]))
     given = of_leaves[0] if len(leaves) == 1 else np.concatenate(
         [rows.reshape(n, -1) for rows in of_leaves], 1
     )  # fmt: skip
@@ -169,19 +167,18 @@ def moved_by_rows(
     if inverse is None or not np.isfinite(given).all():
         return None
     expect_solution(name, x, inverse @ rest)
-    found: Array = attach_derivative(x, linear_in(leaves, -(inverse @ given.reshape(n, -1))))
-    return found
+    return attach_derivative(x, linear_in(leaves, -(inverse @ given.reshape(n, -1))))
 
 
-def linear_in(leaves: list[AnyArray], rows: NDArray | list[float]) -> AnyArray:
+def linear_in(leaves: list[AnyArray], rows: NDArray | list[float]) -> Array:
     """Give a vector whose derivatives with respect to the numbers in `leaves` are `rows`.
 
     A list is the only row.
     """
     flat = [_core.reshape(leaf, (leaf.size,)) for leaf in leaves]
-    whole = flat[0] if len(flat) == 1 else _core.concatenate(flat)
+    whole: Any = flat[0] if len(flat) == 1 else _core.concatenate(flat)
     if isinstance(rows, list):
-        own: AnyArray = whole * rows[0] if len(rows) == 1 else _core.matmul([rows], whole)
+        own: Array = whole * rows[0] if len(rows) == 1 else _core.matmul([rows], whole)
         return own
     return _core.matmul(rows, whole)
 

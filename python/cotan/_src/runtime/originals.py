@@ -19,7 +19,7 @@ _ORIGINALS: dict[int, tuple[FunctionType, FunctionType]] = {}
 _SOURCES: dict[int, Any] = {}
 
 
-def note_rebound(copy: FunctionType | type, source: Any) -> None:
+def note_rebound(copy: object, source: Any) -> None:
     """Note what a rebound function or class was made from."""
     _SOURCES[id(copy)] = source
 
