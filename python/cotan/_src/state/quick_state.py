@@ -92,6 +92,9 @@ class QuickState:
             self._add_written(value)
             items = value if kind is list else (*value, *value.values())
             return len(value) <= _MAX_ITEMS and all(map(self._add, items))
+        if _is_bare(kind):
+            # Its attributes are SciPy's affair, but not what these are.
+            return all(map(self._add, object.__getattribute__(value, "__dict__").values()))
         return issubclass(kind, _CALLABLES) and getattr(value, "__self__", None) is None
 
     def _add_function(self, function: FunctionType) -> bool:
@@ -161,6 +164,21 @@ class QuickState:
 def _fill(into: dict[Any, Any], keys: list[Any], values: list[Any]) -> None:
     into.clear()
     into.update(zip(keys, values, strict=True))
+
+
+class _WithAttributes:
+    """What an instance looks like that has attributes in a dictionary and nothing else."""
+
+
+@functools.lru_cache(1024)
+def _is_bare(kind: type) -> bool:
+    """Say whether objects of a class are attributes that SciPy has set, and nothing else."""
+    is_of_scipy = str(kind.__module__).startswith("scipy.")
+    return (
+        is_of_scipy
+        and kind.__basicsize__ == _WithAttributes.__basicsize__
+        and (kind.__dictoffset__ == _WithAttributes.__dictoffset__)
+    )
 
 
 @functools.lru_cache(4096)
