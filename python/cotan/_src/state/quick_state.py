@@ -92,7 +92,7 @@ class QuickState:
             self._add_written(value)
             items = value if kind is list else (*value, *value.values())
             return len(value) <= _MAX_ITEMS and all(map(self._add, items))
-        if _is_bare(kind):
+        if _is_bare(kind):  # type: ignore[arg-type]
             # Its attributes are SciPy's affair, but not what these are.
             return all(map(self._add, object.__getattribute__(value, "__dict__").values()))
         return issubclass(kind, _CALLABLES) and getattr(value, "__self__", None) is None
