@@ -331,3 +331,21 @@ def test_what_has_not_changed_is_left_alone():
     table[1] = 5.0
     assert state.restore()
     assert table == {0: 0.0, 1: 1.0, 2: 2.0}
+
+
+def test_objects_of_scipy_are_looked_through():
+    memory = np.zeros(2)
+
+    def above(x):
+        memory[0] += 1.0
+        return x
+
+    constraint = optimize.NonlinearConstraint(above, 0.0, np.inf)
+    state = QuickState.of([constraint])
+    assert state is not None
+    assert not state.has_changed()
+    above(1.0)
+    assert state.restore()
+    assert memory[0] == 0.0
+    counting = types.SimpleNamespace(count=0)
+    assert QuickState.of(optimize.NonlinearConstraint(lambda x: counting.count, 0, 1)) is None

@@ -26,7 +26,7 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.runtime.libraries import Trait, libraries_with
 from cotan._src.runtime.ndarray_subclasses import expect_unmasked
-from cotan._src.runtime.originals import original_of
+from cotan._src.runtime.originals import note_rebound, original_of
 from cotan._src.runtime.registry import (
     FUNCTIONS,
     METHOD,
@@ -229,7 +229,14 @@ class _Globals(dict[str, object]):
         module: Any = self["__name__"]
         found = (rows_of(module, kind).get(name) for kind in _BY_NAME)
         row = next((row for row in found if row is not None and row.rule is not None), None)
-        value = row.rule if row is not None else substitute_for(self._names[name])
+        value: object
+        if row is not None:
+            value = row.rule
+        elif name in self._names or name not in BUILTINS:
+            value = substitute_for(self._names[name])
+        else:
+            # Else each use of a builtin would come here.
+            value = BUILTINS[name]
         self[name] = value
         return value
 
@@ -272,6 +279,7 @@ def rebind_function(function: FunctionType) -> Function:
         copy.__doc__ = function.__doc__  # libraries add to it
         vars(copy).update({k: v for k, v in vars(function).items() if k != "__wrapped__"})
         _REBOUND[id(function)] = function, copy
+        note_rebound(copy, function)
         names_of = function.__code__.co_freevars
         for name, cell, known in zip(names_of, cells, function.__closure__ or (), strict=True):
             try:
@@ -306,12 +314,14 @@ def rebound_class(cls: type) -> type:
         member = instead or _member(original_of(value))
         if isinstance(member, FunctionType) and (name == "__call__" or name[0] != "_"):
             member = _replayed(member)
+            note_rebound(member, original_of(value))
         if member is not None:
             members[name] = member
     copy: type = type(cls)(cls.__name__, (cls, *bases), members)
     copy.__qualname__ = cls.__qualname__
     copy.__doc__ = cls.__doc__
     _REBOUND_CLASSES.add(copy)
+    note_rebound(copy, cls)
     _REBOUND[id(cls)] = cls, copy
     return copy
 

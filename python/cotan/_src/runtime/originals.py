@@ -1,8 +1,8 @@
-"""Functions of libraries as they were before their entry led to cotan.
+"""Functions and classes of libraries as they were before cotan changed or copied them.
 
 A function that is overridden remains the object that it is. Rules that need the library's own
 computation call a copy of it, which has the original's code, names, defaults and closure, and no
-entry of cotan's.
+entry of cotan's. Rebound functions and classes are copies with our names in them.
 """
 
 import functools
@@ -13,6 +13,20 @@ _F = TypeVar("_F")
 
 # Copies by the function's identity; with the function, to keep it alive.
 _ORIGINALS: dict[int, tuple[FunctionType, FunctionType]] = {}
+
+
+# What rebound functions and classes were made from, by their identity; these live for ever.
+_SOURCES: dict[int, Any] = {}
+
+
+def note_rebound(copy: object, source: Any) -> None:
+    """Note what a rebound function or class was made from."""
+    _SOURCES[id(copy)] = source
+
+
+def rebound_from(copy: object) -> Any:
+    """Give what a rebound function or class was made from, None for anything else."""
+    return _SOURCES.get(id(copy))
 
 
 def keep_original(function: FunctionType) -> FunctionType:

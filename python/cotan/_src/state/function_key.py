@@ -7,21 +7,17 @@ the values of active arrays, which are inputs of the program. Functions that may
 (keep state, read objects of user code, draw numbers, print) have no key.
 """
 
-import builtins
-import functools
 import gc
 import math
 from collections.abc import Hashable
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cotan._core import Array
-from cotan._src.runtime.call_site import assigns_captured, imports_modules
 from cotan._src.runtime.values import is_active, to_numpy
-from cotan._src.state.object_graph import CodeNames
-from cotan._src.state.quick_state import LEADS_FAR
+from cotan._src.state.library_names import NamesRead, is_of_library, names_read, put_on
 
 # Arrays of more bytes together are not compared.
 _MAX_BYTES = 1 << 16
@@ -31,24 +27,6 @@ _MAX_ITEMS = 64
 _MAX_PARTS = 1_000
 _NUMBERS = frozenset({float, np.float64})
 _ATOMS = frozenset({int, bool, str, bytes, type(None), np.int64, np.bool_})
-# Libraries whose functions give the same for the same arguments.
-_LIBRARIES = frozenset({"numpy", "math", "cmath", "scipy"})
-# Names in them that do not, or do something besides.
-_IMPURE = LEADS_FAR | {
-    "empty", "empty_like", "errstate", "fromfile", "genfromtxt", "info", "rvs", "load", "loadtxt",
-    "lib", "memmap", "printoptions", "save", "savetxt", "savez", "set_printoptions", "setbufsize",
-    "seterr", "seterrcall", "tofile", "show_config", "ctypes",
-}  # fmt: skip
-_PURE_BUILTINS = frozenset({
-    "abs", "all", "any", "bool", "complex", "divmod", "enumerate", "filter", "float", "int",
-    "isinstance", "len", "list", "map", "max", "min", "pow", "range", "reversed", "round", "slice",
-    "sorted", "sum", "tuple", "zip", "ArithmeticError", "AssertionError", "Exception", "IndexError",
-    "KeyError", "OverflowError", "RuntimeError", "TypeError", "ValueError", "ZeroDivisionError",
-})  # fmt: skip
-_BUILTINS = dict(vars(builtins))
-# What a program puts on a module of a library.
-_PUT: tuple[type, ...] = (float, np.float64, int, bool, str, bytes, type(None),
-    np.generic, complex, list, tuple, dict, np.ndarray, Array, FunctionType)  # fmt: skip
 
 
 class FunctionKey(NamedTuple):
@@ -61,6 +39,8 @@ class FunctionKey(NamedTuple):
     code: int
     #: What `key` names by identity; it holds as long as these are kept alive.
     kept: list[object]
+    #: Arrays, lists and dictionaries that they reach and could write to.
+    written: list[Any]
 
 
 def key_of(*values: object) -> FunctionKey | None:
@@ -70,7 +50,7 @@ def key_of(*values: object) -> FunctionKey | None:
         key = tuple(map(made.of, values))
     except _NoKeyError:
         return None
-    return FunctionKey(key, made.leaves, made.code, made.kept)
+    return FunctionKey(key, made.leaves, made.code, made.kept, made.written)
 
 
 class _NoKeyError(Exception):
@@ -81,6 +61,7 @@ class _Keys:
     def __init__(self) -> None:
         self.leaves: list[Array] = []
         self.kept: list[object] = []
+        self.written: list[Any] = []
         self.code = 0
         # The number of each object, and whether copies of the function share it.
         self._seen: dict[int, tuple[int, bool]] = {}
@@ -110,6 +91,8 @@ class _Keys:
         if issubclass(kind, Array):
             return self._leaf(value)
         if kind is np.ndarray:
+            if value.flags.writeable:
+                self.written.append(value)
             return self._array(value)
         if kind is np.ufunc:
             # What `frompyfunc` made of a function may do anything.
@@ -122,6 +105,8 @@ class _Keys:
     def _leaf(self, value: Array) -> Hashable:
         if value.dtype != np.float64:
             raise _NoKeyError
+        if value._writeable:
+            self.written.append(value)
         if not is_active(value):
             return "constant", value._rank, self._array(np.asarray(to_numpy(value)))
         self.leaves.append(value)
@@ -130,6 +115,8 @@ class _Keys:
     def _collection(self, kind: type, value: Any) -> Hashable:
         if kind not in {tuple, list, dict} or len(value) > _MAX_ITEMS:
             raise _NoKeyError
+        if kind is not tuple:
+            self.written.append(value)
         if kind is not dict:
             return kind, *map(self.of, value)
         if not _ATOMS.issuperset(map(type, value)):
@@ -144,51 +131,35 @@ class _Keys:
         return array.dtype.str, array.shape, array.strides, array.tobytes()
 
     def _function(self, function: FunctionType) -> Hashable:
-        names = _names_of(function.__code__)
-        if names is None or function.__dict__:
+        if function.__dict__:
             raise _NoKeyError
-        found = function.__globals__
         try:
             cells = [cell.cell_contents for cell in function.__closure__ or ()]
         except ValueError:
             raise _NoKeyError from None  # a variable without a value yet
-        self.kept.append(function.__code__)
-        self.code = self.code or id(function.__code__)
+        code = function.__code__
+        self.code = self.code or id(code)
         given = function.__defaults__, function.__kwdefaults__
-        read = [name for name in names if name in found]
-        for name in (names & _BUILTINS.keys()) - found.keys():
-            if name not in _PURE_BUILTINS or vars(builtins).get(name) is not _BUILTINS[name]:
-                raise _NoKeyError
-        return (
-            id(function.__code__),
-            *map(self.of, given),
-            *map(self.of, cells),
-            *read,
-            *(self._global(found[name], names) for name in read),
-        )
+        of = id(code), *map(self.of, given), *map(self.of, cells)
+        read = names_read(function)
+        if read is None or not read.is_computing:
+            raise _NoKeyError
+        self.kept.append(read)
+        found = function.__globals__
+        others = (self._global(found[name], read) for name in read.others)
+        return *of, read.key, *read.others, *others
 
-    def _global(self, value: Any, names: frozenset[str]) -> Hashable:
-        kind = type(value)
-        if kind is ModuleType:
-            home: object = value.__name__
-        elif kind is type:
-            home = value.__module__
-        elif kind is FunctionType:
-            # Where it is from, not whose name a decorator has given it.
-            home = value.__globals__.get("__name__")
-        elif kind is BuiltinFunctionType or kind is type(np.sum):
-            home = getattr(value, "__module__", None)
-            if kind is BuiltinFunctionType and type(value.__self__) is not ModuleType:
-                raise _NoKeyError
-        else:
-            return self._constant(value)
-        is_builtin = home == "builtins" and kind is type and value.__name__ in _PURE_BUILTINS
-        if is_builtin or _is_pure(home):
+    def _global(self, value: Any, read: NamesRead) -> Hashable:
+        if type(value) is ModuleType and is_of_library(value):
             self.kept.append(value)
-            return (id(value), *self._put_on(value, names)) if kind is ModuleType else id(value)
-        if kind is FunctionType:
-            return self._constant(value)
-        raise _NoKeyError
+            found = put_on(value, frozenset(read.names + read.others))
+            return id(value), *((name, self.of(put)) for name, put in found)
+        if type(value) is not np.ufunc and is_of_library(value):
+            self.kept.append(value)
+            return id(value)
+        if issubclass(type(value), (ModuleType, type, BuiltinFunctionType, type(np.sum))):
+            raise _NoKeyError
+        return self._constant(value)
 
     def _constant(self, value: Any) -> Hashable:
         """Give the key of what copies of the function share, and so cannot have leaves."""
@@ -199,35 +170,3 @@ class _Keys:
         if len(self.leaves) > count:
             raise _NoKeyError
         return key
-
-    def _put_on(self, module: ModuleType, names: frozenset[str]) -> list[Hashable]:
-        """Give what a library's module has under some names that is no function of a library.
-
-        A program may have put it there.
-        """
-        members = vars(module)
-        return [
-            (name, self.of(value))
-            for name in sorted(names & members.keys())
-            if isinstance(value := members[name], _PUT)
-            and not (
-                isinstance(value, FunctionType) and _is_pure(value.__globals__.get("__name__"))
-            )
-        ]
-
-
-@functools.lru_cache(4096)
-def _is_pure(home: object) -> bool:
-    name = str(home)
-    return name.partition(".")[0] in _LIBRARIES and "random" not in name
-
-
-@functools.lru_cache(4096)
-def _names_of(code: CodeType) -> frozenset[str] | None:
-    """Give the names that code refers to, None if it may do something besides computing."""
-    found = CodeNames.of(code)
-    if found.assigned or found.sets_attributes or assigns_captured(code):
-        return None
-    if not _IMPURE.isdisjoint(found.mentioned) or imports_modules(code):
-        return None
-    return frozenset(found.names)

@@ -25,8 +25,10 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.call_site import assigns_captured
+from cotan._src.runtime.originals import rebound_from
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
+from cotan._src.state.function_key import key_of
 from cotan._src.state.quick_state import QuickState
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Args, Function
@@ -75,14 +77,29 @@ class PlainCallback:
 
     def __init__(self, function: Any, args: Args = (), *others: object) -> None:
         self.function, self.args = function, args
-        copies = [plain_copy(f) if _holds_functions(f) else (f, False) for f in others]
-        self.plain, self.captures = plain_copy(function)
-        self.captures |= any(captures for _, captures in copies)
-        self.others = [copy for copy, _ in copies]
+        #: What says that programs of it are known, for a first derivative; found before any call.
+        self.key = key_of(function, args) if is_one_gradient() else None
+        made = _Plain()
+        self.plain = made.of(function)
+        self.captures = bool(made.arrays)
         # Arrays may lie in dictionaries and objects, too.
-        self.values: Args = to_numpy_items(plain_copy(args)[0])
+        self.values: Args = to_numpy_items(made.of(args)) if args else args
+        self.others: list[Any] = []
+        for other in others:
+            copy, captures = plain_copy(other) if _holds_functions(other) else (other, False)
+            self.captures = self.captures or captures
+            self.others.append(copy)
+        self._is_checked = True
         roots = function, self.plain, args, self.values, others, self.others
-        self._snapshot = QuickState.of(*roots) or StateSnapshot(*roots)
+        self._snapshot = (
+            self._state_of_formula(made, others) or QuickState.of(*roots) or StateSnapshot(*roots)
+        )
+
+    def _state_of_formula(self, made: "_Plain", others: Args) -> QuickState | None:
+        """Give all that a function with a key can change, found with the key."""
+        if self.key is None or not all(type(other) in _ATOMS for other in others):
+            return None
+        return QuickState.of_written((*self.key.written, *made.written))
 
     def run(
         self, solve: Callable[[], _R], derived: Callable[[_R], Any], outside: bool = True
@@ -90,9 +107,19 @@ class PlainCallback:
         """Give what `derived` makes of the result of a plain run; None if it cannot."""
         try:
             result = call_outside(solve) if outside else solve()
-            found = None if self._snapshot.has_changed() else derived(result)
         except NotPlainError:
-            found = None
+            is_done = False
+        except Exception:
+            if self._is_checked:
+                raise
+            # It may be the user's, which the other way raises.
+            is_done = False
+        else:
+            is_done = not self._snapshot.has_changed()
+        found = None
+        if is_done:
+            with contextlib.suppress(NotPlainError):
+                found = derived(result)
         if self._snapshot.has_changed():
             self._snapshot.restore()
             return None
@@ -101,6 +128,10 @@ class PlainCallback:
     def checked(self, function: Function | None = None) -> Function:
         """Give the copy, or another one, as a solver calls it."""
         plain: Function = self.plain if function is None else function
+        if function is None and self.key is not None:
+            # It computes from plain values, and nothing else.
+            self._is_checked = False
+            return plain
 
         def call(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -183,6 +214,8 @@ class _Plain:
         self._instead = instead
         self._atoms = _ATOMS if instead is None else _ATOMS - {np.ndarray}
         self.arrays: list[AnyArray] = []
+        #: Copies that a function could write to.
+        self.written: list[Any] = []
         self._num_instances = 0
 
     def of(self, value: Any) -> Any:
@@ -198,8 +231,7 @@ class _Plain:
         kind = type(value)
         # Proxies are not asked for their class.
         if issubclass(kind, Array):
-            self.arrays.append(value)
-            return to_numpy(value) if self._instead is None else self._instead.get(id(value), value)
+            return self._value(value)
         if kind is np.ndarray and self._instead is not None:
             if value.dtype != np.float64:
                 return value
@@ -209,11 +241,12 @@ class _Plain:
             if self._atoms.issuperset(map(type, value)):
                 return value
             items = [self.of(item) for item in value]
-            is_same = all(a is b for a, b in zip(items, value, strict=True))
-            return value if is_same else kind(items)
+            if all(a is b for a, b in zip(items, value, strict=True)):
+                return value
+            return self._noted(items) if kind is list else tuple(items)
         if kind is dict:
             pairs = {key: self.of(item) for key, item in value.items()}
-            return value if all(pairs[k] is v for k, v in value.items()) else pairs
+            return value if all(pairs[k] is v for k, v in value.items()) else self._noted(pairs)
         if kind is functools.partial:
             return functools.partial(
                 self.of(value.func), *self.of(value.args), **self.of(value.keywords)
@@ -225,6 +258,17 @@ class _Plain:
             return self._function(value)
         slots = _slots_of(kind)  # type: ignore[arg-type]
         return value if slots is None else self._instance(value, slots)
+
+    def _value(self, array: AnyArray) -> Any:
+        self.arrays.append(array)
+        if self._instead is not None:
+            return self._instead.get(id(array), array)
+        plain = to_numpy(array)
+        return self._noted(plain) if type(plain) is np.ndarray else plain
+
+    def _noted(self, copy: Any) -> Any:
+        self.written.append(copy)
+        return copy
 
     def _instance(self, value: Any, slots: Slots) -> Any:
         self._num_instances += 1
@@ -241,13 +285,17 @@ class _Plain:
         is_same = all(copies[name] is item for name, item in members.items())
         if is_same and all(item is new for _, item, new in in_slots):
             return value
-        copy = object.__new__(type(value))
+        # An object of a library that has values again needs none of our names.
+        source = rebound_from(type(value)) if self._instead is None else None
+        copy = object.__new__(source or type(value))
         object.__getattribute__(copy, "__dict__").update(copies)
         for slot, _, item in in_slots:
             slot.__set__(copy, item)
         return copy
 
     def _function(self, function: FunctionType) -> FunctionType:
+        if self._instead is None and (source := rebound_from(function)) is not None:
+            return source  # type: ignore[no-any-return]
         cells = function.__closure__ or ()
         if cells and assigns_captured(function.__code__):
             return function

@@ -9,7 +9,7 @@ items of collections can change.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -20,17 +20,13 @@ from cotan._core import Array
 from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.libraries import UNRESTORED_LIBRARIES
 from cotan._src.state.buffers import ArraySlot, SmallBuffer
+from cotan._src.state.library_names import LEADS_FAR, names_read
 from cotan._src.state.object_graph import ATOMS, CodeNames
 
 # Arrays of more bytes together are left to snapshots.
 _MAX_BYTES = 1 << 20
 # Collections of more items are left to snapshots.
 _MAX_ITEMS = 64
-#: Names of what leads to objects in other ways, or has a state.
-LEADS_FAR = frozenset({"random", "base", "globals", "locals", "vars", "setattr", "delattr", "exec",
-                  "eval", "gc", "setflags", "cell_contents", "__dict__", "__closure__",
-                  "__globals__", "__defaults__", "__kwdefaults__", "__code__", "__setattr__",
-                  "__delattr__", "__import__"})  # fmt: skip
 _CALLABLES = (np.ufunc, BuiltinFunctionType, type(np.sum))
 
 
@@ -49,6 +45,12 @@ class QuickState:
         """Give the state that functions, arguments and collections reach; None for another way."""
         made = cls()
         return made if all(map(made._add, values)) else None
+
+    @classmethod
+    def of_written(cls, values: Iterable[Any]) -> "QuickState | None":
+        """Give the state of arrays, lists and dictionaries that are known to be all that counts."""
+        made = cls()
+        return made if all(map(made._add_written, values)) else None
 
     def has_changed(self) -> bool:
         """Say whether anything differs from when it was found."""
@@ -81,25 +83,22 @@ class QuickState:
         self._seen[id(value)] = value
         if kind is FunctionType:
             return self._add_function(value)
-        if kind is np.ndarray:
-            return self._add_memory(value)
         # Proxies are not asked for their class.
-        if issubclass(kind, Array):
-            return self._add_array(value)
+        if kind is np.ndarray or issubclass(kind, Array):
+            return self._add_written(value)
         if kind is tuple:
             return len(value) <= _MAX_ITEMS and all(map(self._add, value))
-        if kind is list:
-            self._lists.append((value, value[:]))
-            return len(value) <= _MAX_ITEMS and all(map(self._add, value))
-        if kind is dict:
-            keys, values = list(value), list(value.values())
-            self._dicts.append((value, keys, values))
-            return len(keys) <= _MAX_ITEMS and all(map(self._add, (*keys, *values)))
+        if kind is list or kind is dict:
+            self._add_written(value)
+            items = value if kind is list else (*value, *value.values())
+            return len(value) <= _MAX_ITEMS and all(map(self._add, items))
+        if _is_bare(kind):  # type: ignore[arg-type]
+            # Its attributes are SciPy's affair, but not what these are.
+            return all(map(self._add, object.__getattribute__(value, "__dict__").values()))
         return issubclass(kind, _CALLABLES) and getattr(value, "__self__", None) is None
 
     def _add_function(self, function: FunctionType) -> bool:
-        names = _names_of(function.__code__)
-        if names is None or function.__dict__:
+        if function.__dict__:
             return False
         if not self._add(function.__defaults__) or not self._add(function.__kwdefaults__):
             return False
@@ -108,8 +107,12 @@ class QuickState:
                 return False
         except ValueError:
             return False  # a variable without a value yet
+        read = names_read(function)
+        names = _names_of(function.__code__) if read is None else read.others
         found = function.__globals__
-        return all(self._is_fine(found[name]) for name in names if name in found)
+        return names is not None and all(
+            self._is_fine(found[name]) for name in names if name in found
+        )
 
     def _is_fine(self, value: Any) -> bool:
         """Say whether a global variable leads to nothing else."""
@@ -123,6 +126,18 @@ class QuickState:
             return True
         owner = getattr(value, "__self__", None) if kind is BuiltinFunctionType else None
         return type(owner) is ModuleType or self._add(value)
+
+    def _add_written(self, value: Any) -> bool:
+        kind = type(value)
+        if kind is list:
+            self._lists.append((value, value[:]))
+        elif kind is dict:
+            self._dicts.append((value, list(value), list(value.values())))
+        elif kind is np.ndarray:
+            return self._add_memory(value)
+        else:
+            return self._add_array(value)
+        return True
 
     def _add_memory(self, array: np.ndarray) -> bool:
         self._bytes += array.nbytes
@@ -149,6 +164,21 @@ class QuickState:
 def _fill(into: dict[Any, Any], keys: list[Any], values: list[Any]) -> None:
     into.clear()
     into.update(zip(keys, values, strict=True))
+
+
+class _WithAttributes:
+    """What an instance looks like that has attributes in a dictionary and nothing else."""
+
+
+@functools.lru_cache(1024)
+def _is_bare(kind: type) -> bool:
+    """Say whether objects of a class are attributes that SciPy has set, and nothing else."""
+    is_of_scipy = str(kind.__module__).startswith("scipy.")
+    return (
+        is_of_scipy
+        and kind.__basicsize__ == _WithAttributes.__basicsize__
+        and (kind.__dictoffset__ == _WithAttributes.__dictoffset__)
+    )
 
 
 @functools.lru_cache(4096)

@@ -7,7 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,11 +44,19 @@ def argument_names(function: Function, count: int) -> list[str]:
     named = getattr(type(function), "_argument_names", None)
     if named is not None:  # a program
         return _filled(named(function, count), count)
+    if type(function) is FunctionType and not function.__dict__:
+        # `inspect` takes longer than a short function.
+        code, last = function.__code__, function.__code__.co_argcount
+        names = list(code.co_varnames[:last])
+        if code.co_flags & inspect.CO_VARARGS:
+            rest = code.co_varnames[last + code.co_kwonlyargcount]
+            names += [f"{rest}[{i}]" for i in range(count - last)]
+        return _filled(names, count)
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    names: list[str] = []
+    names = []
     for parameter in parameters:
         if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}:
             names.append(parameter.name)

@@ -200,19 +200,26 @@ class _Equations:
         def slope(v: AnyArray) -> AnyArray:
             return self.slope(x, _core.reshape(v[: y.size], y.shape), v[y.size :])
 
-        _, push = _core.linearize(slope, joined)
-        found = np.zeros((y.shape[1], n, n + k))
-        for i in range(n + k):
-            tangent = np.zeros(joined.size)
-            tangent[slice(i * y.shape[1], (i + 1) * y.shape[1]) if i < n else y.size + i - n] = 1
-            found[:, :, i] = to_numpy(_core.value(push(tangent))).T
+        # A component of the state moves in all columns.
+        tangents = np.zeros((n + k, joined.size))
+        tangents[:n, : y.size] = np.repeat(np.eye(n), y.shape[1], axis=1)
+        tangents[n:, y.size :] = np.eye(k)
+        found = _pushed(slope, joined, tangents).transpose(2, 1, 0)
         return _Slopes(found[:, :, :n], found[:, :, n:])
 
     def _of_ends(self, begin: NDArray, end: NDArray, p: NDArray) -> NDArray:
         n = self.n
         joined = np.concatenate([begin, end, p])
-        _, push = _core.linearize(lambda v: self.ends(v[:n], v[n : 2 * n], v[2 * n :]), joined)
-        return np.stack([to_numpy(_core.value(push(u))) for u in np.eye(joined.size)], 1)
+        ends = lambda v: self.ends(v[:n], v[n : 2 * n], v[2 * n :])  # noqa: E731
+        return _pushed(ends, joined, np.eye(joined.size)).T
+
+
+def _pushed(function: Callable[[AnyArray], AnyArray], x: NDArray, tangents: NDArray) -> NDArray:
+    """Give what becomes of each of some tangents."""
+    y, push = _core.linearize(function, x)
+    moved = _core.call_vmap(push, (tangents,), [True], ["tangent"])
+    # What does not depend on x is the same for all.
+    return np.broadcast_to(to_numpy(_core.value(moved)), (len(tangents), *np.shape(y)))
 
 
 def _filled(index: NDArray, like: NDArray) -> NDArray:

@@ -6,6 +6,7 @@ Ordinary Differential Equations I, II.6), for all steps together.
 """
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from cotan._src.typing import NDArray
 
 # Up to so many numbers the response of stages to changes of their slopes is formed as matrices.
 _RESPONSE = 100_000
+# Of larger systems products of matrices take longer than the steps of Python.
+_IN_BLOCKS = 8
 
 
 class ExplicitSteps:
@@ -249,7 +252,34 @@ class ExplicitSteps:
 
 
 def carried(whole: NDArray, added: NDArray, state: NDArray) -> NDArray:
-    """Give columns of changes at the beginning of each step, which it multiplies and adds to."""
+    """Give columns of changes at the beginning of each step, which it multiplies and adds to.
+
+    Of small systems the steps are taken in blocks, all blocks at once: what the steps of a block do
+    to any state, and then to the one that it begins with.
+    """
+    count, n = whole.shape[:2]
+    if n > _IN_BLOCKS:
+        return _one_by_one(whole, added, state)
+    length = math.isqrt(count) + 1
+    blocks = -(-count // length)
+    size = blocks * length
+    # Steps are added that change nothing.
+    steps = np.empty((size, n, n))
+    steps[:count], steps[count:] = whole, np.eye(n)
+    moves = np.zeros((size, *added.shape[1:]))
+    moves[:count] = added
+    steps, moves = steps.reshape(blocks, length, n, n), moves.reshape(blocks, length, n, -1)
+    within = np.zeros((length + 1, blocks, n, n + moves.shape[-1]))
+    within[0, :, :, :n] = np.eye(n)
+    for i in range(length):
+        np.matmul(steps[:, i], within[i], out=within[i + 1])
+        within[i + 1, :, :, n:] += moves[:, i]
+    begins = _one_by_one(within[-1, :, :, :n], within[-1, :, :, n:], state)
+    before: NDArray = within[:-1, :, :, :n] @ begins + within[:-1, :, :, n:]
+    return before.swapaxes(0, 1).reshape(size, n, -1)[:count]
+
+
+def _one_by_one(whole: NDArray, added: NDArray, state: NDArray) -> NDArray:
     before = np.empty_like(added)
     for i, step in enumerate(whole):
         before[i] = state

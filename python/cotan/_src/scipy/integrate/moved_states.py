@@ -63,7 +63,8 @@ class MovedStates:
                 k, derivatives = known.slopes, known.of_states[:m]
                 slopes = known.slopes[:m]
             else:
-                slopes, derivatives = side.derivatives(steps.times, steps.states)
+                # At all points, so that their ways are looked for once.
+                slopes, derivatives = (part[:m] for part in side.derivatives(times, states))
             if steps.begin(derivatives, slopes):
                 break
         if known is None:

@@ -50,8 +50,9 @@ def integrated_at_once(
     y0 = np.array(to_numpy(start), np.float64).reshape(-1)
 
     def solve() -> Any:
-        run_of = PlainRun(side.plain, True)
-        y, end, times = run(run_of.without_errors, side.values)
+        is_formula = side.key is not None
+        run_of = PlainRun(side.direct, True, is_formula, raises=False)
+        y, end, times = run(run_of.function, side.values)
         if run_of.is_refused or end == begin or len(times) < 2 or not np.all(np.isfinite(y)):
             raise NotPlainError
         cls = locate(f"scipy.integrate.{method}")
@@ -60,7 +61,7 @@ def integrated_at_once(
             raise NotPlainError
         if _find_steps(run_of, cls, times, y):
             return y, end, run_of, ExplicitSteps(run_of, cls)
-        again = PlainRun(lambda t, y: side.plain(t, y, *side.values), True)
+        again = PlainRun(lambda t, y: side.direct(t, y, *side.values), True, is_formula)
         if not np.allclose(_repeated(again, cls, times, y0), y, 1e-9, 1e-12):
             raise NotPlainError
         return y, end, run_of, ExplicitSteps(again, cls)
@@ -113,13 +114,14 @@ def _repeated(run: PlainRun, cls: Any, times: list[float], y: NDArray) -> NDArra
     """Take steps of a Runge-Kutta method of known lengths, on values; gives the last state."""
     stages = cls.n_stages
     k = np.empty((stages + 1, y.size))
-    k[stages] = run(times[0], y)
+    call = run.function
+    k[stages] = call(times[0], y)
     for begin, end in itertools.pairwise(times):
         before, h = len(run.times), end - begin
         k[0] = k[stages]
         for s in range(1, stages):
-            k[s] = run(begin + cls.C[s] * h, y + h * (cls.A[s, :s] @ k[:s]))
+            k[s] = call(begin + cls.C[s] * h, y + h * (cls.A[s, :s] @ k[:s]))
         y = y + h * (cls.B @ k[:stages])
-        k[stages] = run(end, y)
+        k[stages] = call(end, y)
         run.steps.append(Step(begin, end, before, len(run.times), None))
     return y

@@ -77,15 +77,15 @@ def _at_once(
     jac = plain_slopes(side.jac) if callable(side.jac) else None
 
     def solve_plainly() -> tuple[_Found, PlainRun]:
-        run = PlainRun(side.plain, False)
-        found = solve(run, side.values, jac, times)
+        run = PlainRun(side.direct, False, side.key is not None, state_first)
+        found = solve(run.function, side.values, jac, times)
         if found[1]["message"] != _FINE:
             raise NotPlainError
         return found, run
 
     def states_at(at: NDArray) -> NDArray:
         # The first time is that of the initial state.
-        states, info = call_outside(lambda: solve(side.plain, side.values, jac, at))
+        states, info = call_outside(lambda: solve(side.direct, side.values, jac, at))
         if info["message"] != _FINE:
             raise NotPlainError
         return states
@@ -122,7 +122,8 @@ def odeint(func: Function, y0: ArrayLike, t: ArrayLike, args: object = (),
                 mxstep, mxhnil, mxordn, mxords, printmessg)  # fmt: skip
 
     def solve_plain(function: Function, values: Any, slopes: Any, times: NDArray) -> _Found:
-        found: _Found = solve(function, to_numpy_items(y0), times, values, slopes, *steps_of, True)
+        start = to_numpy_items(y0)
+        found: _Found = solve(function, start, times, values, slopes, *steps_of, tfirst)
         return found
 
     chosen = _Options(Dfun, ml, mu, rtol, atol)

@@ -42,11 +42,21 @@ class Outputs(NamedTuple):
 
 
 class PlainRun:
-    """A right side of a plain run, with the calls and the steps that were accepted."""
+    """A right side of a plain run, with the calls and the steps that were accepted.
 
-    def __init__(self, function: Function, keeps_all: bool) -> None:
-        self._function = function
-        self._keeps_all = keeps_all
+    `keeps_all` says whether stages are needed, `is_formula` that it has a key and so computes from
+    plain values, and nothing else. Where code is compiled that does not stop at exceptions, without
+    `raises` all slopes are zero after one, and `is_refused` is true.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        keeps_all: bool,
+        is_formula: bool = False,
+        state_first: bool = False,
+        raises: bool = True,
+    ) -> None:
         #: The times of all calls of a run whose stages are not needed.
         self.called: list[float] = []
         self.times: list[float] = []
@@ -54,42 +64,44 @@ class PlainRun:
         self.states: list[bytes] = []
         self.slopes: list[Any] = []
         self.steps: list[Step] = []
-        #: Whether `without_errors` has met an exception.
         self.is_refused = False
+        called, times, states, slopes = self.called, self.times, self.states, self.slopes
 
-    def without_errors(self, t: float, y: NDArray, *args: object) -> Any:
-        """Call it for compiled code that does not stop at exceptions.
-
-        After one all slopes are zero, and `is_refused` is true.
-        """
-        if not self.is_refused:
+        def noted(t: Any, y: Any, *args: object) -> Any:
+            state = t if state_first else y
+            before = state.tobytes()
             try:
-                return self(t, y, *args)
-            except NotPlainError:
-                self.is_refused = True
-        return np.zeros(np.shape(y))
+                k = function(t, y, *args)
+            except Exception as error:
+                # What is the user's is raised by the other way.
+                raise NotPlainError from error
+            if state.tobytes() != before:
+                raise NotPlainError
+            if type(k) is tuple:
+                # Compiled solvers may take its items for several results.
+                k = list(k)
+            if not is_formula and not (type(k) is np.ndarray or is_plain(k)):
+                raise NotPlainError
+            if not keeps_all:
+                called.append(y if state_first else t)
+                n = len(called)
+                if n > _SAMPLES and n & (n - 1):
+                    return k
+            times.append(y if state_first else t)
+            states.append(before)
+            slopes.append(k)
+            return k
 
-    def __call__(self, t: float, y: NDArray, *args: object) -> Any:
-        before = y.tobytes()
-        try:
-            k = self._function(t, y, *args)
-        except Exception as error:
-            # What is the user's is raised by the other way.
-            raise NotPlainError from error
-        if y.tobytes() != before or not (type(k) is np.ndarray or is_plain(k)):
-            raise NotPlainError
-        if type(k) is tuple:
-            # Compiled solvers may take its items for several results.
-            k = list(k)
-        if not self._keeps_all:
-            self.called.append(t)
-            n = len(self.called)
-            if n > _SAMPLES and n & (n - 1):
-                return k
-        self.times.append(t)
-        self.states.append(before)
-        self.slopes.append(k)
-        return k
+        def without_errors(t: Any, y: Any, *args: object) -> Any:
+            if not self.is_refused:
+                try:
+                    return noted(t, y, *args)
+                except NotPlainError:
+                    self.is_refused = True
+            return np.zeros(np.shape(t if state_first else y))
+
+        #: What the solver calls.
+        self.function: Function = noted if raises else without_errors
 
     def mesh(self, begin: float, end: float) -> NDArray:
         """Give where steps begin and end that a compiled solver has taken, of a run without stages.
@@ -178,7 +190,8 @@ def noting(cls: type) -> type:
         def __init__(self, *args: object, run: PlainRun, more: Args = (), **kwargs: object) -> None:
             super().__init__(*args, **kwargs)
             self._run = run
-            self.direct = (lambda t, y: run(t, y, *more)) if more else run
+            call = run.function
+            self.direct = (lambda t, y: call(t, y, *more)) if more else call
             self._compiled = getattr(self, "_lsoda_solver", None)
             if self._compiled is not None:
                 # Without what SciPy has put around it; it may give a list.

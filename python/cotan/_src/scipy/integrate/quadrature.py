@@ -6,20 +6,23 @@ then the sum over the nodes of these pieces, as a function of all that the integ
 
 import functools
 import itertools
+import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cotan import _core
 from cotan._core import NotDifferentiableError
+from cotan._src.kit.implicit_diff import linear_in
+from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
 from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
 from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
-from cotan._src.state.plain_copy import PlainCallback, is_one_gradient
+from cotan._src.state.plain_copy import PlainCallback, is_one_gradient, with_arrays
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray, Scalar
 
@@ -27,8 +30,10 @@ from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray, Scal
 _Place: TypeAlias = AnyArray | float
 #: Sums a function over nodes, by weights.
 _Sum: TypeAlias = Callable[[Function, Sequence[_Place], NDArray], AnyArray | float]
-#: Sums an integrand over the whole line: over pieces of 0 to 1, by nodes and weights.
-_Line: TypeAlias = Callable[[Function, NDArray, NDArray, _Sum], AnyArray | float]
+#: From nodes and weights for pieces of 0 to 1 to those for the whole line.
+_Line: TypeAlias = Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
+
+_KNOWN = KnownPrograms()
 
 override(
     *named(
@@ -83,6 +88,28 @@ def _summed(f: Function, at: Sequence[_Place], weights: NDArray) -> AnyArray | f
     return total
 
 
+@functools.lru_cache(256)
+def _places(
+    low: float, high: float, pieces: tuple[tuple[float, float], ...], both: _Line
+) -> tuple[NDArray, NDArray]:
+    """Give nodes and weights for an interval with constant ends.
+
+    They are the same in the next call, as long as the adaptive rule divides the interval so.
+    """
+    sign = 1.0 if high > low else -1.0
+    if np.isfinite(low) and np.isfinite(high):
+        x, w = _nodes(sorted(tuple(sorted(piece)) for piece in pieces))
+        return x, sign * w
+    t, w = _nodes(pieces)
+    if np.isinf(low) and np.isinf(high):
+        x, w = both(t, w)
+    elif np.isinf(high):
+        x, w = low + (1.0 if high > 0 else -1.0) * (1 - t) / t, w / t**2
+    else:
+        x, w = high + (1.0 if low > 0 else -1.0) * (1 - t) / t, w / t**2
+    return x, sign * w
+
+
 def _on_interval(
     f: Function,
     a: _Place,
@@ -93,24 +120,21 @@ def _on_interval(
 ) -> AnyArray | float:
     """Sum over pieces of an interval whose ends may be active, too."""
     low, high = float(to_numpy(a)), float(to_numpy(b))
-    sign = 1.0 if high > low else -1.0
-    if np.isfinite(low) and np.isfinite(high):
+    if low == high and np.isfinite(low):
+        nothing: AnyArray | float = (b - a) * f(a)
+        return nothing
+    if np.isfinite(low) and np.isfinite(high) and (is_array(a) or is_array(b)):
         width = high - low
-        if width == 0:
-            nothing: AnyArray | float = (b - a) * f(a)
-            return nothing
         u, w = _nodes(sorted(tuple(sorted(((p - low) / width, (q - low) / width)))
                              for p, q in pieces))  # fmt: skip
-        ends = is_array(a) or is_array(b)
-        along = [a + (b - a) * float(v) if ends else low + width * v for v in u]
+        along = [a + (b - a) * float(v) for v in u]
         whole: AnyArray | float = (b - a) * summed(f, along, w)
         return whole
-    t, w = _nodes(pieces)
-    if np.isinf(low) and np.isinf(high):
-        return both(f, t, w, summed) * sign
-    x, w = (1 - t) / t, w / t**2
-    start, way = (a, 1.0 if high > 0 else -1.0) if np.isinf(high) else (b, 1.0 if low > 0 else -1.0)
-    return summed(lambda v: f(start + way * v), list(x), w) * sign
+    x, w = _places(low, high, tuple(pieces), both)
+    end, at = (b, high) if np.isinf(low) else (a, low)
+    if is_array(end) and np.isfinite(at):
+        return summed(f, [end + float(v) for v in x - at], w)
+    return summed(f, list(x), w)
 
 
 def _between_points(
@@ -149,26 +173,30 @@ def _between_points(
     return total
 
 
-def _halves(f: Function, t: NDArray, w: NDArray, summed: _Sum) -> AnyArray | float:
-    """Integrate over the whole line as QUADPACK: x = (1 - t) / t, to both sides."""
-    return summed(lambda v: f(v) + f(-v), list((1 - t) / t), w / t**2)
+def _halves(t: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:
+    """Give nodes and weights for the whole line as QUADPACK has them: to both sides of 0."""
+    x, w = (1 - t) / t, w / t**2
+    return np.concatenate([x, -x]), np.concatenate([w, w])
 
 
-def _whole(f: Function, t: NDArray, w: NDArray, summed: _Sum) -> AnyArray | float:
-    """Integrate over the whole line as `quad_vec`: x = (1 - |t|) / t."""
-    return summed(f, list((1 - np.abs(t)) / t), w / t**2)
+def _whole(t: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:
+    """Give them as `quad_vec` has them: (1 - |t|) / t."""
+    return (1 - np.abs(t)) / t, w / t**2
 
 
 def _checked(name: str, value: NDArray | float, total: AnyArray | float, tolerance: float) -> Any:
     """Give the value with the derivative of a sum that agrees with it."""
-    off = float(np.max(np.abs(to_numpy(total) - value)))
+    _expect_near(name, float(np.max(np.abs(to_numpy(total) - value))), tolerance)
+    return attach_derivative(value, total)
+
+
+def _expect_near(name: str, off: float, tolerance: float) -> None:
     if not off <= tolerance:
         raise ValueError(
             f"{name}: the sum over the nodes differs from the integral by {off:.1e}, because the "
             "integrand is singular or discontinuous; divide the interval there (points=...), or "
             "substitute the variable so that the integrand is smooth"
         )
-    return attach_derivative(value, total)
 
 
 def _again(f: Function, calls: list[float], a: _Place, b: _Place) -> None:
@@ -197,6 +225,14 @@ class _Listed(CallbackProbe):
         return super().__call__(*args, **kwargs)
 
 
+class _KnownSum(NamedTuple):
+    """A sum over nodes."""
+
+    value: float
+    #: A vector of one number with the derivative of the sum.
+    moved: AnyArray
+
+
 def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...],
                         integrate: Function, derived: Function) -> Any:  # fmt: skip
     """Integrate a plain copy of an integrand; None where another way is needed."""
@@ -205,7 +241,77 @@ def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...],
     plain = PlainCallback(func, args)
     if not plain.captures and not contains_active((ends, args)):
         return None
-    return plain.run(lambda: integrate(plain.checked()), derived)
+    return plain.run(
+        lambda: integrate(plain.checked(), plain.values), lambda found: derived(plain, found)
+    )
+
+
+def _sum_by_program(plain: PlainCallback, nodes: NDArray, weights: NDArray) -> _KnownSum | None:
+    """Sum an integrand over nodes by a program that is kept; None where there is none."""
+    key, count = plain.key, len(nodes)
+    if key is None or not key.leaves:
+        return None
+    # Programs are made for a power of two of pieces; what is added counts nothing.
+    order = len(_rule()[0])
+    size = order << (-(-count // order) - 1).bit_length()
+    at = nodes, weights
+    if size > count:
+        at = np.pad(nodes, (0, size - count), "edge"), np.pad(weights, (0, size - count))
+    given, leaves = (plain.function, plain.args), key.leaves
+
+    def make(used: list[int]) -> Function:
+        def summed(x: AnyArray, w: AnyArray, *values: AnyArray) -> AnyArray:
+            function, args = with_arrays(given, leaves, like(leaves, values))
+            y = _core.call_vmap(lambda v: function(v, *args), (x,), [True], ["x"])
+            return _core.matmul(_core.reshape(w, (1, size)), _core.reshape(y, (size,)))
+
+        def of_all(x: AnyArray, w: AnyArray, *values: AnyArray) -> Any:
+            # What the sum changes with the weights is what it is made of, so that costs nothing.
+            once = lambda *v: with_rows(functools.partial(summed, x), used, w, *v)  # noqa: E731
+            return without_branches(once, *values)
+
+        return of_all
+
+    values = [np.asarray(to_numpy(leaf)) for leaf in leaves]
+    found = _KNOWN.of(key, size, (*at, *values), make)
+    if found is None or not found.used:
+        return None
+    total, _, *slopes = found.run(*at, *values)
+    rows = [number for slope in slopes for number in slope.ravel().tolist()]
+    if not all(map(math.isfinite, rows)):
+        return None
+    return _KnownSum(float(total[0]), linear_in([leaves[i] for i in found.used], rows))
+
+
+def _derived(
+    result: tuple[Any, ...],
+    f: Function,
+    ends: tuple[Any, Any, Any],
+    tolerances: Args,
+    summed: _Sum,
+    plain: PlainCallback | None,
+) -> Any:
+    """Give an integral that QUADPACK has found, with its derivative.
+
+    `ends` are those of the interval and the places between them where pieces end; `plain` is an
+    integrand of which a program may be known.
+    """
+    (value, error, info), (a, b, points) = result[:3], ends
+    count = info.get("last", 1)
+    pieces = sorted(zip(*(info[k][:count].tolist() for k in ("alist", "blist")), strict=True))
+    scale = max(abs(value), sum(map(abs, info["rlist"][:count].tolist())))
+    allowed = 100 * max(error, tolerances[0], tolerances[1] * scale, 1e-12 * scale)
+    low, high = float(to_numpy(a)), float(to_numpy(b))
+    if plain is not None and low != high and not contains_active(ends):
+        known = _sum_by_program(plain, *_places(low, high, tuple(pieces), _halves))
+        if known is not None:
+            _expect_near("quad", abs(known.value - value), allowed)
+            return attach_derivative(value, known.moved)[0]
+    total = _between_points(f, a, b, points, pieces, _halves, summed)
+    if not contains_active(total):
+        return value
+    y = _checked("quad", value, total, allowed)
+    return y[()] if is_array(y) else y
 
 
 @override("scipy.integrate.quad", when=ALWAYS)
@@ -224,25 +330,18 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
     values = to_numpy_items(more)
     result: tuple[Any, ...]
 
-    def found_with(result: tuple[Any, ...], summed: _Sum) -> tuple[Any, ...]:
-        value, error, info = result[:3]
+    def found_with(
+        result: tuple[Any, ...], summed: _Sum, plain: PlainCallback | None = None
+    ) -> tuple[Any, ...]:
         f = (lambda x: func(x, *more)) if more else func
-        count = info.get("last", 1)
-        pieces = sorted(zip(info["alist"][:count], info["blist"][:count], strict=True))
-        total = _between_points(f, a, b, points, pieces, _halves, summed)
-        scale = max(abs(value), float(np.sum(np.abs(info["rlist"][:count]))))
-        allowed = 100 * max(error, options[0], options[1] * scale, 1e-12 * scale)
-        y = value
-        if contains_active(total):
-            y = _checked("quad", value, total, allowed)
-            y = y[()] if is_array(y) else y
-        return (y, error, *result[2:]) if full_output else _told((y, *result[1:]))
+        y = _derived(result, f, (a, b, points), options[:2], summed, plain)
+        return (y, *result[1:]) if full_output else _told((y, *result[1:]))
 
     if weight is None and not complex_func:
         found: tuple[Any, ...] | None = _integrated_plainly(
             func, more, (a, b, points),
-            lambda call: compute(call, *limits, values, 1, *options),
-            lambda result: found_with(result, _summed_at_once),
+            lambda call, values: compute(call, *limits, values, 1, *options),
+            lambda plain, result: found_with(result, _summed_at_once, plain),
         )  # fmt: skip
         if found is not None:
             return found

@@ -17,13 +17,12 @@ from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, withou
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.integrate.repeated_steps import slope_of
-from cotan._src.state.function_key import FunctionKey, key_of
+from cotan._src.state.function_key import FunctionKey
 from cotan._src.state.plain_copy import (
     NotPlainError,
     PlainCallback,
     arrays_of,
     call_outside,
-    is_one_gradient,
     with_arrays,
 )
 from cotan._src.typing import AnyArray, Args, Function, NDArray
@@ -74,6 +73,7 @@ class RightSide(PlainCallback):
         events: Args = (),
     ) -> None:
         super().__init__(function, args, jac, *events)
+        #: As the solver calls it, too.
         self.jac: Any = self.others[0]
         self.events: list[Any] = self.others[1:]
         self._given = function
@@ -82,19 +82,16 @@ class RightSide(PlainCallback):
         self._is_batched = True
         self._ways: tuple[NDArray, list[_Way]] | None = None
         self._leaves: list[AnyArray] = []
-        self.function, self.plain, self.jac = map(self._order, (function, self.plain, self.jac))
-
-    @functools.cached_property
-    def _key(self) -> FunctionKey | None:
-        """What says that its program is known, for a first derivative; found before any call."""
-        return key_of(self._given, self.args) if is_one_gradient() else None
+        #: The copy as the solver calls it.
+        self.direct = self.plain
+        self.function, self.plain = self._order(function), self._order(self.plain)
 
     def known(self, times: NDArray, states: NDArray) -> Derivatives | None:
         """Give slopes and all derivatives by a program that is known; None where there is none."""
         count, n = states.shape
-        if n * n > _NUMBERS or self._key is None:
+        key = self.key
+        if n * n > _NUMBERS or key is None:
             return None
-        key = self._key
         if n * (n + sum(x.size for x in key.leaves)) > _NUMBERS:
             return None
         size = max(_POINTS, 1 << (count - 1).bit_length())
@@ -102,11 +99,11 @@ class RightSide(PlainCallback):
         index = np.minimum(np.arange(size), count - 1)
         given = times[index], states[index], *(np.asarray(to_numpy(x)) for x in key.leaves)
         known = _KNOWN.of(
-            key, (size, n, self._order), lambda used: self._recorded(key, given, used)
+            key, (size, n, self._order), given, lambda used: self._with_rows(key, used)
         )
         if known is None:
             return None
-        slopes, of_states, *rest = (a[:count] for a in known.program(*given))
+        slopes, of_states, *rest = (a[:count] for a in known.run(*given))
         of_leaves = [a.reshape(count, n, -1) for a in rest]
         joined = np.concatenate(of_leaves, 2) if of_leaves else np.zeros((count, n, 0))
         if not (np.isfinite(of_states).all() and np.isfinite(joined).all()):
@@ -114,7 +111,8 @@ class RightSide(PlainCallback):
             return None
         return Derivatives(slopes, of_states, joined, [key.leaves[i] for i in known.used])
 
-    def _recorded(self, key: FunctionKey, at: Args, used: list[int]) -> _core.Program:
+    def _with_rows(self, key: FunctionKey, used: list[int]) -> Function:
+        """Give a function of times, states and leaves to slopes and derivatives."""
         given, order, leaves = (self._given, self.args), self._order, key.leaves
 
         def of_point(t: Any, y: AnyArray, *values: AnyArray) -> Any:
@@ -131,8 +129,7 @@ class RightSide(PlainCallback):
 
             return without_branches(once, *values)
 
-        program: _core.Program = _core.record(of_all, at, {})[0]
-        return program.optimize()
+        return of_all
 
     def slopes(self, times: NDArray, states: AnyArray) -> AnyArray:
         """Give the slopes at points as they depend on everything."""
@@ -193,13 +190,13 @@ class RightSide(PlainCallback):
         return self._ways[1] or None
 
     def _divided(self, times: NDArray, states: NDArray) -> list[_Way]:
-        given = self._given, self.args
+        given, order = (self._given, self.args), self._order
         self._leaves = leaves = arrays_of(given)
         values = [np.asarray(to_numpy(leaf)) for leaf in leaves]
 
         def side(t: Any, y: AnyArray, *leaves_of: AnyArray) -> AnyArray:
             function, args = with_arrays(given, leaves, leaves_of)
-            return slope_of(self._order(function), args, _FLOAT)(t, y)
+            return slope_of(order(function), args, _FLOAT)(t, y)
 
         counter = _Counter()
 
@@ -240,7 +237,7 @@ class _Counter:
 def _both(slope: Function, t: Any, y: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Give the slope and its derivatives with respect to the state."""
     n = y.shape[0]
-    k, back = _core.pullback(functools.partial(slope, t), y)
+    k, back = _core.pullback(lambda y: slope(t, y), y)
     rows: AnyArray | None
     rows = _core.call_vmap(lambda u: back(u)[0], (np.eye(n),), [True], ["u"])
     return k, np.zeros((n, n)) if rows is None else rows
@@ -281,7 +278,7 @@ def _same(function: Any) -> Any:
 
 def _swapped(function: Any) -> Any:
     """Give a function of time and state for one of state and time."""
-    return (lambda t, y, *more: function(y, t, *more)) if callable(function) else function
+    return lambda t, y, *more: function(y, t, *more)
 
 
 def _batched(function: Function, times: NDArray, states: AnyArray) -> Any:

@@ -66,12 +66,12 @@ def solve_at_once(
         return None
 
     def solve() -> Any:
-        run = PlainRun(side.plain, is_explicit)
+        run = PlainRun(side.direct, is_explicit, side.key is not None)
         chosen = {k: to_numpy_items(v) for k, v in options.items()}
         if callable(side.jac):
             chosen["jac"] = plain_slopes(side.jac)
         result = locate_original("scipy.integrate.solve_ivp")(
-            run, to_numpy_items(t_span), to_numpy_items(y0),
+            run.function, to_numpy_items(t_span), to_numpy_items(y0),
             noting(locate(f"scipy.integrate.{method}")), to_numpy_items(t_eval), dense_output,
             [PlainEvent(e) for e in side.events] if watched else None,
             args=None if args is None else side.values, run=run,

@@ -18,7 +18,7 @@ from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, withou
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.scipy.optimize.solver_arguments import slope_of
 from cotan._src.state.callback_probe import to_numpy_items
-from cotan._src.state.function_key import FunctionKey, key_of
+from cotan._src.state.function_key import key_of
 from cotan._src.state.plain_copy import (
     NotPlainError,
     PlainCallback,
@@ -129,12 +129,7 @@ class PlainSolve(PlainCallback):
 
         return of(self.function, self.args), of(self.plain, self.values)
 
-    def key_with(self, extra: object) -> FunctionKey | None:
-        """Give what says that programs of the function are known, with what it is a part of."""
-        key = key_of(self.function, self.args, extra)
-        return key if key is not None and key.leaves else None
-
-    def known(self, name: str, build: Build, x: NDArray, extra: object) -> AnyArray | None:
+    def known(self, name: str, build: Build, x: NDArray, extra: object = None) -> AnyArray | None:
         """Give where a function is zero, by a program that is known; None where there is none.
 
         `build(function, args, extra)` gives the function, from a vector to a vector.
@@ -146,8 +141,10 @@ class PlainSolve(PlainCallback):
         return moved_by_rows(name, x, rows.values, of_x, rows.of_leaves, rows.leaves)
 
     def _rows(self, build: Build, x: NDArray, extra: object) -> _Rows | None:
-        key = self.key_with(extra)
-        if key is None or x.dtype != np.float64 or not x.size:
+        key = self.key
+        if key is not None and extra is not None:
+            key = key_of(self.function, self.args, extra)
+        if key is None or not key.leaves or x.dtype != np.float64 or not x.size:
             return None
         numbers = x.size + sum(leaf.size for leaf in key.leaves)
         if x.size * numbers > _ROWS:
@@ -155,7 +152,7 @@ class PlainSolve(PlainCallback):
         given, leaves = (self.function, self.args, extra), key.leaves
         at = tuple(np.asarray(v) for v in (x, *(to_numpy(leaf) for leaf in leaves)))
 
-        def make(used: list[int]) -> _core.Program:
+        def make(used: list[int]) -> Function:
             def function(x: AnyArray, *values: AnyArray) -> AnyArray:
                 call = build(*with_arrays(given, leaves, like(leaves, values)))
                 y = stacked(call(x)).reshape(-1)
@@ -166,22 +163,22 @@ class PlainSolve(PlainCallback):
             def once(x: AnyArray, *values: AnyArray) -> Any:
                 return with_rows(function, used, x, *values)
 
-            program: _core.Program
-            program = _core.record(lambda *v: without_branches(once, *v), at, {})[0]
-            return program.optimize()
+            return lambda *v: without_branches(once, *v)
 
-        found = _KNOWN.of(key, (build, x.shape), make)
+        found = _KNOWN.of(key, (build, x.shape), at, make)
         if found is None or not found.used:
             return None
-        values, of_x, *of_leaves = found.program(*at)
+        values, of_x, *of_leaves = found.run(*at)
         return _Rows(values, of_x, of_leaves, [leaves[i] for i in found.used])
 
     def scalar_root(self, name: str, root: Any, is_pair: bool = False) -> AnyArray:
         """Give the root of one equation in one variable, with its derivative."""
         if np.iscomplexobj(root):
             raise NotPlainError
-        is_constant = not self.is_given_active
-        found = plain_number(name, *self.both(is_pair), float(root), is_constant)
+        found = self.known(name, _number_of_pair if is_pair else _number, np.array([float(root)]))
+        if found is None:
+            is_constant = not self.is_given_active
+            found = plain_number(name, *self.both(is_pair), float(root), is_constant)
         y: AnyArray = root if found is None else found[0]
         return y
 
@@ -189,8 +186,10 @@ class PlainSolve(PlainCallback):
         """Give the root of a system of equations, with its derivative."""
         if np.iscomplexobj(x):
             raise NotPlainError
-        is_constant = not self.is_given_active
-        found = plain_solution(name, *self.both(is_pair), x, is_constant=is_constant)
+        found = self.known(name, _vector_of_pair if is_pair else _vector, np.asarray(x))
+        if found is None:
+            is_constant = not self.is_given_active
+            found = plain_solution(name, *self.both(is_pair), x, is_constant=is_constant)
         return x if found is None else found
 
     def minimum(
@@ -229,3 +228,23 @@ class PlainSolve(PlainCallback):
         if found is None:
             return x
         return found if put is None else put(found)
+
+
+def _vector(function: Function, args: Any, extra: Any) -> Function:
+    del extra
+    return lambda x: function(x, *args)
+
+
+def _vector_of_pair(function: Function, args: Any, extra: Any) -> Function:
+    del extra
+    return lambda x: function(x, *args)[0]
+
+
+def _number(function: Function, args: Any, extra: Any) -> Function:
+    del extra
+    return lambda x: function(x[0], *args)
+
+
+def _number_of_pair(function: Function, args: Any, extra: Any) -> Function:
+    del extra
+    return lambda x: function(x[0], *args)[0]
