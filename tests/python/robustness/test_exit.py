@@ -86,6 +86,24 @@ def test_threads_that_have_just_begun_are_waited_for(job, wait):
     run(body, job, str(wait))
 
 
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_loop_of_the_user_inside_a_gradient_is_stopped(attempt):
+    body = """
+    started = threading.Event()
+
+    def slow(x):
+        started.set()
+        for _ in range(10**9):
+            pass
+        return x * x
+
+    for _ in range(2):
+        threading.Thread(target=lambda: ct.gradient(slow, 1.0), daemon=True).start()
+    started.wait()
+    """
+    run(body)
+
+
 def test_the_thread_that_ends_the_interpreter_computes_as_ever():
     body = """
     threading.Thread(target=forever, args=(jobs["large"],), daemon=True).start()
