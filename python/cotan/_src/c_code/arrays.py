@@ -174,47 +174,47 @@ def _argsort(w: Writer, e: ArrayEquation) -> None:
     gaps = [1]
     while gaps[-1] * 3 + 1 < n:
         gaps.append(gaps[-1] * 3 + 1)
+    at, place, gap = "cotan_at", "cotan_place", "cotan_gap"
+    left, right = "cotan_left", "cotan_right"
     with w.loops([m for i, m in enumerate(shape) if i != axis]) as others:
 
         def whole(k: str) -> list[str]:
             return [*others[:axis], k, *others[axis:]]
 
-        x, y = (e.x(0, whole(k)) for k in ("left", "right"))
+        x, y = (e.x(0, whole(k)) for k in (left, right))
         with w.loops([n]) as (k,):
             w(f"{e.out(whole(k))} = {k};")
-        steps = w.block(f"for (ptrdiff_t gap = {gaps[-1]}; gap > 0; gap /= 3)")
-        with steps, w.block(f"for (ptrdiff_t k = gap; k < {n}; k++)"):
-            w(f"const {e.type} right = {e.out(whole('k'))};")
-            w("ptrdiff_t place = k;")
-            with w.block("for (; place >= gap; place -= gap)"):
-                w(f"const {e.type} left = {e.out(whole('(place - gap)'))};")
+        steps = w.block(f"for (ptrdiff_t {gap} = {gaps[-1]}; {gap} > 0; {gap} /= 3)")
+        with steps, w.block(f"for (ptrdiff_t {at} = {gap}; {at} < {n}; {at}++)"):
+            w(f"const {e.type} {right} = {e.out(whole(at))};")
+            w(f"ptrdiff_t {place} = {at};")
+            with w.block(f"for (; {place} >= {gap}; {place} -= {gap})"):
+                w(f"const {e.type} {left} = {e.out(whole(f'({place} - {gap})'))};")
                 before, equal = f"{y} < {x}", f"{y} == {x}"
                 if e.dtypes[0] in scalars.FLOATS:
                     before += f" || (isnan({x}) && !isnan({y}))"
                     equal = f"({equal} || (isnan({x}) && isnan({y})))"
-                w(f"if (!({before} || ({equal} && right < left))) break;")
-                w(f"{e.out(whole('place'))} = left;")
-            w(f"{e.out(whole('place'))} = right;")
+                w(f"if (!({before} || ({equal} && {right} < {left}))) break;")
+                w(f"{e.out(whole(place))} = {left};")
+            w(f"{e.out(whole(place))} = {right};")
 
 
 def _searchsorted(w: Writer, e: ArrayEquation) -> None:
     """Bisect."""
     n = e.views[0].shape[-1]
+    first, middle, end = "cotan_first", "cotan_middle", "cotan_end"
     with w.loops(e.target.shape) as names:
-        row, x = e.x(0, [*names[:-1], "middle"]), e.x(1, names)
-        left, right = (x, row) if e.params["right"] else (row, x)
-        less = f"{left} < {right}"
+        element, x = e.x(0, [*names[:-1], middle]), e.x(1, names)
+        before, after = (x, element) if e.params["right"] else (element, x)
+        less = f"({before} < {after})"
         if e.dtypes[0] in scalars.FLOATS:
-            less = f"({less} || (isnan({right}) && !isnan({left})))"
-        w("ptrdiff_t first = 0;")
-        w(f"ptrdiff_t end = {n};")
-        with w.block("while (first < end)"):
-            w("const ptrdiff_t middle = first + (end - first) / 2;")
-            if e.params["right"]:
-                w(f"if ({less}) end = middle; else first = middle + 1;")
-            else:
-                w(f"if ({less}) first = middle + 1; else end = middle;")
-        w(f"{e.out(names)} = first;")
+            less = f"({less} || (isnan({after}) && !isnan({before})))"
+        w(f"ptrdiff_t {first} = 0, {end} = {n};")
+        with w.block(f"while ({first} < {end})"):
+            w(f"const ptrdiff_t {middle} = {first} + ({end} - {first}) / 2;")
+            is_behind = f"!{less}" if e.params["right"] else less
+            w(f"if ({is_behind}) {first} = {middle} + 1; else {end} = {middle};")
+        w(f"{e.out(names)} = {first};")
 
 
 def _iota(w: Writer, e: ArrayEquation) -> None:

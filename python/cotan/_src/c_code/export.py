@@ -30,7 +30,7 @@ _TAKEN = set(
         """
         auto break case char const continue default do double else enum extern float for goto if
         inline int long register restrict return short signed sizeof static struct switch typedef
-        union unsigned void volatile while work total most best last k left right gap place NAN
+        union unsigned void volatile while work total most best last NAN
         INFINITY isnan isinf isfinite ptrdiff_t int64_t int32_t uint64_t uint32_t main
         alignas alignof asm bool constexpr false linux nullptr static_assert thread_local true
         typeof typeof_unqual unix
