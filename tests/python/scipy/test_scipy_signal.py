@@ -101,6 +101,10 @@ def test_smoothing_and_trends():
 def test_upfirdn():
     check(lambda h, x: signal.upfirdn(h, x, 3, 2), H, X)
     check(lambda h, x: signal.upfirdn(h, x, 1, 2, axis=0), H, IMAGE)
+    check(lambda h, x: signal.upfirdn(h, x, 2, 3), H + 1j, IMAGE)
+    for up, down in [(1, 1), (5, 1), (2, 7)]:
+        check(lambda h, x: signal.upfirdn(h, x, up, down), H, X[:5], second=True)
+        check(lambda h, x: signal.upfirdn(h, x, up, down), H[:1], X[:1])
     with pytest.raises(TypeError, match=r"np\.pad"):
         ct.gradient(lambda x: np.sum(signal.upfirdn(H, x, mode="wrap")), X)
 

@@ -21,7 +21,7 @@ from cotan._src.rebind.engine import (
     rebound_by_name,
 )
 from cotan._src.rebind.numpy_substitutes import array, asarray
-from cotan._src.runtime.registry import METHOD, REBOUND_CLASS, SUBSTITUTE, named, override
+from cotan._src.runtime.registry import METHOD, SUBSTITUTE, named, override
 from cotan._src.runtime.values import is_active, is_array, to_numpy
 from cotan._src.scipy.linalg.banded import cholesky_banded, solveh_banded
 from cotan._src.typing import AnyArray, ArrayLike, Axes, NDArray, Scalar, Shape
@@ -206,14 +206,48 @@ def upfirdn(h: ArrayLike, x: ArrayLike, up: int = 1, down: int = 1, axis: int = 
     taps, signal = asarray(h), asarray(x)
     if taps.ndim != 1:
         raise ValueError(f"upfirdn: h should be 1-D, not of shape {taps.shape}")
-    kind, ndim = np.result_type(taps.dtype, signal.dtype, np.float32), signal.ndim
-    axis = normalize_axis_index(axis, ndim)
-    kernel = _core.reshape(_core.asarray(taps, kind), [-1 if i == axis else 1 for i in range(ndim)])
-    shape, step = list(signal.shape), [1] * ndim
-    shape[axis], step[axis] = (signal.shape[axis] - 1) * up + 1, up
-    spread = _core.pad(signal, shape, [0] * ndim, step) if up > 1 else signal
-    full = _convolved(_core.asarray(spread, kind), kernel, "full", "fft", (axis,))
-    return full[(slice(None),) * axis + (slice(None, None, down),)]
+    kind = np.result_type(taps.dtype, signal.dtype, np.float32)
+    axis = normalize_axis_index(axis, signal.ndim)
+    return _resampled(_core.asarray(taps, kind), _core.asarray(signal, kind), up, down, axis)
+
+
+def _resampled(h: AnyArray, x: AnyArray, up: int, down: int, axis: int) -> Array:
+    """Spread a signal, filter it, and take every `down`th element."""
+
+    def forward(h: NDArray, x: NDArray) -> NDArray:
+        y: NDArray = locate("scipy.signal.upfirdn")(h, x, up, down, axis)
+        return y
+
+    def pullback(ct: AnyArray, h: AnyArray, x: AnyArray, wanted: Sequence[bool]) -> _Cotangents:
+        count, n = h.shape[0], x.shape[axis]
+        return (
+            _taps_of_resampled(ct, x, up, down, axis, count) if wanted[0] else None,
+            # Backwards, the two factors change places.
+            _resampled_back(ct, conj(_core.asarray(h)), up, down, axis, n) if wanted[1] else None,
+        )
+
+    return host_call("scipy.signal.upfirdn", forward, pullback, h, x)
+
+
+def _resampled_back(ct: AnyArray, h: AnyArray, up: int, down: int, axis: int, n: int) -> AnyArray:
+    # Filled up, so that it starts with an element of the signal.
+    before = -(-(h.shape[0] - 1) // up)
+    turned = _core.flip(lengthened(h, before * up + 1), 0)
+    found = np.moveaxis(_resampled(turned, ct, down, up, axis), axis, -1)  # type: ignore[type-var]
+    return np.moveaxis(lengthened(found, before + n)[..., before:], -1, axis)  # type: ignore[type-var]
+
+
+def _taps_of_resampled(
+    ct: AnyArray, x: AnyArray, up: int, down: int, axis: int, count: int
+) -> AnyArray:
+    rows = [np.moveaxis(_core.asarray(v), axis, -1) for v in (ct, x)]  # type: ignore[type-var]
+    whole = (x.shape[axis] - 1) * up + count
+    spread, signal = (
+        _core.pad(v, (*v.shape[:-1], length), [0] * v.ndim, [*[1] * (v.ndim - 1), step])
+        for v, length, step in zip(rows, (whole, whole - count + 1), (down, up), strict=True)
+    )
+    each = overlaps(spread, signal, "fft", (signal.ndim - 1,))
+    return _core.sum(each, tuple(range(signal.ndim - 1)))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -293,15 +327,15 @@ def lfilter(
     start = _core.broadcast_to(start, (*moved.shape[:-1], order))
     # An initial state is what the filter would have got before it divides.
     n = moved.shape[-1]
-    whole = _lengthened(start, n)
+    whole = lengthened(start, n)
     y = y + _filtered(np.ones(1, kind), bottom / bottom[0], whole)
     state = start[..., n:] if n < order else start[..., :0]
     last: Any = _delayed(moved, top / bottom[0], order) - _delayed(y, bottom / bottom[0], order)
-    state = last + _lengthened(state, order)
+    state = last + lengthened(state, order)
     return np.moveaxis(y, -1, axis), np.moveaxis(state, -1, axis)
 
 
-def _lengthened(x: AnyArray, n: int) -> Array:
+def lengthened(x: AnyArray, n: int) -> Array:
     """Cut the last axis, or fill it with zeros."""
     x = x[..., :n]
     return _core.pad(x, [*x.shape[:-1], n], [0] * x.ndim, [1] * x.ndim)
@@ -309,9 +343,9 @@ def _lengthened(x: AnyArray, n: int) -> Array:
 
 def _delayed(x: AnyArray, taps: AnyArray, order: int) -> Array:
     """Give what the last inputs will still add to the outputs that follow."""
-    recent = _lengthened(_core.flip(x, -1), order)
+    recent = lengthened(_core.flip(x, -1), order)
     later = np.arange(order)[:, None] + np.arange(order) + 1
-    return _core.matmul(recent, _lengthened(taps, 2 * order + 1)[later])
+    return _core.matmul(recent, lengthened(taps, 2 * order + 1)[later])
 
 
 @override("scipy.signal.sosfilt")
@@ -397,19 +431,15 @@ def savgol_filter(x: ArrayLike, window_length: int, polyorder: int, deriv: int =
     return np.moveaxis(np.concatenate([ends[0], middle, ends[1]], -1), -1, axis)
 
 
-override("scipy.signal._short_time_fft.ShortTimeFFT", kind=REBOUND_CLASS)(None)
 rebinds_instances("scipy.signal.CZT", "scipy.signal.ZoomFFT")
 override("scipy.signal.CZT.__call__", kind=METHOD)(REBOUND_METHOD)
-override(*named("scipy.signal.ShortTimeFFT", "stft stft_detrend istft spectrogram"), kind=METHOD)(
-    REBOUND_METHOD
-)
 override(
     *named(
         "scipy.signal",
         """
-        bilinear csd coherence decimate envelope filtfilt freqs freqz freqz_sos
-        group_delay hilbert hilbert2 istft periodogram resample resample_poly sosfilt_zi
-        sosfiltfilt spectrogram stft unit_impulse vectorstrength welch
+        bilinear decimate envelope filtfilt freqs freqz freqz_sos
+        group_delay hilbert hilbert2 resample resample_poly sosfilt_zi
+        sosfiltfilt unit_impulse vectorstrength
         zoom_fft czt chirp deconvolve gausspulse medfilt
         order_filter sawtooth square sweep_poly minimum_phase cspline1d qspline1d firls
         firwin firwin2 gammatone iircomb sos2zpk lp2bp lp2bs lp2hp lp2lp
