@@ -4,7 +4,7 @@ They are linear in the signal and in their coefficients, and are each other's de
 compiled code computes all of them. The rest is SciPy's Python code, rebound.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -303,6 +303,7 @@ def lfilter(
 ) -> AnyArray | tuple[AnyArray, AnyArray]:
     given: list[Any] = [array(v, ndmin=1, copy=None) for v in (b, a, x)]
     top, bottom, signal = given
+    is_fixed = not (is_array(top) or is_array(bottom))
     kind = np.result_type(*(v.dtype for v in (given if zi is None else (*given, asarray(zi)))))
     kind = kind if kind.kind in "fc" else np.dtype(np.float64)
     if top.ndim != 1 or bottom.ndim != 1:
@@ -315,9 +316,8 @@ def lfilter(
     top, bottom, signal = given
     axis = normalize_axis_index(axis, signal.ndim)
     moved = np.moveaxis(signal, axis, -1)
-    y: Any = _filtered(top, bottom, moved)
     if zi is None:
-        filtered: AnyArray = np.moveaxis(y, -1, axis)
+        filtered: AnyArray = np.moveaxis(_filtered(top, bottom, moved), -1, axis)  # type: ignore[type-var]
         return filtered
     order = max(bottom.shape[0], top.shape[0]) - 1
     start = np.moveaxis(asarray(zi, kind), axis, -1)  # type: ignore[type-var]
@@ -325,14 +325,82 @@ def lfilter(
         raise ValueError(f"lfilter: zi has shape {asarray(start).shape}; for a signal of shape "
                          f"{signal.shape} it needs {order} along axis {axis}")  # fmt: skip
     start = _core.broadcast_to(start, (*moved.shape[:-1], order))
+    if is_fixed:
+        plain_top, plain_bottom = to_numpy(top), to_numpy(bottom)
+        filters = [(plain_top, plain_bottom)]
+
+        def run(x: NDArray, states: NDArray) -> tuple[NDArray, NDArray]:
+            zi = states[0]
+            found: tuple[NDArray, NDArray]
+            found = locate("scipy.signal.lfilter")(plain_top, plain_bottom, x, zi=zi)
+            return found[0], found[1][None]
+
+        y, states = _with_states(run, filters, moved, start[None])
+        return np.moveaxis(y, -1, axis), np.moveaxis(states[0], -1, axis)  # type: ignore[type-var]
     # An initial state is what the filter would have got before it divides.
     n = moved.shape[-1]
     whole = lengthened(start, n)
-    y = y + _filtered(np.ones(1, kind), bottom / bottom[0], whole)
+    y = _filtered(top, bottom, moved) + _filtered(np.ones(1, kind), bottom / bottom[0], whole)
     state = start[..., n:] if n < order else start[..., :0]
     last: Any = _delayed(moved, top / bottom[0], order) - _delayed(y, bottom / bottom[0], order)
     state = last + lengthened(state, order)
-    return np.moveaxis(y, -1, axis), np.moveaxis(state, -1, axis)
+    return np.moveaxis(y, -1, axis), np.moveaxis(state, -1, axis)  # type: ignore[type-var]
+
+
+def _with_states(
+    run: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]],
+    filters: list[tuple[NDArray, NDArray]],
+    x: AnyArray,
+    states: AnyArray,
+) -> tuple[Array, Array]:
+    """Run constant filters, one after the other, from states and to states: a linear map.
+
+    `states` have the filters along the first axis, and one filter's along the last one.
+    """
+    n, count, order = x.shape[-1], len(filters), states.shape[-1]
+
+    def taken_apart(v: NDArray) -> tuple[NDArray, NDArray]:
+        rows = v[..., n:].reshape((*v.shape[:-1], count, order))
+        return v[..., :n], np.moveaxis(rows, -2, 0)
+
+    def together(x: NDArray, states: NDArray) -> NDArray:
+        rows = np.moveaxis(states, 0, -2).reshape((*x.shape[:-1], count * order))
+        return np.concatenate([x, rows], -1)
+
+    def forward(v: NDArray) -> NDArray:
+        return together(*run(*taken_apart(v)))
+
+    def adjoint(ct: NDArray) -> NDArray:
+        signal, last = taken_apart(ct)
+        first = np.empty(last.shape, ct.dtype)
+        for k in reversed(range(count)):
+            b, a = map(np.conj, filters[k])
+            signal, first[k] = _run_back(b, a, signal, last[k])
+        return together(signal, first)
+
+    rows = np.moveaxis(states, 0, -2).reshape((*x.shape[:-1], count * order))  # type: ignore[type-var]
+    v = linear("scipy.signal.lfilter", forward, adjoint)(np.concatenate([x, rows], -1))
+    last = v[..., n:].reshape((*x.shape[:-1], count, order))
+    return v[..., :n], np.moveaxis(last, -2, 0)  # type: ignore[type-var]
+
+
+def _run_back(b: NDArray, a: NDArray, ct: NDArray, last: NDArray) -> tuple[NDArray, NDArray]:
+    """Run the adjoint of a filter with states: from those at the end to those at the start."""
+    filtered, order = locate("scipy.signal.lfilter"), last.shape[-1]
+    b, a, one = b / a[0], a / a[0], np.ones(1, a.dtype)
+    back = np.flip(ct, -1)
+    signal = filtered(b, a, back)
+    # What the states are asked for is a signal, the filter's before its numerator.
+    inner = filtered(one, a, back)
+    if np.any(last):
+        known = np.flip(last, -1)
+        # Its values from the end on, in the order of time, are followed by what they lead to.
+        inputs = np.concatenate([filtered(a, one, known), np.zeros_like(ct)], -1)
+        free = filtered(one, a, inputs)
+        signal = signal + filtered(b, one, free)[..., order:]
+        inner = inner + free[..., order:]
+    whole = np.flip(np.concatenate([np.flip(last, -1), inner], -1), -1)
+    return np.flip(signal, -1), whole[..., :order]
 
 
 def lengthened(x: AnyArray, n: int) -> Array:
@@ -360,6 +428,30 @@ def sosfilt(
     axis = normalize_axis_index(axis, signal.ndim)
     if zi is None and not is_active(rows):
         return _sections(to_numpy(rows), signal, axis)
+    if not (zi is None or is_array(rows)):
+        zi = asarray(zi)
+        kind = np.result_type(rows.dtype, signal.dtype, zi.dtype)
+        kind = kind if kind.kind in "fc" else np.dtype(np.float64)
+        shape = list(signal.shape)
+        shape[axis] = 2
+        if zi.shape != (rows.shape[0], *shape):
+            raise ValueError(
+                f"sosfilt: zi has shape {zi.shape}; it needs {(rows.shape[0], *shape)}"
+            )
+        plain = rows.astype(kind)
+
+        def run(x: NDArray, states: NDArray) -> tuple[NDArray, NDArray]:
+            found: tuple[NDArray, NDArray]
+            found = locate("scipy.signal.sosfilt")(plain, x, zi=states)
+            return found
+
+        start, moved = (
+            np.moveaxis(_core.asarray(v, kind), at, -1)  # type: ignore[type-var]
+            for v, at in ((zi, axis + 1), (signal, axis))
+        )
+        filters = [(row[:3], row[3:]) for row in plain]
+        y, last = _with_states(run, filters, moved, start)
+        return np.moveaxis(y, -1, axis), np.moveaxis(last, -1, axis + 1)  # type: ignore[type-var]
     states = []
     for s in range(rows.shape[0]):
         state = None if zi is None else zi[s]

@@ -77,7 +77,7 @@ def _stft_detrend(self: Any, x: AnyArray, detr: Callable[[Any], AnyArray] | str 
     if n < (least := length - self.m_num_mid):
         given = f"{len(x)=}" if x.ndim == 1 else f"of {axis=} of {x.shape}"
         raise ValueError(f"{given} must be >= ceil(m_num/2) = {least}!")
-    x = np.moveaxis(x, axis, -1)
+    x = np.moveaxis(x, axis, -1)  # type: ignore[type-var]
     p0, p1 = self.p_range(n, p0, p1)
     if padding not in _PADDINGS:
         raise ValueError(f"Parameter {padding=} not in {tuple(_PADDINGS)}!")
@@ -89,7 +89,7 @@ def _stft_detrend(self: Any, x: AnyArray, detr: Callable[[Any], AnyArray] | str 
     window = self.win.conj()
     if callable(detr):
         parts = (x[..., k : k + length] for k in range(0, count * hop, hop))
-        rows = np.stack([detr(part) * window for part in parts], -2)
+        rows: AnyArray = np.stack([detr(part) * window for part in parts], -2)
     else:
         rows = segments(x, length, hop, count)
         rows = (rows if detr is None else detrend(rows, type=detr)) * window
