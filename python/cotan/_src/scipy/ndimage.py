@@ -73,13 +73,11 @@ def _slid(w: AnyArray, x: AnyArray) -> Array:
     """Correlate with a kernel of as many axes where it lies inside."""
 
     def forward(w: NDArray, x: NDArray) -> NDArray:
-        along = [axis for axis, count in enumerate(w.shape) if count > 1]
         origin = [-(count // 2) for count in w.shape]
-        if len(along) <= 1:
+        if w.size == w.shape[-1]:
             # SciPy goes through lines faster than through neighbourhoods.
-            axis = along[0] if along else 0
             correlate = locate("scipy.ndimage.correlate1d")
-            y = correlate(x, w.ravel(), axis, mode="constant", origin=origin[axis])
+            y = correlate(x, w.ravel(), mode="constant", origin=origin[-1])
         else:
             y = locate("scipy.ndimage.correlate")(x, w, mode="constant", origin=origin)
         ends = zip(x.shape, w.shape, strict=True)
@@ -153,9 +151,8 @@ def _correlate(
     if not x.size:
         return
     for axis, (size, origin) in enumerate(zip(weights.shape, origins, strict=True)):
-        if size > 1 or origin:
-            before = size // 2 + origin
-            x = _continued(x, axis, before, size - 1 - before, mode, cval)
+        before = size // 2 + origin
+        x = _continued(x, axis, before, size - 1 - before, mode, cval)
     # SciPy adds up in float64, and rounds to what it writes to.
     _put(output, _slid(weights, _core.asarray(x, np.result_type(x.dtype, output.dtype))))
 
@@ -163,10 +160,12 @@ def _correlate(
 @override("scipy.ndimage._nd_image.correlate1d", kind=SUBSTITUTE)
 def _correlate1d(input: ArrayLike, weights: ArrayLike, axis: int, output: AnyArray, mode: int,
                  cval: Scalar, origin: int) -> None:  # fmt: skip
-    x, weights = asarray(input), asarray(weights)
-    shape, origins = [1] * x.ndim, [0] * x.ndim
-    shape[axis], origins[axis] = weights.shape[0], origin
-    _correlate(x, _core.reshape(weights, shape), output, mode, cval, origins)
+    x, weights = _floating(input), _core.asarray(weights, np.float64)
+    before = weights.shape[0] // 2 + origin
+    wide = _continued(x, axis, before, weights.shape[0] - 1 - before, mode, cval)
+    rows = np.moveaxis(wide, axis, -1)  # type: ignore[type-var]
+    kernel = _core.reshape(weights, (1,) * (x.ndim - 1) + weights.shape)
+    _put(output, np.moveaxis(_slid(kernel, rows), -1, axis))  # type: ignore[type-var]
 
 
 @override("scipy.ndimage._nd_image.uniform_filter1d", kind=SUBSTITUTE)
