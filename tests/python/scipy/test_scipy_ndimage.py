@@ -23,6 +23,17 @@ def test_correlation(mode):
         check(lambda x, w: getattr(ndimage, name)(x, w, axis=0, mode=mode, origin=1), IMAGE, W[:3])
     check(lambda x, w: ndimage.correlate(x, w, mode=mode, cval=0.7), IMAGE, KERNEL, second=True)
     check(lambda x, w: ndimage.convolve(x, w, mode=mode, origin=(1, 0)), IMAGE, KERNEL)
+    check(lambda x, w: ndimage.correlate(x, w, mode=mode), IMAGE, KERNEL[:1], second=True)
+    check(lambda x, w: ndimage.correlate(x, w, mode=mode), IMAGE[:3], KERNEL[:, :1])
+
+
+def test_correlation_in_other_dtypes():
+    single = lambda x: x.astype(np.float32)
+    for output in (None, np.float32, np.float64):
+        check(lambda x: ndimage.correlate(single(x), KERNEL, output), IMAGE, rtol=0.02, atol=0.02,
+              step=1e-2, value_rtol=1e-6)  # fmt: skip
+    check(lambda x, w: ndimage.correlate(x, w), IMAGE, KERNEL * 1j + 1)
+    check(lambda x: ndimage.convolve(x, KERNEL[None]), IMAGE[None] * 1j + 1)
 
 
 @pytest.mark.parametrize("mode", MODES)

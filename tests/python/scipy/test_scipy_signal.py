@@ -63,6 +63,19 @@ def test_lfilter():
     check(lambda x, zi: signal.lfilter(B, A, x, axis=0, zi=zi), IMAGE, states)
 
 
+def test_constant_filters_with_states():
+    zi = np.array([0.3, -0.2, 0.5])
+    check(lambda x, zi: signal.lfilter(B, A, x, zi=zi), X, zi, second=True)
+    check(lambda x, zi: signal.lfilter(B, A, x, zi=zi), X[:2], zi)
+    check(lambda x, zi: signal.lfilter(B, [2.0], x, zi=zi), X, zi[:2])
+    check(lambda x, zi: signal.lfilter(B * 1j, A * (1 + 0.2j), x, zi=zi), X * 1j + 1, zi - 0.2j)
+    check(lambda x, zi: signal.lfilter(B, A, x, 0, zi), IMAGE, RNG.normal(size=(3, 6)))
+    check(lambda x, zi: signal.sosfilt(SOS, x, zi=zi), X, RNG.normal(size=(2, 2)), second=True)
+    check(lambda x, zi: signal.sosfilt(SOS, x, 0, zi), IMAGE, RNG.normal(size=(2, 2, 6)))
+    with pytest.raises(ValueError, match="zi has shape"):
+        ct.gradient(lambda x: np.sum(signal.sosfilt(SOS, x, zi=np.zeros((2, 1)))[0]), X)
+
+
 def test_a_filter_that_cannot_be():
     with pytest.raises(ValueError, match="zi has shape"):
         ct.gradient(lambda x: np.sum(signal.lfilter(B, A, x, zi=np.zeros(1))[0]), X)
@@ -101,6 +114,10 @@ def test_smoothing_and_trends():
 def test_upfirdn():
     check(lambda h, x: signal.upfirdn(h, x, 3, 2), H, X)
     check(lambda h, x: signal.upfirdn(h, x, 1, 2, axis=0), H, IMAGE)
+    check(lambda h, x: signal.upfirdn(h, x, 2, 3), H + 1j, IMAGE)
+    for up, down in [(1, 1), (5, 1), (2, 7)]:
+        check(lambda h, x: signal.upfirdn(h, x, up, down), H, X[:5], second=True)
+        check(lambda h, x: signal.upfirdn(h, x, up, down), H[:1], X[:1])
     with pytest.raises(TypeError, match=r"np\.pad"):
         ct.gradient(lambda x: np.sum(signal.upfirdn(H, x, mode="wrap")), X)
 

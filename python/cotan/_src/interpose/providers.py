@@ -80,6 +80,7 @@ PROVIDERS = {
             "scipy.signal.filtering",
             "scipy.signal.filter_design",
             "scipy.signal.lti",
+            "scipy.signal.spectra",
         ),
         "scipy.signal.peaks",
     ],

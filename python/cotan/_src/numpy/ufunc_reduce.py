@@ -257,9 +257,8 @@ def reduceat(
     n = x.shape[at]
     starts = np.asarray(to_numpy(indices))
     starts = starts if starts.size else starts.astype(np.intp)
-    for start in starts:
-        if not 0 <= start < n:
-            raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+    for start in starts[(starts < 0) | (starts >= n)]:
+        raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
     if not starts.size:
         return np.zeros((*x.shape[:at], 0, *x.shape[at + 1 :]), target)
     ends = np.maximum([*starts[1:], n], starts + 1)
@@ -267,8 +266,12 @@ def reduceat(
         # One gather of all parts, one sum by part.
         lengths = ends - starts
         part = np.repeat(np.arange(len(starts)), lengths)
-        rows = np.concatenate([np.arange(s, e) for s, e in zip(starts, ends, strict=True)])
-        taken = np.moveaxis(x, at, 0)[rows]  # type: ignore[type-var]
+        lines: Any = np.moveaxis(x, at, 0)  # type: ignore[type-var]
+        if np.all(starts[1:] > starts[:-1]):
+            taken = lines[starts[0] :]
+        else:
+            before = np.cumsum(lengths) - lengths
+            taken = lines[np.arange(len(part)) + np.repeat(starts - before, lengths)]
         zeros = np.zeros((len(starts), *taken.shape[1:]), taken.dtype)
         summed: Any = _core.scatter_add(zeros, part, taken)
         # Row after row, as NumPy's, and no view of another array.

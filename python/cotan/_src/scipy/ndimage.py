@@ -21,7 +21,6 @@ from cotan._src.rebind.engine import ON_VALUES, REBOUND, detached, locate, rebou
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import SUBSTITUTE, named, override
 from cotan._src.runtime.values import assign, axes_of, contains_active, is_array, refuse, to_numpy
-from cotan._src.scipy.signal.filtering import overlaps
 from cotan._src.typing import (
     AnyArray,
     Args,
@@ -71,38 +70,48 @@ def _continued(
 
 
 def _slid(w: AnyArray, x: AnyArray) -> Array:
-    """Correlate along the last axis, where the kernel lies inside."""
-    count = w.shape[0]
+    """Correlate with a kernel of as many axes where it lies inside."""
 
     def forward(w: NDArray, x: NDArray) -> NDArray:
-        y = locate("scipy.ndimage.correlate1d")(x, w, mode="constant", origin=-(count // 2))
-        inner: NDArray = y[..., : x.shape[-1] - count + 1]
+        origin = [-(count // 2) for count in w.shape]
+        if w.size == w.shape[-1]:
+            # SciPy goes through lines faster than through neighbourhoods.
+            correlate = locate("scipy.ndimage.correlate1d")
+            y = correlate(x, w.ravel(), mode="constant", origin=origin[-1])
+        else:
+            y = locate("scipy.ndimage.correlate")(x, w, mode="constant", origin=origin)
+        ends = zip(x.shape, w.shape, strict=True)
+        inner: NDArray = y[tuple(slice(n - count + 1) for n, count in ends)]
         return inner
 
     def pullback(
         ct: Array, w: AnyArray, x: AnyArray, wanted: tuple[bool, ...]
     ) -> tuple[Array | None, Array | None]:
         return (
-            _core.cast(_sums(ct, x, count), w.dtype) if wanted[0] else None,
-            _slid(_core.flip(_core.asarray(w)), _edged(ct, count - 1)) if wanted[1] else None,
+            _core.cast(_sums(ct, x), w.dtype) if wanted[0] else None,
+            _slid(_core.flip(_core.asarray(w)), _edged(ct, w.shape)) if wanted[1] else None,
         )
 
-    return host_call("scipy.ndimage.correlate1d", forward, pullback, w, x)
+    return host_call("scipy.ndimage.correlate", forward, pullback, w, x)
 
 
-def _edged(x: AnyArray, width: int) -> Array:
-    """Put zeros before and after the last axis."""
-    x = _core.asarray(x)
-    shape = (*x.shape[:-1], x.shape[-1] + 2 * width)
-    return _core.pad(x, shape, [0] * (x.ndim - 1) + [width], [1] * x.ndim)
+def _edged(x: AnyArray, kernel: Shape) -> Array:
+    """Put zeros around an array, as far as a kernel reaches."""
+    x, width = _core.asarray(x), [count - 1 for count in kernel]
+    wide = [n + 2 * k for n, k in zip(x.shape, width, strict=True)]
+    return _core.pad(x, wide, width, [1] * x.ndim)
 
 
-def _sums(ct: AnyArray, x: AnyArray, count: int) -> Array:
+def _sums(ct: AnyArray, x: AnyArray) -> Array:
     """Give for each place in the kernel what it adds to the sum of `ct` times the result."""
+    kernel = tuple(n - m + 1 for n, m in zip(x.shape, ct.shape, strict=True))
 
     def forward(ct: NDArray, x: NDArray) -> NDArray:
-        n = ct.shape[-1]
-        return np.array([np.sum(ct * x[..., k : k + n], dtype=np.float64) for k in range(count)])
+        result = np.empty(kernel)
+        for place in np.ndindex(*kernel):
+            seen = x[tuple(slice(k, k + n) for k, n in zip(place, ct.shape, strict=True))]
+            result[place] = np.sum(ct * seen, dtype=np.float64)
+        return result
 
     def pullback(
         g: Array, ct: AnyArray, x: AnyArray, wanted: tuple[bool, ...]
@@ -110,10 +119,10 @@ def _sums(ct: AnyArray, x: AnyArray, count: int) -> Array:
         g = _core.asarray(g)
         return (
             _slid(g, x) if wanted[0] else None,
-            _slid(_core.flip(g), _edged(ct, count - 1)) if wanted[1] else None,
+            _slid(_core.flip(g), _edged(ct, kernel)) if wanted[1] else None,
         )
 
-    return host_call("scipy.ndimage.correlate1d", forward, pullback, ct, x)
+    return host_call("scipy.ndimage.correlate", forward, pullback, ct, x)
 
 
 def _put(output: AnyArray, result: AnyArray) -> None:
@@ -126,22 +135,6 @@ def _put(output: AnyArray, result: AnyArray) -> None:
 def _floating(x: ArrayLike) -> Array:
     array = asarray(x)
     return _core.asarray(array, array.dtype if array.dtype.kind == "f" else np.float64)
-
-
-@override("scipy.ndimage._nd_image.correlate1d", kind=SUBSTITUTE)
-def _correlate1d(input: ArrayLike, weights: ArrayLike, axis: int, output: AnyArray, mode: int,
-                 cval: Scalar, origin: int) -> None:  # fmt: skip
-    x, weights = _floating(input), _core.asarray(weights, np.float64)
-    before = weights.shape[0] // 2 + origin
-    wide = _continued(x, axis, before, weights.shape[0] - 1 - before, mode, cval)
-    rows = np.moveaxis(wide, axis, -1)  # type: ignore[type-var]
-    _put(output, np.moveaxis(_slid(weights, rows), -1, axis))  # type: ignore[type-var]
-
-
-@override("scipy.ndimage._nd_image.uniform_filter1d", kind=SUBSTITUTE)
-def _uniform_filter1d(input: ArrayLike, size: int, axis: int, output: AnyArray, mode: int,
-                      cval: Scalar, origin: int) -> None:  # fmt: skip
-    _correlate1d(input, np.full(size, 1 / size), axis, output, mode, cval, origin)
 
 
 @override("scipy.ndimage._nd_image.correlate", kind=SUBSTITUTE)
@@ -160,7 +153,25 @@ def _correlate(
     for axis, (size, origin) in enumerate(zip(weights.shape, origins, strict=True)):
         before = size // 2 + origin
         x = _continued(x, axis, before, size - 1 - before, mode, cval)
-    _put(output, overlaps(_core.asarray(x, np.float64), weights, "direct", tuple(range(x.ndim))))
+    # SciPy adds up in float64, and rounds to what it writes to.
+    _put(output, _slid(weights, _core.asarray(x, np.result_type(x.dtype, output.dtype))))
+
+
+@override("scipy.ndimage._nd_image.correlate1d", kind=SUBSTITUTE)
+def _correlate1d(input: ArrayLike, weights: ArrayLike, axis: int, output: AnyArray, mode: int,
+                 cval: Scalar, origin: int) -> None:  # fmt: skip
+    x, weights = _floating(input), _core.asarray(weights, np.float64)
+    before = weights.shape[0] // 2 + origin
+    wide = _continued(x, axis, before, weights.shape[0] - 1 - before, mode, cval)
+    rows = np.moveaxis(wide, axis, -1)  # type: ignore[type-var]
+    kernel = _core.reshape(weights, (1,) * (x.ndim - 1) + weights.shape)
+    _put(output, np.moveaxis(_slid(kernel, rows), -1, axis))  # type: ignore[type-var]
+
+
+@override("scipy.ndimage._nd_image.uniform_filter1d", kind=SUBSTITUTE)
+def _uniform_filter1d(input: ArrayLike, size: int, axis: int, output: AnyArray, mode: int,
+                      cval: Scalar, origin: int) -> None:  # fmt: skip
+    _correlate1d(input, np.full(size, 1 / size), axis, output, mode, cval, origin)
 
 
 @override("scipy.ndimage._nd_image.min_or_max_filter1d", kind=SUBSTITUTE)

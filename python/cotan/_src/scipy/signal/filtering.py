@@ -4,7 +4,7 @@ They are linear in the signal and in their coefficients, and are each other's de
 compiled code computes all of them. The rest is SciPy's Python code, rebound.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from cotan._src.rebind.engine import (
     rebound_by_name,
 )
 from cotan._src.rebind.numpy_substitutes import array, asarray
-from cotan._src.runtime.registry import METHOD, REBOUND_CLASS, SUBSTITUTE, named, override
+from cotan._src.runtime.registry import METHOD, SUBSTITUTE, named, override
 from cotan._src.runtime.values import is_active, is_array, to_numpy
 from cotan._src.scipy.linalg.banded import cholesky_banded, solveh_banded
 from cotan._src.typing import AnyArray, ArrayLike, Axes, NDArray, Scalar, Shape
@@ -206,14 +206,48 @@ def upfirdn(h: ArrayLike, x: ArrayLike, up: int = 1, down: int = 1, axis: int = 
     taps, signal = asarray(h), asarray(x)
     if taps.ndim != 1:
         raise ValueError(f"upfirdn: h should be 1-D, not of shape {taps.shape}")
-    kind, ndim = np.result_type(taps.dtype, signal.dtype, np.float32), signal.ndim
-    axis = normalize_axis_index(axis, ndim)
-    kernel = _core.reshape(_core.asarray(taps, kind), [-1 if i == axis else 1 for i in range(ndim)])
-    shape, step = list(signal.shape), [1] * ndim
-    shape[axis], step[axis] = (signal.shape[axis] - 1) * up + 1, up
-    spread = _core.pad(signal, shape, [0] * ndim, step) if up > 1 else signal
-    full = _convolved(_core.asarray(spread, kind), kernel, "full", "fft", (axis,))
-    return full[(slice(None),) * axis + (slice(None, None, down),)]
+    kind = np.result_type(taps.dtype, signal.dtype, np.float32)
+    axis = normalize_axis_index(axis, signal.ndim)
+    return _resampled(_core.asarray(taps, kind), _core.asarray(signal, kind), up, down, axis)
+
+
+def _resampled(h: AnyArray, x: AnyArray, up: int, down: int, axis: int) -> Array:
+    """Spread a signal, filter it, and take every `down`th element."""
+
+    def forward(h: NDArray, x: NDArray) -> NDArray:
+        y: NDArray = locate("scipy.signal.upfirdn")(h, x, up, down, axis)
+        return y
+
+    def pullback(ct: AnyArray, h: AnyArray, x: AnyArray, wanted: Sequence[bool]) -> _Cotangents:
+        count, n = h.shape[0], x.shape[axis]
+        return (
+            _taps_of_resampled(ct, x, up, down, axis, count) if wanted[0] else None,
+            # Backwards, the two factors change places.
+            _resampled_back(ct, conj(_core.asarray(h)), up, down, axis, n) if wanted[1] else None,
+        )
+
+    return host_call("scipy.signal.upfirdn", forward, pullback, h, x)
+
+
+def _resampled_back(ct: AnyArray, h: AnyArray, up: int, down: int, axis: int, n: int) -> AnyArray:
+    # Filled up, so that it starts with an element of the signal.
+    before = -(-(h.shape[0] - 1) // up)
+    turned = _core.flip(lengthened(h, before * up + 1), 0)
+    found = np.moveaxis(_resampled(turned, ct, down, up, axis), axis, -1)  # type: ignore[type-var]
+    return np.moveaxis(lengthened(found, before + n)[..., before:], -1, axis)  # type: ignore[type-var]
+
+
+def _taps_of_resampled(
+    ct: AnyArray, x: AnyArray, up: int, down: int, axis: int, count: int
+) -> AnyArray:
+    rows = [np.moveaxis(_core.asarray(v), axis, -1) for v in (ct, x)]  # type: ignore[type-var]
+    whole = (x.shape[axis] - 1) * up + count
+    spread, signal = (
+        _core.pad(v, (*v.shape[:-1], length), [0] * v.ndim, [*[1] * (v.ndim - 1), step])
+        for v, length, step in zip(rows, (whole, whole - count + 1), (down, up), strict=True)
+    )
+    each = overlaps(spread, signal, "fft", (signal.ndim - 1,))
+    return _core.sum(each, tuple(range(signal.ndim - 1)))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -269,6 +303,7 @@ def lfilter(
 ) -> AnyArray | tuple[AnyArray, AnyArray]:
     given: list[Any] = [array(v, ndmin=1, copy=None) for v in (b, a, x)]
     top, bottom, signal = given
+    is_fixed = not (is_array(top) or is_array(bottom))
     kind = np.result_type(*(v.dtype for v in (given if zi is None else (*given, asarray(zi)))))
     kind = kind if kind.kind in "fc" else np.dtype(np.float64)
     if top.ndim != 1 or bottom.ndim != 1:
@@ -281,9 +316,8 @@ def lfilter(
     top, bottom, signal = given
     axis = normalize_axis_index(axis, signal.ndim)
     moved = np.moveaxis(signal, axis, -1)
-    y: Any = _filtered(top, bottom, moved)
     if zi is None:
-        filtered: AnyArray = np.moveaxis(y, -1, axis)
+        filtered: AnyArray = np.moveaxis(_filtered(top, bottom, moved), -1, axis)  # type: ignore[type-var]
         return filtered
     order = max(bottom.shape[0], top.shape[0]) - 1
     start = np.moveaxis(asarray(zi, kind), axis, -1)  # type: ignore[type-var]
@@ -291,17 +325,85 @@ def lfilter(
         raise ValueError(f"lfilter: zi has shape {asarray(start).shape}; for a signal of shape "
                          f"{signal.shape} it needs {order} along axis {axis}")  # fmt: skip
     start = _core.broadcast_to(start, (*moved.shape[:-1], order))
+    if is_fixed:
+        plain_top, plain_bottom = to_numpy(top), to_numpy(bottom)
+        filters = [(plain_top, plain_bottom)]
+
+        def run(x: NDArray, states: NDArray) -> tuple[NDArray, NDArray]:
+            zi = states[0]
+            found: tuple[NDArray, NDArray]
+            found = locate("scipy.signal.lfilter")(plain_top, plain_bottom, x, zi=zi)
+            return found[0], found[1][None]
+
+        y, states = _with_states(run, filters, moved, start[None])
+        return np.moveaxis(y, -1, axis), np.moveaxis(states[0], -1, axis)  # type: ignore[type-var]
     # An initial state is what the filter would have got before it divides.
     n = moved.shape[-1]
-    whole = _lengthened(start, n)
-    y = y + _filtered(np.ones(1, kind), bottom / bottom[0], whole)
+    whole = lengthened(start, n)
+    y = _filtered(top, bottom, moved) + _filtered(np.ones(1, kind), bottom / bottom[0], whole)
     state = start[..., n:] if n < order else start[..., :0]
     last: Any = _delayed(moved, top / bottom[0], order) - _delayed(y, bottom / bottom[0], order)
-    state = last + _lengthened(state, order)
-    return np.moveaxis(y, -1, axis), np.moveaxis(state, -1, axis)
+    state = last + lengthened(state, order)
+    return np.moveaxis(y, -1, axis), np.moveaxis(state, -1, axis)  # type: ignore[type-var]
 
 
-def _lengthened(x: AnyArray, n: int) -> Array:
+def _with_states(
+    run: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]],
+    filters: list[tuple[NDArray, NDArray]],
+    x: AnyArray,
+    states: AnyArray,
+) -> tuple[Array, Array]:
+    """Run constant filters, one after the other, from states and to states: a linear map.
+
+    `states` have the filters along the first axis, and one filter's along the last one.
+    """
+    n, count, order = x.shape[-1], len(filters), states.shape[-1]
+
+    def taken_apart(v: NDArray) -> tuple[NDArray, NDArray]:
+        rows = v[..., n:].reshape((*v.shape[:-1], count, order))
+        return v[..., :n], np.moveaxis(rows, -2, 0)
+
+    def together(x: NDArray, states: NDArray) -> NDArray:
+        rows = np.moveaxis(states, 0, -2).reshape((*x.shape[:-1], count * order))
+        return np.concatenate([x, rows], -1)
+
+    def forward(v: NDArray) -> NDArray:
+        return together(*run(*taken_apart(v)))
+
+    def adjoint(ct: NDArray) -> NDArray:
+        signal, last = taken_apart(ct)
+        first = np.empty(last.shape, ct.dtype)
+        for k in reversed(range(count)):
+            b, a = map(np.conj, filters[k])
+            signal, first[k] = _run_back(b, a, signal, last[k])
+        return together(signal, first)
+
+    rows = np.moveaxis(states, 0, -2).reshape((*x.shape[:-1], count * order))  # type: ignore[type-var]
+    v = linear("scipy.signal.lfilter", forward, adjoint)(np.concatenate([x, rows], -1))
+    last = v[..., n:].reshape((*x.shape[:-1], count, order))
+    return v[..., :n], np.moveaxis(last, -2, 0)  # type: ignore[type-var]
+
+
+def _run_back(b: NDArray, a: NDArray, ct: NDArray, last: NDArray) -> tuple[NDArray, NDArray]:
+    """Run the adjoint of a filter with states: from those at the end to those at the start."""
+    filtered, order = locate("scipy.signal.lfilter"), last.shape[-1]
+    b, a, one = b / a[0], a / a[0], np.ones(1, a.dtype)
+    back = np.flip(ct, -1)
+    signal = filtered(b, a, back)
+    # What the states are asked for is a signal, the filter's before its numerator.
+    inner = filtered(one, a, back)
+    if np.any(last):
+        known = np.flip(last, -1)
+        # Its values from the end on, in the order of time, are followed by what they lead to.
+        inputs = np.concatenate([filtered(a, one, known), np.zeros_like(ct)], -1)
+        free = filtered(one, a, inputs)
+        signal = signal + filtered(b, one, free)[..., order:]
+        inner = inner + free[..., order:]
+    whole = np.flip(np.concatenate([np.flip(last, -1), inner], -1), -1)
+    return np.flip(signal, -1), whole[..., :order]
+
+
+def lengthened(x: AnyArray, n: int) -> Array:
     """Cut the last axis, or fill it with zeros."""
     x = x[..., :n]
     return _core.pad(x, [*x.shape[:-1], n], [0] * x.ndim, [1] * x.ndim)
@@ -309,9 +411,9 @@ def _lengthened(x: AnyArray, n: int) -> Array:
 
 def _delayed(x: AnyArray, taps: AnyArray, order: int) -> Array:
     """Give what the last inputs will still add to the outputs that follow."""
-    recent = _lengthened(_core.flip(x, -1), order)
+    recent = lengthened(_core.flip(x, -1), order)
     later = np.arange(order)[:, None] + np.arange(order) + 1
-    return _core.matmul(recent, _lengthened(taps, 2 * order + 1)[later])
+    return _core.matmul(recent, lengthened(taps, 2 * order + 1)[later])
 
 
 @override("scipy.signal.sosfilt")
@@ -326,6 +428,30 @@ def sosfilt(
     axis = normalize_axis_index(axis, signal.ndim)
     if zi is None and not is_active(rows):
         return _sections(to_numpy(rows), signal, axis)
+    if not (zi is None or is_array(rows)):
+        zi = asarray(zi)
+        kind = np.result_type(rows.dtype, signal.dtype, zi.dtype)
+        kind = kind if kind.kind in "fc" else np.dtype(np.float64)
+        shape = list(signal.shape)
+        shape[axis] = 2
+        if zi.shape != (rows.shape[0], *shape):
+            raise ValueError(
+                f"sosfilt: zi has shape {zi.shape}; it needs {(rows.shape[0], *shape)}"
+            )
+        plain = rows.astype(kind)
+
+        def run(x: NDArray, states: NDArray) -> tuple[NDArray, NDArray]:
+            found: tuple[NDArray, NDArray]
+            found = locate("scipy.signal.sosfilt")(plain, x, zi=states)
+            return found
+
+        start, moved = (
+            np.moveaxis(_core.asarray(v, kind), at, -1)  # type: ignore[type-var]
+            for v, at in ((zi, axis + 1), (signal, axis))
+        )
+        filters = [(row[:3], row[3:]) for row in plain]
+        y, last = _with_states(run, filters, moved, start)
+        return np.moveaxis(y, -1, axis), np.moveaxis(last, -1, axis + 1)  # type: ignore[type-var]
     states = []
     for s in range(rows.shape[0]):
         state = None if zi is None else zi[s]
@@ -397,19 +523,15 @@ def savgol_filter(x: ArrayLike, window_length: int, polyorder: int, deriv: int =
     return np.moveaxis(np.concatenate([ends[0], middle, ends[1]], -1), -1, axis)
 
 
-override("scipy.signal._short_time_fft.ShortTimeFFT", kind=REBOUND_CLASS)(None)
 rebinds_instances("scipy.signal.CZT", "scipy.signal.ZoomFFT")
 override("scipy.signal.CZT.__call__", kind=METHOD)(REBOUND_METHOD)
-override(*named("scipy.signal.ShortTimeFFT", "stft stft_detrend istft spectrogram"), kind=METHOD)(
-    REBOUND_METHOD
-)
 override(
     *named(
         "scipy.signal",
         """
-        bilinear csd coherence decimate envelope filtfilt freqs freqz freqz_sos
-        group_delay hilbert hilbert2 istft periodogram resample resample_poly sosfilt_zi
-        sosfiltfilt spectrogram stft unit_impulse vectorstrength welch
+        bilinear decimate envelope filtfilt freqs freqz freqz_sos
+        group_delay hilbert hilbert2 resample resample_poly sosfilt_zi
+        sosfiltfilt unit_impulse vectorstrength
         zoom_fft czt chirp deconvolve gausspulse medfilt
         order_filter sawtooth square sweep_poly minimum_phase cspline1d qspline1d firls
         firwin firwin2 gammatone iircomb sos2zpk lp2bp lp2bs lp2hp lp2lp
