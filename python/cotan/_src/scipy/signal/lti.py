@@ -249,7 +249,7 @@ def _simulated(
     x = asarray(0.0 if x0 is None else x0).reshape(-1)
     x = np.broadcast_to(x, A.shape[:1])
     steps = driving.shape[0]
-    stop = (steps - 1) * dt if t is None else t[-1]  # type: ignore[index]
+    stop: Any = (steps - 1) * dt if t is None else t[-1]  # type: ignore[index]
     if t is not None:
         steps = int(np.floor(to_numpy(stop) / to_numpy(dt))) + 1
     times = np.linspace(0.0, stop, steps)
@@ -269,7 +269,8 @@ def _between(t: NDArray, values: AnyArray, times: NDArray) -> AnyArray:
     locate_original("scipy.interpolate.make_interp_spline")(t, np.zeros(values.shape), k=1)
     at = np.clip(np.searchsorted(t, times, "right") - 1, 0, t.size - 2)
     share = ((times - t[at]) / (t[at + 1] - t[at]))[:, None]
-    return values[at] * (1.0 - share) + values[at + 1] * share
+    result: AnyArray = values[at] * (1.0 - share) + values[at + 1] * share
+    return result
 
 
 def _responses(name: str, drive: Callable[[int, NDArray], NDArray]) -> None:

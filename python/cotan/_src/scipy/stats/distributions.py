@@ -408,7 +408,8 @@ def _cumulated(name: str) -> Function:
 
 def _of_discrete(name: str, rule: Function) -> None:
     def original() -> Function:
-        return original_of(vars(locate(f"{_HERE}.rv_discrete"))[name])
+        found: Function = original_of(vars(locate(f"{_HERE}.rv_discrete"))[name])
+        return found
 
     rule = method_with_constant_fallback(original, rule)
     override(f"{_HERE}.rv_discrete.{name}", kind=METHOD)(rule)
