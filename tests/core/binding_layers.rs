@@ -56,6 +56,7 @@ fn unsafe_code_of_the_bindings_is_fenced() {
         "/runtime/fork.rs",
         "/runtime/frame.rs",
         "/runtime/slots.rs",
+        "/runtime/threads.rs",
         "/runtime/type_object.rs",
     ];
     assert_unsafe_is_fenced(&root(), |path| allowed.iter().any(|a| path.contains(a)));

@@ -1,6 +1,7 @@
 """Sliding windows: views that repeat elements, of which only what is wanted is gathered."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
@@ -81,3 +82,17 @@ def test_windows_are_views(rng):
         return y
 
     np.testing.assert_array_equal(ct.gradient(lambda x: np.sum(apart(x)), x)[0], [1, 0, 1, 0, 1, 0])
+
+
+def test_windows_of_any_size_are_one_program(tmp_path, rng):
+    runtime = pytest.importorskip("onnxruntime")
+
+    def f(x):
+        return np.sum(sliding_window_view(x, 4)[::2] ** 2, axis=1)
+
+    path = tmp_path / "f.onnx"
+    ct.to_onnx(f, rng.normal(size=20), path=path, dynamic={"x": {0: "n"}})
+    session = runtime.InferenceSession(path)
+    for n in (9, 20, 41):
+        x = rng.normal(size=n)
+        np.testing.assert_allclose(session.run(None, {"x": x})[0], f(x))

@@ -286,3 +286,19 @@ def test_other_integers_are_moved_and_cast(tmp_path, dtype):
         check(tmp_path, f, x, a)
     with pytest.raises(ValueError, match=f"{dtype} has no arithmetic in ONNX; cast it to int32"):
         ct.to_onnx(lambda x, a: x * (a + a), x, a, path=tmp_path / "model.onnx")
+
+
+def test_positions_that_the_smallest_size_has_one_of(tmp_path, rng):
+    """An axis of one element has no step, and says nothing about those of other sizes."""
+
+    def f(x):
+        k = (len(x) - 1) // 4
+        return x[np.arange(k) * 3], x[np.arange(k)[:, None] * 2 + np.arange(3)]
+
+    path = tmp_path / "f.onnx"
+    ct.to_onnx(f, rng.normal(size=20), path=path, dynamic={"x": {0: "n"}})
+    run = session(path)
+    for n in (7, 20, 21, 41):
+        x = rng.normal(size=n)
+        for got, expected in zip(run.run(None, {"x": x}), f(x), strict=True):
+            np.testing.assert_array_equal(got, expected)

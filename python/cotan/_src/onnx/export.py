@@ -222,7 +222,8 @@ def _constant(arrays: list[NDArray], names: str) -> NDArray | Ramp:
         starts = [a.flat[0].item() for a in arrays]
         steps = [_steps(a) for a in arrays]
         if all(map(_is_even, arrays, steps)):
-            start, common = merge(starts, "constants"), merge(steps, "constants")
+            start = merge(starts, "constants")
+            common = merge(_with_known_steps(steps, shapes), "constants")
             return Ramp(start, common, shape, dtype)
     except (MisfitError, IndexError):
         pass
@@ -242,6 +243,20 @@ def _steps(array: NDArray) -> Sequence[float]:
         )
         steps.append(step if step * (n - 1) == end else end / (n - 1))
     return steps
+
+
+def _with_known_steps(
+    steps: Sequence[Sequence[float]], shapes: Sequence[Sequence[int]]
+) -> list[list[float]]:
+    """Give the steps; along an axis of one element, which has none, those of other recordings."""
+    found = [list(of) for of in steps]
+    for k in range(len(shapes[0])):
+        known = {of[k] for of, shape in zip(steps, shapes, strict=True) if shape[k] > 1}
+        if len(known) == 1:
+            (step,) = known
+            for of in found:
+                of[k] = step
+    return found
 
 
 def _is_even(array: NDArray, steps: Sequence[float]) -> bool:

@@ -177,15 +177,15 @@ impl Array {
 
     /// A strided region: start, length and step for each axis.
     pub fn slice_steps(&self, dims: &[SliceDim]) -> Result<Array> {
-        if let Some(rows) = self.rows_in_region(dims)? {
-            return Ok(rows);
+        if let Some(windows) = self.windows_in_region(dims)? {
+            return Ok(windows);
         }
         Array::apply(ops::SLICE, Params::Slice(dims.into()), &[self])
     }
 
-    /// A region of rows that are to be gathered as the rows at a region of the indices: of windows that overlap, and have
-    /// many times the elements of the array, those that are wanted.
-    fn rows_in_region(&self, dims: &[SliceDim]) -> Result<Option<Array>> {
+    /// A region of windows that are to be gathered as the region of their places: windows overlap, and all of them have many
+    /// times the elements of the array.
+    fn windows_in_region(&self, dims: &[SliceDim]) -> Result<Option<Array>> {
         if self.primitive() != Some(ops::GATHER) || self.0.value().is_some() {
             return Ok(None);
         }
@@ -197,13 +197,12 @@ impl Array {
             return Ok(None);
         };
         let is_whole = |(d, &n): (&SliceDim, &usize)| d.start == 0 && d.step == 1 && d.len == n;
-        let wanted: usize = region.iter().map(|d| d.len).product();
-        let all = index.aval().size();
-        if all <= x.shape()[0] || 2 * wanted > all || !row.iter().zip(&x.shape()[1..]).all(is_whole)
-        {
+        // Known by its layout and not by its size, so that programs for other sizes are alike.
+        let places = index.value().filter(|places| !places.is_contiguous());
+        let Some(places) = places.filter(|_| row.iter().zip(&x.shape()[1..]).all(is_whole)) else {
             return Ok(None);
-        }
-        let index = index.slice_steps(region)?;
+        };
+        let index = Array::constant(places.sliced(region));
         Array::apply(ops::GATHER, Params::None, &[x, &index]).map(Some)
     }
 

@@ -8,20 +8,17 @@
 //! that a call runs, a loop of the user or an import. `SystemExit` is raised there, which passes frames of Rust as
 //! any exception does.
 
-#![allow(unsafe_code)]
-
 use std::cell::Cell;
-use std::ffi::{c_long, c_ulong};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::sleep;
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::{sleep, yield_now};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PySystemExit;
-use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::runtime::exports::exports;
+use crate::runtime::threads::ThreadNumber;
 
 exports!(before_exit);
 
@@ -35,11 +32,12 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// and how long they wait for it.
 const REST: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(1);
+/// How often a thread asks for the list of callers.
+const ATTEMPTS: usize = 1000;
 
 /// A thread that has called into cotan.
 struct Caller {
-    /// The number by which Python knows it.
-    ident: c_ulong,
+    number: ThreadNumber,
     /// Whether it is inside of a call, and does not lie down.
     moves: AtomicBool,
 }
@@ -47,13 +45,21 @@ struct Caller {
 impl Caller {
     fn here() -> Arc<Caller> {
         let caller = Arc::new(Caller {
-            // SAFETY: any thread may ask.
-            ident: unsafe { PyThread_get_thread_ident() },
+            number: ThreadNumber::here(),
             moves: AtomicBool::new(false),
         });
-        let mut all = CALLERS.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|other| other.strong_count() > 0);
-        all.push(Arc::downgrade(&caller));
+        // The lock is held for a moment only. In the child of a fork it may be held by a thread that is not there.
+        let attempts = (0..ATTEMPTS).find_map(|_| {
+            let lock = CALLERS.try_lock().ok();
+            if lock.is_none() {
+                yield_now();
+            }
+            lock
+        });
+        if let Some(mut all) = attempts {
+            all.retain(|other| other.strong_count() > 0);
+            all.push(Arc::downgrade(&caller));
+        }
         caller
     }
 
@@ -64,11 +70,6 @@ impl Caller {
 }
 
 static CALLERS: Mutex<Vec<Weak<Caller>>> = Mutex::new(Vec::new());
-
-unsafe extern "C" {
-    /// Part of the stable ABI, which the bindings leave out.
-    fn PyThread_get_thread_ident() -> c_ulong;
-}
 
 thread_local! {
     static CALLER: Arc<Caller> = Caller::here();
@@ -104,17 +105,15 @@ pub fn before_exit(py: Python<'_>) {
 
 /// Raises `SystemExit` in threads that are in Python code inside of a call. They would be ended in any case.
 fn stop_callers(py: Python<'_>) {
-    // SAFETY: any thread may ask.
-    let own = unsafe { PyThread_get_thread_ident() };
+    let own = ThreadNumber::here();
     // Whoever holds this lock gives it back at once, or was lost in a fork.
     let Ok(all) = CALLERS.try_lock() else {
         return;
     };
     let exit = py.get_type::<PySystemExit>();
     for caller in all.iter().filter_map(Weak::upgrade) {
-        if caller.ident != own && caller.moves.load(Ordering::SeqCst) {
-            // SAFETY: the thread is attached, and this is a class of exceptions. A number that no thread has is ignored.
-            unsafe { ffi::PyThreadState_SetAsyncExc(caller.ident as c_long, exit.as_ptr()) };
+        if caller.number != own && caller.moves.load(Ordering::SeqCst) {
+            caller.number.raise(&exit);
         }
     }
 }
