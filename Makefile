@@ -194,7 +194,7 @@ crates:
 # The wheel is built from the unpacked files alone, with the same target folder.
 sdist: $(VENV)/.build
 	rm -rf dist
-	$(BIN)/maturin sdist --quiet --out dist
+	$(BIN)/maturin sdist --out dist
 	rm -rf target/sdist && mkdir -p target/sdist
 	tar xzf dist/*.tar.gz -C target/sdist --strip-components 1
 	cd target/sdist && CARGO_TARGET_DIR=$(abspath target) \
