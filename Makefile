@@ -234,13 +234,15 @@ sanitize:
 doctor: $(VENV)/.module
 	$(PYTHON) -m cotan doctor
 
-# In an environment of its own: the lowest versions that pyproject.toml allows, and those tests that
+# In an environment of its own: the lowest versions that pyproject.toml allows, of SciPy too, and those tests that
 # need nothing else.
 test-oldest: $(VENV)/.build
 	$(PYTHON) -m venv --clear target/oldest
 	target/oldest/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout hypothesis \
-	    "$$($(PYTHON) -c 'import tomllib; \
-	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"])' | sed 's/>=\(.*\)/==\1.*/')" .
+	    $$($(PYTHON) -c 'import tomllib; \
+	    project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	    scipy = [x for x in project["optional-dependencies"]["examples"] if x.startswith("scipy")]; \
+	    print(*(x.replace(">=", "==") + ".*" for x in project["dependencies"] + scipy))') .
 	target/oldest/bin/python -m pytest -q tests/python/array tests/python/numpy tests/python/program
 
 # In an environment of its own, which has no sources of the package on its path.
