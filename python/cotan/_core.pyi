@@ -123,10 +123,12 @@ class Array:
     def _beneath(self) -> tuple[Array, NDArray]: ...
     def _broadcast(self, shape: Sequence[int]) -> Array: ...
     def _gathered(
-        self, positions: _Values, shape: Sequence[int], strides: Sequence[int], writeable: bool
-    ) -> Array: ...
-    def _windows(
-        self, shape: Sequence[int], places: Sequence[int], strides: Sequence[int], writeable: bool
+        self,
+        positions: _Values,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        writeable: bool,
+        apart: Sequence[int] | None = None,
     ) -> Array: ...
     def _reshape(self, shape: Sequence[int]) -> Array: ...
     def _transpose(self, perm: Sequence[int]) -> Array: ...
@@ -879,7 +881,7 @@ def cast(x: _Values, dtype: _DTypeLike) -> Array:
     """The same numbers in another dtype."""
 
 def searchsorted(sorted: _Values, x: _Values, right: bool = False) -> Array:
-    """For each element of `x` how many elements of a sorted array of one axis come before it, and with `right` those equal to it, too: int64, of the shape of `x`. NaN comes last. An array that is not sorted leads anywhere."""
+    """For each element of `x` how many elements of a sorted array of one axis come before it, and with `right` those equal to it, too: int64, of the shape of `x`. NaN comes last. In an array that is not sorted the places are arbitrary."""
 
 def gather(x: _Values, index: _Values) -> Array:
     """The rows of `x` at int64 indices."""

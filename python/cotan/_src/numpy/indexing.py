@@ -244,7 +244,8 @@ def sliding_window_view(
     along = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim, None, True)
     steps = [s // x.itemsize for s in x.strides]
     apart = [s // places.itemsize for s in windows.strides]
-    return x._windows(windows.shape, apart, [*steps, *(steps[a] for a in along)], bool(writeable))
+    steps += [steps[a] for a in along]
+    return x._gathered(places.reshape(-1), windows.shape, steps, bool(writeable), apart)
 
 
 @override("numpy.lib.stride_tricks.as_strided")

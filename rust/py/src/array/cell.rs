@@ -284,7 +284,7 @@ impl PyArray {
         let shape = self.own_shape();
         let writeable = chain.iter().all(|view| view.op.is_writeable());
         let positions = self.traced_back()?.0.to_vec::<i64>().or_raise()?;
-        let gathered = Gathered::new(&positions, &shape, &self.own_strides(), writeable)?;
+        let gathered = Gathered::new(&positions, &shape, &self.own_strides(), writeable, None)?;
         let op = ViewOp::Gather(Arc::new(gathered));
         PyArray::view_of(first.base.bind(py), op).map(Some)
     }

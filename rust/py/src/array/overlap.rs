@@ -104,6 +104,6 @@ impl PyArray {
 
 /// Writes elements to their positions in an array.
 fn scattered(to: &PyArray, positions: &[i64], shape: &[usize], value: &Array) -> PyResult<()> {
-    let gathered = Gathered::new(positions, shape, &row_major(shape), true)?;
+    let gathered = Gathered::new(positions, shape, &row_major(shape), true, None)?;
     to.write(ViewOp::Gather(Arc::new(gathered)).write(&to.read()?, value)?)
 }

@@ -554,33 +554,21 @@ impl PyArray {
         Ok(Bound::new(slf.py(), PyArray::view_of(slf, op)?)?.into_any())
     }
 
-    /// A view of the elements at these positions in row-major order, so many apart along
-    /// every axis of it.
+    /// A view of the elements at these positions in row-major order, so many apart in memory along every axis of it. Where
+    /// `apart` is given, the view has those of the positions that are so many apart.
+    #[pyo3(signature = (positions, shape, strides, writeable, apart = None))]
     fn _gathered<'py>(
         slf: &Bound<'py, Self>,
         positions: PyReadonlyArray1<'py, i64>,
         shape: Vec<usize>,
         strides: Vec<isize>,
         writeable: bool,
+        apart: Option<Vec<isize>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let positions = (positions.as_slice())
             .map_err(|_| PyValueError::new_err("positions have gaps between them"))?;
-        let gathered = Gathered::new(positions, &shape, &strides, writeable)?;
-        let op = ViewOp::Gather(Arc::new(gathered));
-        Ok(Bound::new(slf.py(), PyArray::view_of(slf, op)?)?.into_any())
-    }
-
-    /// A view of windows that move over the array in row-major order. Along each axis of it elements are so many apart in
-    /// the array, and so many in memory.
-    fn _windows<'py>(
-        slf: &Bound<'py, Self>,
-        shape: Vec<usize>,
-        places: Vec<isize>,
-        strides: Vec<isize>,
-        writeable: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let size = slf.get().read()?.aval().size();
-        let gathered = Gathered::windows(size, &shape, &places, &strides, writeable)?;
+        let apart = apart.as_deref();
+        let gathered = Gathered::new(positions, &shape, &strides, writeable, apart)?;
         let op = ViewOp::Gather(Arc::new(gathered));
         Ok(Bound::new(slf.py(), PyArray::view_of(slf, op)?)?.into_any())
     }

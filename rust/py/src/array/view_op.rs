@@ -58,42 +58,30 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Elements at constant positions.
+    /// Elements at constant positions, `strides` apart in memory. Where `apart` is given, those of the positions that are
+    /// so many apart: windows that overlap have many times the elements of the array, and their list is not written out.
     pub fn new(
         positions: &[i64],
         shape: &[usize],
         strides: &[isize],
         writeable: bool,
+        apart: Option<&[isize]>,
     ) -> PyResult<Gathered> {
-        let value = Value::from_slice(shape, positions).or_raise()?;
+        let value = match apart {
+            None => Value::from_slice(shape, positions).or_raise()?,
+            Some(apart) => Value::from_slice(&[positions.len()], positions)
+                .or_raise()?
+                .windows(shape, apart)
+                .ok_or_else(|| PyValueError::new_err("the windows leave the array"))?,
+        };
+        let is_longer = value.aval().size() > positions.len();
+        let places = Array::constant(value);
+        let overlaps = writeable && (is_longer || has_twice(&places.to_vec::<i64>().or_raise()?));
         Ok(Gathered {
-            positions: Array::constant(value),
+            positions: places,
             strides: Strides::from_slice(strides),
             writeable,
-            overlaps: writeable && has_twice(positions),
-        })
-    }
-
-    /// Elements in windows that move over an array of `size` elements: those of the view are `strides` apart in it. Only
-    /// its own positions are kept, not those of all windows, which are many times as many.
-    pub fn windows(
-        size: usize,
-        shape: &[usize],
-        strides: &[isize],
-        own: &[isize],
-        writeable: bool,
-    ) -> PyResult<Gathered> {
-        let positions: Vec<i64> = (0..size as i64).collect();
-        let places = Value::from_slice(&[size], &positions).or_raise()?;
-        let Some(value) = places.windows(shape, strides) else {
-            return Err(PyValueError::new_err("the windows leave the array"));
-        };
-        Ok(Gathered {
-            positions: Array::constant(value),
-            strides: Strides::from_slice(own),
-            writeable,
-            // More elements than there are places are somewhere twice.
-            overlaps: writeable && shape.iter().product::<usize>() > size,
+            overlaps,
         })
     }
 }

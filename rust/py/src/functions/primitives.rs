@@ -487,7 +487,7 @@ fn is_array(x: &Bound<'_, PyAny>) -> bool {
 }
 
 /// For each element of `x` how many elements of a sorted array of one axis come before it, and with `right` those
-/// equal to it, too: int64, of the shape of `x`. NaN comes last. An array that is not sorted leads anywhere.
+/// equal to it, too: int64, of the shape of `x`. NaN comes last. In an array that is not sorted the places are arbitrary.
 ///
 /// >>> import cotan as ct
 /// >>> ct.searchsorted([1.0, 2.0, 2.0, 3.0], [2.0, 2.5])
@@ -499,11 +499,10 @@ pub fn searchsorted<'py>(
     x: &Bound<'py, PyAny>,
     right: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (table, keys) = (
+    let operands = [
         Operand::expect("searchsorted", sorted)?,
         Operand::expect("searchsorted", x)?,
-    );
-    let operands = [table, keys];
+    ];
     let dtype = common_dtype(&operands);
     let [table, keys] = operands.map(|operand| operand.cast(dtype));
     let (table, keys) = (table?, keys?);

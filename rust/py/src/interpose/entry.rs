@@ -212,16 +212,17 @@ impl Entry {
         }
         // Beside a context that records, a call is the library's own again after this look.
         let state = state(args.py());
-        let may_answer = state.is_lifting()
-            || (self.looks_at_arguments.load(Ordering::Relaxed) && state.may_lift());
-        may_answer.then(|| self.answer_recorded(args, state))?
+        (self.may_answer_in(state)).then(|| self.answer_recorded(args, state))?
     }
 
     /// Whether an override may compute a call in the running context, whatever its arguments are.
     #[inline]
     pub fn may_answer(&self, py: Python<'_>) -> bool {
-        is_anything_recorded()
-            && (self.looks_at_arguments.load(Ordering::Relaxed) || state(py).is_lifting())
+        is_anything_recorded() && self.may_answer_in(state(py))
+    }
+
+    fn may_answer_in(&self, state: State) -> bool {
+        state.is_lifting() || (self.looks_at_arguments.load(Ordering::Relaxed) && state.may_lift())
     }
 
     /// Whether the arguments alone say that no override computes the call.

@@ -49,14 +49,14 @@ impl Caller {
             moves: AtomicBool::new(false),
         });
         // The lock is held for a moment only. In the child of a fork it may be held by a thread that is not there.
-        let attempts = (0..ATTEMPTS).find_map(|_| {
+        let list = (0..ATTEMPTS).find_map(|_| {
             let lock = CALLERS.try_lock().ok();
             if lock.is_none() {
                 yield_now();
             }
             lock
         });
-        if let Some(mut all) = attempts {
+        if let Some(mut all) = list {
             all.retain(|other| other.strong_count() > 0);
             all.push(Arc::downgrade(&caller));
         }

@@ -14,7 +14,6 @@ const LANES: usize = 8;
 const LONG: usize = 1 << 10;
 
 /// Which of the updates a task makes: those of some rows of the table, in some columns.
-#[derive(Clone)]
 pub(super) struct Part {
     pub rows: Range<i64>,
     pub columns: Range<usize>,
