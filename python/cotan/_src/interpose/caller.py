@@ -29,13 +29,14 @@ def calling_package(frame: FrameType) -> str:
     return package_of(frame) or "?"
 
 
-def is_call_of(frame: FrameType, function: Any) -> tuple[bool, bool]:
+def is_call_of(frame: FrameType, function: Any, receiver: Any = None) -> tuple[bool, bool]:
     """Say whether user code calls a function itself, and whether it always does at this place.
 
     It has to be seen that it does: by what is called, by its name alone where a program's own code
     gives it (`__getattr__` of a backend), or because the function is handed on
     (`list(map(np.zeros, sizes))`). Otherwise compiled code may be the caller, which would take an
-    `Array` for memory.
+    `Array` for memory. A function may be the `__call__` of an object, the receiver, which is what
+    user code calls.
     """
     is_settled = False
     try:
@@ -44,13 +45,13 @@ def is_call_of(frame: FrameType, function: Any) -> tuple[bool, bool]:
         called = None
         if callee_name(frame, {function.__name__}) is not None:
             return True, False
-    if isinstance(called, functools.partial):
-        called = called.func
-    if called is function or getattr(called, "__func__", None) is function:
+    if _is(called, function, receiver):
         return True, is_settled
-    return any(_is(x, function) for x in functions_handed_on(frame)), False
+    return any(_is(x, function, receiver) for x in functions_handed_on(frame)), False
 
 
-def _is(x: Any, function: Any) -> bool:
+def _is(x: Any, function: Any, receiver: Any) -> bool:
     x = x.func if isinstance(x, functools.partial) else x
-    return x is function or getattr(x, "__func__", None) is function
+    if x is None:
+        return False
+    return x is function or x is receiver or getattr(x, "__func__", None) is function

@@ -11,6 +11,7 @@ mod buffer_pool;
 mod cache;
 mod conv;
 mod ctx;
+mod fingerprint;
 mod finite;
 #[cfg(feature = "fft")]
 mod fourier;
@@ -38,6 +39,7 @@ pub use buffer_pool::{
 };
 pub use conv::conv;
 pub use ctx::Ctx;
+pub use fingerprint::{BLOCK, block_sums, have_sums};
 pub use finite::{Look, contiguous, first_found, for_each};
 #[cfg(feature = "fft")]
 pub use fourier::{fourier, fourier_real, lock_plans, real_fourier, release_plans};

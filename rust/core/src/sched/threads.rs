@@ -86,7 +86,7 @@ pub(super) fn pool() -> Option<Arc<ThreadPool>> {
 pub const WIDE_COPY: usize = 1 << 20;
 
 /// So many bytes one thread compares before it looks whether another one has found a difference.
-const COMPARED: usize = 1 << 18;
+pub(super) const COMPARED: usize = 1 << 18;
 
 /// A copy in row-major order, made by all threads when it is large. The caller holds no lock that a run waits for.
 pub fn copied(value: &Value) -> Result<Value> {
@@ -99,11 +99,20 @@ pub fn copied(value: &Value) -> Result<Value> {
     }
 }
 
+/// The threads, where there are several, and reading so many bytes is worth them.
+pub(super) fn pool_for(bytes: usize) -> Option<Arc<ThreadPool>> {
+    (bytes >= WIDE_COPY && num_threads() > 1)
+        .then(pool)
+        .flatten()
+}
+
 /// Whether two pieces of memory have the same bytes, which all threads compare where there are many. The caller holds no
 /// lock that a run waits for.
 pub fn same_bytes(a: &[u8], b: &[u8]) -> bool {
-    let wide = a.len() >= WIDE_COPY && a.len() == b.len() && num_threads() > 1;
-    match wide.then(pool).flatten() {
+    if a.len() != b.len() {
+        return false;
+    }
+    match pool_for(a.len()) {
         Some(pool) => pool
             .install(|| (a.par_chunks(COMPARED).zip(b.par_chunks(COMPARED))).all(|(a, b)| a == b)),
         None => a == b,

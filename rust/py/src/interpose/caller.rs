@@ -76,18 +76,23 @@ pub fn calling_package(py: Python<'_>) -> PyResult<Package> {
     Ok(package)
 }
 
-/// Whether the running instruction of user code calls a function itself.
-pub fn is_called_by_user_code(py: Python<'_>, function: &Bound<'_, PyAny>) -> PyResult<bool> {
+/// Whether the running instruction of user code calls a function itself, or the object whose method it is.
+pub fn is_called_by_user_code(
+    py: Python<'_>,
+    function: &Bound<'_, PyAny>,
+    receiver: Option<&Bound<'_, PyAny>>,
+) -> PyResult<bool> {
     let Ok(frame) = frame(py) else {
         return Ok(false);
     };
     let code = frame.getattr(intern!(py, "f_code"))?;
     let at: usize = frame.getattr(intern!(py, "f_lasti"))?.extract()?;
-    let place = (code.as_ptr() as usize, at, function.as_ptr() as usize);
+    let called = receiver.unwrap_or(function).as_ptr() as usize;
+    let place = (code.as_ptr() as usize, at, called);
     if let Some(known) = with_known(py, |k| k.calls.get(&place).map(|(_, is_call)| *is_call)) {
         return Ok(known);
     }
-    let asked = hooks::IS_CALL_OF.get(py)?.call1((frame, function))?;
+    let asked = hooks::IS_CALL_OF.get(py)?.call1((frame, function, receiver))?;
     let (is_call, is_settled): (bool, bool) = asked.extract()?;
     if !is_settled {
         return Ok(is_call);

@@ -299,7 +299,10 @@ impl Entry {
                     library,
                     is_creator,
                     package,
-                } => self.by_caller(user, library, *is_creator, package, args),
+                } => {
+                    let receiver = case.receiver.as_ref();
+                    self.by_caller(receiver, user, library, *is_creator, package, args)
+                }
                 Policy::Dispatched(function) => self.dispatched(function, args),
                 Policy::Import => self.import(args),
             };
@@ -309,6 +312,7 @@ impl Entry {
 
     fn by_caller(
         &self,
+        receiver: Option<&Receiver>,
         user: &Py<PyAny>,
         library: &ForLibraries,
         is_creator: bool,
@@ -324,7 +328,13 @@ impl Entry {
                 }
                 false
             }
-            Package::User => !is_creator || is_called_by_user_code(py, self.callable.bind(py))?,
+            Package::User => {
+                let receiver = match receiver {
+                    Some(Receiver::Object(object)) => Some(object.bind(py)),
+                    _ => None,
+                };
+                !is_creator || is_called_by_user_code(py, self.callable.bind(py), receiver)?
+            }
             Package::Library(_) => false,
         };
         let is_native = !is_user && matches!(caller, Package::User);

@@ -278,6 +278,19 @@ pub fn is_constant(array: &Bound<'_, PyUntypedArray>, value: &Value) -> PyResult
     Ok(is_same || value.dtype() == DType::Bool && same_truth())
 }
 
+/// The bytes of an ndarray as they lie in memory, where there are no gaps between them.
+pub fn dense_bytes<'a>(array: &'a Bound<'_, PyUntypedArray>) -> Option<&'a [u8]> {
+    if !array.is_contiguous() {
+        return None;
+    }
+    let bytes = array.len() * array.dtype().itemsize();
+    // SAFETY: an ndarray's header is valid while we hold a reference to it, and so are its elements, which begin there.
+    unsafe {
+        let data = (*array.as_array_ptr()).fields.data.cast::<u8>();
+        Some(std::slice::from_raw_parts(data, bytes))
+    }
+}
+
 /// Whether NumPy lets an array be written to.
 pub fn is_writeable(array: &Bound<'_, PyUntypedArray>) -> bool {
     // SAFETY: an ndarray's header is valid while we hold a reference to it.

@@ -1,5 +1,6 @@
 //! NumPy's memory: reading an ndarray as one of the core's values, and handing a value to NumPy.
 
+pub mod content;
 pub mod dtype;
 pub mod export;
 pub mod memory;

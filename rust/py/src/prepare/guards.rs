@@ -2,7 +2,6 @@
 //! and checks it before each replay.
 
 use cotan::Aval;
-use cotan::kernels::Value;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyAttributeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -13,7 +12,8 @@ use pyo3::types::{
 };
 
 use crate::array::cell::PyArray;
-use crate::ndarray::memory::{Borrow, from_ndarray, is_numpy_scalar, kept, same_elements};
+use crate::ndarray::content::Content;
+use crate::ndarray::memory::is_numpy_scalar;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::tree::treedef::{Form, Kind, Tree};
@@ -171,7 +171,7 @@ pub enum Guard {
     /// The items of a list, a set or another container, or the keys of a dictionary.
     Items(Py<PyAny>, Vec<Py<PyAny>>),
     /// The elements of a plain array that can be written to.
-    Elements(Py<PyUntypedArray>, Value),
+    Elements(Py<PyUntypedArray>, Content),
     /// Which value an `Array` is.
     Array(Py<PyArray>, u64),
 }
@@ -205,8 +205,7 @@ impl Guard {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<Guard> {
         if let Ok(array) = owner.cast::<PyUntypedArray>() {
-            let value = kept(array.py(), &from_ndarray(array, Borrow::Copy)?)?;
-            return Ok(Guard::Elements(array.clone().unbind(), value));
+            return Ok(Guard::Elements(array.clone().unbind(), Content::of(array)?));
         }
         if let Ok(cell) = owner.cast::<PyArray>() {
             return Ok(Guard::Array(cell.clone().unbind(), cell.get().read()?.id()));
@@ -270,7 +269,7 @@ impl Guard {
                 }
                 Ok(true)
             }
-            Guard::Elements(array, value) => same_elements(array.bind(py), value),
+            Guard::Elements(array, content) => content.is_in(array.bind(py)),
             Guard::Array(cell, id) => Ok(cell.bind(py).get().read()?.id() == *id),
         }
     }
@@ -304,9 +303,9 @@ impl Guard {
             }
             Guard::Absent(..) => "is not defined".into(),
             Guard::Items(_, items) => format!("has the same {} items", items.len()),
-            Guard::Elements(_, value) => format!(
+            Guard::Elements(_, content) => format!(
                 "has the same elements (shape {})",
-                cotan::aval::tuple(value.shape())
+                cotan::aval::tuple(content.shape())
             ),
             Guard::Array(..) => "has not been written to".into(),
         }

@@ -19,6 +19,7 @@ use pyo3::types::{PyString, PyTuple};
 
 use crate::array::cell::ScalarKind;
 use crate::array::escapes::{EscapeLog, Escapes};
+use crate::ndarray::content::Content;
 use crate::ndarray::memory::{Borrow, same_bits, to_owned};
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Guard, Spec, Watched};
@@ -200,8 +201,8 @@ impl<'py> CapturedState<'py> {
     }
 }
 
-/// Watches the arrays that the function read and its names did not lead to. What they led to is compared with
-/// the copy that the program computes with, so that there is one.
+/// Watches the arrays that the function read and its names did not lead to. What they led to, and is held as a copy, is
+/// compared with the copy that the program computes with, so that there is one.
 fn guard_captured(guards: &mut Vec<Watched>, escapes: &Escapes, py: Python<'_>) -> PyResult<()> {
     let address = |(at, watched): (usize, &Watched)| Some((watched.guard.address()?, at));
     let mut known: HashMap<usize, usize> = guards.iter().enumerate().filter_map(address).collect();
@@ -209,19 +210,21 @@ fn guard_captured(guards: &mut Vec<Watched>, escapes: &Escapes, py: Python<'_>) 
         format!("captured {kind} of shape {}", cotan::aval::tuple(shape))
     };
     for (object, value) in &escapes.captured_ndarrays {
-        let guard = Guard::Elements(object.clone_ref(py), value.clone());
         match known.entry(object.as_ptr() as usize) {
             Entry::Occupied(at) => {
                 let watched = &mut guards[*at.get()];
-                if let Guard::Elements(_, copy) = &watched.guard
+                if let Guard::Elements(_, content) = &mut watched.guard
+                    && let Content::Copy(copy) = content
                     && same_bits(py, copy, value)?
                 {
-                    watched.guard = guard;
+                    *copy = value.clone();
                 }
             }
             Entry::Vacant(at) => {
                 at.insert(guards.len());
                 let source = of_shape("array", value.shape());
+                let content = Content::read(object.bind(py), value)?;
+                let guard = Guard::Elements(object.clone_ref(py), content);
                 guards.push(Watched { guard, source });
             }
         }
