@@ -44,7 +44,9 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PYTHON := $(BIN)/python
 PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check --retries 5 --timeout 60
+# How cargo compiles what is given to others or measured, and everything else.
 PROFILE ?= release
+QUICK ?= quick
 # Processes that share the Python tests.
 WORKERS ?= 2
 WHEEL_LIMIT := 10485760
@@ -87,13 +89,15 @@ SITE_NEEDS := $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV
 help:
 	@sed -n 's/^#   //p' Makefile
 
-demo: $(VENV)/.module $(VENV)/.extra-examples
+# What the example needs is fetched while the module is compiled.
+demo: $(VENV)/.build
+	$(MAKE) --jobs=2 $(VENV)/.module $(VENV)/.extra-examples
 	$(PYTHON) examples/digits.py
 
 test: test-rust test-python
 
 test-rust:
-	cargo test $(RUST_PARTS) $(TEST_OPTIONS)
+	cargo test --profile $(QUICK) $(RUST_PARTS) $(TEST_OPTIONS)
 
 test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)/.extra-interop
 	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal -m "not alone" --doctest-modules tests/python python/cotan
@@ -102,14 +106,13 @@ test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)
 	    tests/python/api/test_repeated_calls.py
 
 # Not a part of `test`: it compiles for minutes. The module with GPUs stays apart, in build/gpu, as the wheel cotan-wgpu.
-test-gpu: PROFILE := quick
 test-gpu: $(VENV)/.build $(VENV)/.module $(VENV)/.extra-test
 	@ls /usr/share/vulkan/icd.d/*.json > /dev/null 2>&1 \
 	    || { apt-get update -q && apt-get install -yq --no-install-recommends libvulkan1 mesa-vulkan-drivers; }
-	cargo clippy $(GPU_PARTS) --all-targets --profile $(PROFILE) -- -D warnings
-	cargo test --profile $(PROFILE) $(GPU_PARTS)
+	cargo clippy $(GPU_PARTS) --all-targets --profile $(QUICK) -- -D warnings
+	cargo test --profile $(QUICK) $(GPU_PARTS)
 	rm -rf build/gpu
-	$(BIN)/maturin build --quiet --profile $(PROFILE) --features wgpu --out build/gpu
+	$(BIN)/maturin build --quiet --profile $(QUICK) --features wgpu --out build/gpu
 	$(PYTHON) tools/gpu_wheel.py --out build/gpu/extra build/gpu/*.whl
 	$(PIP) --no-deps --target build/gpu/site build/gpu/extra/*.whl
 	PYTHONPATH=build/gpu/site $(PYTHON) -c 'import cotan; cotan.device("$(DEVICE)")'
@@ -273,7 +276,7 @@ workflows: $(VENV)/.extra-release
 	    elif command -v go > /dev/null; then go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT); \
 	    else echo "neither actionlint nor Go is installed: expressions and scripts were not checked"; fi
 
-bench: $(VENV)/.module
+bench: $(VENV)/.measured
 	cargo bench
 	$(PYTHON) benches/python/record.py
 	$(PYTHON) benches/python/seed.py
@@ -332,5 +335,11 @@ $(BESIDE)/.installed: $(VENV)/.python $(VENV)/.module pyproject.toml
 
 # An editable install: Python sources are used as they are, only Rust has to be built again.
 $(VENV)/.module: $(VENV)/.build $(RUST_SOURCES)
-	$(BIN)/maturin develop --quiet --profile $(PROFILE)
+	$(BIN)/maturin develop --quiet --profile $(QUICK)
+	@rm -f $(VENV)/.measured
 	@touch $@
+
+# The module as the wheel has it, in the place of the one before.
+$(VENV)/.measured: $(VENV)/.build $(RUST_SOURCES)
+	$(BIN)/maturin develop --quiet --profile $(PROFILE)
+	@touch $(VENV)/.module $@

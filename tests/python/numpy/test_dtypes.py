@@ -19,6 +19,8 @@ DTYPES = [
     *("float16", "float32", "float64", "complex64", "complex128"),
 ]
 NUMBERS = [True, 2, 300, -1, 2.0, 0.5, 1j]
+# They keep the array's dtype when the exponent is a scalar such as 2.0.
+OLDER_POWERS = np.lib.NumpyVersion(np.__version__) < "2.3.0"
 
 
 def in_place(a, b):
@@ -202,6 +204,8 @@ def test_expressions_of_an_active_value(name, a, b, is_first):
         return  # Python computes this one, and gives a complex of its own
     if name == "a < b" and ("number", 1j) in (left, right) and "number" == left[0] == right[0]:
         return  # complex numbers have the order of NumPy's
+    if OLDER_POWERS and name == "a ** b" and right[0] != "array":
+        return
     expected = outcome(f, operand(left), operand(right))
 
     def loss(x):

@@ -218,6 +218,10 @@ def told(x):
     return type(x), repr(x)
 
 
+if np.lib.NumpyVersion(np.__version__) < "2.3.0":
+    del SAME["power of longdouble"]  # its square is float64 there
+
+
 @pytest.mark.parametrize("name", SAME)
 def test_what_is_given(name):
     assert told(inside(SAME[name])) == told(SAME[name]())
