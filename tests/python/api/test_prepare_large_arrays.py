@@ -151,3 +151,36 @@ print(resident() - before)
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
     )
     assert int(told.stdout) < 64 << 20  # of 256 MiB
+
+
+@pytest.mark.parametrize("transform", ["value", "gradient", "value_and_gradient"])
+def test_results_are_no_views_of_what_was_captured(transform):
+    table = np.arange(float(SIZE))
+    if transform == "value":
+        prepared = ct.prepare(lambda x: (table * 1.0, table[::-1] + 0 * x, x), transform=transform)
+    else:
+        prepared = ct.prepare(lambda x: np.sum(table * x), transform=transform)
+    x = np.ones(SIZE)
+    for _ in range(2):
+        results = [r for r in prepared(x) if isinstance(r, np.ndarray)]
+    copies = [r.copy() for r in results]
+    table[:] = -1
+    for result, copy in zip(results, copies, strict=True):
+        np.testing.assert_array_equal(result, copy)
+
+
+def test_a_pullback_keeps_what_was_captured():
+    table = np.arange(float(SIZE))
+    prepared = ct.prepare(lambda x: table * x, transform="pullback")
+    for _ in range(2):
+        _, back = prepared(np.ones(SIZE))
+    table[:] = -1
+    np.testing.assert_array_equal(back(np.ones(SIZE))[0], np.arange(float(SIZE)))
+
+
+def test_results_are_written_to_what_was_captured():
+    table = np.arange(float(SIZE))
+    expected = 2 * table + 1
+    prepared = ct.prepare(lambda x: 2 * table + x, transform="value", out=table)
+    np.testing.assert_array_equal(prepared(np.ones(SIZE)), expected)
+    np.testing.assert_array_equal(prepared(np.ones(SIZE)), 2 * expected + 1)

@@ -34,6 +34,31 @@ pub struct Constants {
     residuals: Arc<[Value]>,
 }
 
+impl Constants {
+    /// Where runs read a value that was held constant as it is.
+    pub fn places_of<'a>(&'a self, value: &'a Value) -> impl Iterator<Item = usize> + 'a {
+        let is_it = |other: &Value| {
+            other.address() == value.address()
+                && other.aval() == value.aval()
+                && other.strides() == value.strides()
+        };
+        (self.residuals.iter().enumerate()).filter_map(move |(i, v)| is_it(v).then_some(i))
+    }
+
+    /// The same, read from other memory at some places. It has the same elements there.
+    #[must_use]
+    pub fn read_from(&self, others: impl IntoIterator<Item = (usize, Value)>) -> Constants {
+        let mut residuals = self.residuals.to_vec();
+        for (at, value) in others {
+            debug_assert_eq!(value.aval(), residuals[at].aval());
+            residuals[at] = value;
+        }
+        Constants {
+            residuals: residuals.into(),
+        }
+    }
+}
+
 impl Prepared {
     /// Prepares a program. `held` says for each input whether its value mostly stays the same; a
     /// program that calls back is run as a whole each time.

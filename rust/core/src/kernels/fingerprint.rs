@@ -2,8 +2,8 @@
 //! compare with would take as much memory as the array.
 //!
 //! NH of Black, Halevi, Krawczyk, Krovetz and Rogaway, "UMAC: Fast and Secure Message Authentication" (CRYPTO 1999), with
-//! words of 64 bits. Of blocks of one length that differ, the sums are equal for at most one in 2⁶⁴ keys, whatever the
-//! blocks are (theorem 4.2); the key is drawn at random in each process.
+//! words of 32 bits, which vectors multiply. Of blocks of one length that differ, whatever they are, the sums are equal for
+//! at most one in 2³² keys (theorem 4.2), so that both of two sums are for one in 2⁶⁴. The keys are drawn in each process.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -11,67 +11,79 @@ use std::sync::OnceLock;
 
 use super::simd_level::{Level, leveled};
 
-/// As many bytes have one sum. The key is as long, and stays in the first-level cache.
+/// As many bytes have two sums. A key is as long, and both stay in the first-level cache.
 pub const BLOCK: usize = 4096;
 const WORDS: usize = BLOCK / 8;
 
-fn key() -> &'static [u64; WORDS] {
-    static KEY: OnceLock<Box<[u64; WORDS]>> = OnceLock::new();
-    KEY.get_or_init(|| {
+/// The two sums of a block.
+pub type Sums = [u64; 2];
+
+fn keys() -> &'static [[u64; WORDS]; 2] {
+    static KEYS: OnceLock<Box<[[u64; WORDS]; 2]>> = OnceLock::new();
+    KEYS.get_or_init(|| {
         let random = RandomState::new();
-        Box::new(std::array::from_fn(|i| random.hash_one(i)))
+        let key = |sum: usize| std::array::from_fn(|i| random.hash_one((sum, i)));
+        Box::new(std::array::from_fn(key))
     })
 }
 
 leveled! {
-    fn sums_at[](bytes: &[u8], sums: &mut [u128]) {
+    fn sums_at[](bytes: &[u8], sums: &mut [Sums]) {
         for (block, sum) in bytes.chunks(BLOCK).zip(sums) {
-            *sum = sum_of(block, key());
+            *sum = sums_of(block, keys());
         }
     }
 }
 
 leveled! {
-    fn same_at[](bytes: &[u8], sums: &[u128]) -> bool {
-        bytes.chunks(BLOCK).zip(sums).all(|(block, &sum)| sum_of(block, key()) == sum)
+    fn same_at[](bytes: &[u8], sums: &[Sums]) -> bool {
+        for (block, &sum) in bytes.chunks(BLOCK).zip(sums) {
+            if sums_of(block, keys()) != sum {
+                return false;
+            }
+        }
+        true
     }
 }
 
-/// The sum of a block, which is filled up with zeros.
+/// The sums of a block, which is filled up with zeros.
 #[inline(always)]
-fn sum_of(block: &[u8], key: &[u64; WORDS]) -> u128 {
-    let (quads, rest) = block.as_chunks::<32>();
-    let (keys, _) = key.as_chunks::<4>();
-    // Two sums, as an addition waits for the one before it.
-    let mut sums = [0; 2];
-    for (quad, key) in quads.iter().zip(keys) {
-        add(&mut sums, quad, key);
+fn sums_of(block: &[u8], keys: &[[u64; WORDS]; 2]) -> Sums {
+    let (words, rest) = block.as_chunks::<8>();
+    let mut sums = [0u64; 2];
+    for ((word, a), b) in words.iter().zip(&keys[0]).zip(&keys[1]) {
+        let word = u64::from_le_bytes(*word);
+        sums[0] = sums[0].wrapping_add(product(word, *a));
+        sums[1] = sums[1].wrapping_add(product(word, *b));
     }
     if !rest.is_empty() {
-        let key = &keys[quads.len()];
-        let mut last = [0; 32];
+        let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
-        add(&mut sums, &last, key);
+        let word = u64::from_le_bytes(last);
+        for (sum, key) in sums.iter_mut().zip(keys) {
+            *sum = sum.wrapping_add(product(word, key[words.len()]));
+        }
     }
-    sums[0].wrapping_add(sums[1])
+    sums
 }
 
+/// The product of the halves of a word, each with its half of the key added.
 #[inline(always)]
-fn add(sums: &mut [u128; 2], quad: &[u8; 32], key: &[u64; 4]) {
-    let (words, _) = quad.as_chunks::<8>();
-    let word = |i: usize| u128::from(u64::from_le_bytes(words[i]).wrapping_add(key[i]));
-    sums[0] = sums[0].wrapping_add(word(0) * word(1));
-    sums[1] = sums[1].wrapping_add(word(2) * word(3));
+fn product(word: u64, key: u64) -> u64 {
+    const LOW: u64 = u32::MAX as u64;
+    let low = word.wrapping_add(key & LOW) & LOW;
+    let high = (word >> 32).wrapping_add(key >> 32) & LOW;
+    low * high
 }
 
-/// Writes the sum of each block of bytes.
-pub fn block_sums(bytes: &[u8], sums: &mut [u128]) {
+/// Writes the sums of each block of bytes.
+pub fn block_sums(bytes: &[u8], sums: &mut [Sums]) {
     // SAFETY: the machine supports the level.
     unsafe { sums_at(Level::best())(bytes, sums) }
 }
 
 /// Whether the blocks of bytes have these sums.
-pub fn have_sums(bytes: &[u8], sums: &[u128]) -> bool {
+pub fn have_sums(bytes: &[u8], sums: &[Sums]) -> bool {
     // SAFETY: the machine supports the level.
     unsafe { same_at(Level::best())(bytes, sums) }
 }
@@ -81,15 +93,21 @@ mod tests {
     use super::*;
 
     /// By the definition.
-    fn reference(block: &[u8]) -> u128 {
-        let mut bytes = block.to_vec();
-        bytes.resize(block.len().next_multiple_of(32), 0);
-        let word = |w: &[u8]| w.iter().rev().fold(0, |all, &b| all << 8 | u64::from(b));
-        let words: Vec<u128> = (bytes.chunks(8).zip(key()))
-            .map(|(w, key)| word(w).wrapping_add(*key).into())
-            .collect();
-        let products = words.chunks(2).map(|pair| pair[0] * pair[1]);
-        products.fold(0, u128::wrapping_add)
+    fn reference(block: &[u8]) -> Sums {
+        let half = |i: usize| {
+            let byte = |k: usize| u32::from(*block.get(4 * i + k).unwrap_or(&0)) << (8 * k);
+            (0..4).map(byte).sum::<u32>()
+        };
+        keys().map(|key| {
+            let term = |i: usize| {
+                let low = half(2 * i).wrapping_add(key[i] as u32);
+                let high = half(2 * i + 1).wrapping_add((key[i] >> 32) as u32);
+                u64::from(low) * u64::from(high)
+            };
+            (0..block.len().div_ceil(8))
+                .map(term)
+                .fold(0, u64::wrapping_add)
+        })
     }
 
     #[test]
@@ -97,7 +115,7 @@ mod tests {
         for len in [0, 1, 7, 8, 31, 32, 33, 64, 1000, BLOCK - 1, BLOCK] {
             let bytes: Vec<u8> = (0..len).map(|i| (i * i + i / 7) as u8).collect();
             for level in Level::ALL.into_iter().filter(|l| l.is_supported()) {
-                let mut sums = [0];
+                let mut sums = [[0; 2]];
                 // SAFETY: the machine supports the level.
                 unsafe { sums_at(level)(&bytes, &mut sums) };
                 assert_eq!(sums[0], reference(&bytes), "{len} bytes, {level:?}");
@@ -110,7 +128,7 @@ mod tests {
     #[test]
     fn any_bit_that_changes_is_seen() {
         let mut bytes: Vec<u8> = (0..3 * BLOCK + 17).map(|i| (i / 3) as u8).collect();
-        let mut sums = vec![0; bytes.len().div_ceil(BLOCK)];
+        let mut sums = vec![[0; 2]; bytes.len().div_ceil(BLOCK)];
         block_sums(&bytes, &mut sums);
         for at in (0..bytes.len()).step_by(13).chain([bytes.len() - 1]) {
             bytes[at] ^= 1 << (at % 8);

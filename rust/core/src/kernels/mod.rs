@@ -39,7 +39,7 @@ pub use buffer_pool::{
 };
 pub use conv::conv;
 pub use ctx::Ctx;
-pub use fingerprint::{BLOCK, block_sums, have_sums};
+pub use fingerprint::{BLOCK, Sums, block_sums, have_sums};
 pub use finite::{Look, contiguous, first_found, for_each};
 #[cfg(feature = "fft")]
 pub use fourier::{fourier, fourier_real, lock_plans, real_fourier, release_plans};

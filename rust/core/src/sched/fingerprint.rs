@@ -3,19 +3,19 @@
 use rayon::prelude::*;
 
 use super::threads::{self, COMPARED};
-use crate::kernels::{BLOCK, block_sums, have_sums};
+use crate::kernels::{BLOCK, Sums, block_sums, have_sums};
 
 /// Sums of the blocks of an array's bytes.
 #[derive(Debug)]
 pub struct Fingerprint {
     len: usize,
-    sums: Box<[u128]>,
+    sums: Box<[Sums]>,
 }
 
 impl Fingerprint {
     /// Of bytes as they are now. The caller holds no lock that a run waits for.
     pub fn of(bytes: &[u8]) -> Fingerprint {
-        let mut sums = vec![0; bytes.len().div_ceil(BLOCK)].into_boxed_slice();
+        let mut sums = vec![[0; 2]; bytes.len().div_ceil(BLOCK)].into_boxed_slice();
         let parts = sums.par_chunks_mut(COMPARED / BLOCK);
         match threads::pool_for(bytes.len()) {
             Some(pool) => pool.install(|| {

@@ -92,7 +92,9 @@ pub fn is_called_by_user_code(
     if let Some(known) = with_known(py, |k| k.calls.get(&place).map(|(_, is_call)| *is_call)) {
         return Ok(known);
     }
-    let asked = hooks::IS_CALL_OF.get(py)?.call1((frame, function, receiver))?;
+    let asked = hooks::IS_CALL_OF
+        .get(py)?
+        .call1((frame, function, receiver))?;
     let (is_call, is_settled): (bool, bool) = asked.extract()?;
     if !is_settled {
         return Ok(is_call);

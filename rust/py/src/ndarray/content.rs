@@ -87,6 +87,11 @@ impl Content {
         }
     }
 
+    /// Whether it is a fingerprint of an array in row-major order, of the dtype and shape of a value.
+    pub fn is_like(&self, value: &Value) -> bool {
+        matches!(self, Content::Fingerprint { aval, is_row_major: true, .. } if aval == value.aval())
+    }
+
     pub fn shape(&self) -> &[usize] {
         match self {
             Content::Copy(value) => value.shape(),

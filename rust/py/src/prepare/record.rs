@@ -13,6 +13,7 @@ use cotan::autodiff::{self, Pullback};
 use cotan::kernels::Value;
 use cotan::prim::Lines;
 use cotan::{Array, Prepared, Recording};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -88,6 +89,11 @@ pub fn record(
         .collect::<PyResult<_>>()?;
     let places = decisions.iter().map(|d| d.place.clone()).collect();
     let count = results.arrays.len();
+    // What a pullback holds outlives the call.
+    let lent = match outputs {
+        Outputs::Pullback(..) => Vec::new(),
+        _ => lent(py, &guards, &escapes),
+    };
     let (program, others) = plan(py, flat, results.arrays, escapes, &held)?;
     let is_plain = taken.arrays.is_none()
         && !taken.by_keyword
@@ -109,6 +115,7 @@ pub fn record(
         written,
         program,
         others,
+        lent,
         results: count,
         value_guards,
         places,
@@ -239,6 +246,24 @@ fn guard_captured(guards: &mut Vec<Watched>, escapes: &Escapes, py: Python<'_>) 
         }
     }
     Ok(())
+}
+
+/// The captured arrays that replays read where they are, as the guards have just found in them what was recorded; and
+/// what was read from them.
+fn lent(py: Python<'_>, guards: &[Watched], escapes: &Escapes) -> Vec<(Py<PyUntypedArray>, Value)> {
+    let is_lent = |array: &Py<PyUntypedArray>, value: &Value| {
+        let is_known = |watched: &Watched| {
+            matches!(&watched.guard, Guard::Elements(own, content)
+                if own.is(array) && content.is_like(value))
+        };
+        value.dtype().is_inexact()
+            && array.bind(py).is_c_contiguous()
+            && guards.iter().any(is_known)
+    };
+    (escapes.captured_ndarrays.iter())
+        .filter(|(array, value)| is_lent(array, value))
+        .map(|(array, value)| (array.clone_ref(py), value.clone()))
+        .collect()
 }
 
 /// The arguments as leaves of two recordings.

@@ -1,5 +1,6 @@
 //! Keeps the recordings of a prepared function, and replays the one that fits the arguments.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -301,8 +302,13 @@ impl PyPrepared {
             Some(buffers) => buffers.targets(py, specialization.results, &inputs)?,
             None => Vec::new(),
         };
+        let held = match &buffers {
+            // They may share memory with what would be lent.
+            Some(_) => Cow::Borrowed(&current.held),
+            None => specialization.held_now(py, &current)?,
+        };
         let outs = work(py, specialization.program.cost(), false, |interrupted| {
-            (specialization.program).run(&current.held, &inputs, &targets, interrupted)
+            (specialization.program).run(&held, &inputs, &targets, interrupted)
         });
         let mut outs = match outs {
             Ok(outs) if specialization.agrees(&outs) => outs,

@@ -1,5 +1,6 @@
 //! Replays one recording of a prepared function.
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -7,14 +8,14 @@ use cotan::autodiff::Constants;
 use cotan::kernels::Value;
 use cotan::sched::Place;
 use cotan::{Array, Error, Prepared};
+use numpy::PyUntypedArray;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyTuple};
 
 use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::ndarray::export::{to_ndarray, to_numpy_scalar};
-use crate::ndarray::memory::to_owned;
-use crate::ndarray::memory::{copied, same_bits};
+use crate::ndarray::memory::{Borrow, copied, from_ndarray, same_bits, to_owned};
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Spec, Watched, same_object, same_structure};
 use crate::prepare::out_buffers::Buffers;
@@ -39,6 +40,8 @@ pub enum Outputs {
 pub struct Current {
     pub keys: Vec<Value>,
     pub held: Constants,
+    /// Which of them are read from an array that is lent: where, and its number.
+    lent: Vec<(usize, usize)>,
 }
 
 /// One recording.
@@ -53,6 +56,9 @@ pub struct Specialization {
     pub program: Prepared,
     /// The program's inputs behind the leaves.
     pub others: Vec<Value>,
+    /// Large captured arrays, and what was read from them. A run reads the arrays themselves: that is what the guards have
+    /// just read, so it is in the caches, and a copy is not.
+    pub lent: Vec<(Py<PyUntypedArray>, Value)>,
     /// How many outputs are results; the values of the decisions are behind them.
     pub results: usize,
     pub value_guards: Vec<Value>,
@@ -182,6 +188,7 @@ impl Specialization {
     /// Shows the garbage collector the objects that it holds.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         (self.guards.iter()).try_for_each(|watched| watched.guard.visit(visit))?;
+        (self.lent.iter()).try_for_each(|(array, _)| visit.call(array))?;
         self.trees.iter().try_for_each(|t| t.visit(visit))?;
         (self.specs.iter().filter_map(|s| s.fixed.as_ref())).try_for_each(|f| visit.call(f))
     }
@@ -254,11 +261,12 @@ impl Specialization {
     pub fn run(&self, py: Python<'_>, taken: &Taken) -> Result<Option<Vec<Value>>, Failure> {
         let (held, inputs) = self.values(py, taken)?;
         let current = self.current(py, held)?;
+        let held = self.held_now(py, &current)?;
         let outs = work(
             py,
             self.program.cost(),
             self.program.calls_back(),
-            |interrupted| (self.program).run(&current.held, &inputs, &[], interrupted),
+            |interrupted| (self.program).run(&held, &inputs, &[], interrupted),
         );
         if let Err(Failure::Changed(error)) = &outs {
             self.note_mismatch(Mismatch::Call(error.value(py).to_string()));
@@ -320,11 +328,37 @@ impl Specialization {
         let held = enter(py, |interrupted| {
             self.program.hold(keys.clone(), interrupted)
         })?;
-        let current = Arc::new(Current { keys, held });
+        let lent = (self.lent.iter().enumerate())
+            .flat_map(|(i, (_, value))| held.places_of(value).map(move |at| (at, i)))
+            .collect();
+        let current = Arc::new(Current { keys, held, lent });
         let old = (self.current.lock().unwrap_or_else(PoisonError::into_inner))
             .replace(Arc::clone(&current));
         drop(old);
         Ok(current)
+    }
+}
+
+impl Specialization {
+    /// What follows from constants, for one run, once the guards hold: arrays that are lent are read where they are.
+    pub fn held_now<'a>(
+        &self,
+        py: Python<'_>,
+        current: &'a Current,
+    ) -> PyResult<Cow<'a, Constants>> {
+        if current.lent.is_empty() {
+            return Ok(Cow::Borrowed(&current.held));
+        }
+        let read = |&(at, i): &(usize, usize)| {
+            let array = self.lent[i].0.bind(py);
+            Ok((at, from_ndarray(array, Borrow::Call)?))
+        };
+        let read = current
+            .lent
+            .iter()
+            .map(read)
+            .collect::<PyResult<Vec<_>>>()?;
+        Ok(Cow::Owned(current.held.read_from(read)))
     }
 }
 
