@@ -45,12 +45,11 @@ impl Constants {
         (self.residuals.iter().enumerate()).filter_map(move |(i, v)| is_it(v).then_some(i))
     }
 
-    /// The same, read from other memory at some places. It has the same elements there.
+    /// The same with other values at some places: memory that has the same elements, or nothing until a run needs it.
     #[must_use]
-    pub fn read_from(&self, others: impl IntoIterator<Item = (usize, Value)>) -> Constants {
+    pub fn with(&self, others: impl IntoIterator<Item = (usize, Value)>) -> Constants {
         let mut residuals = self.residuals.to_vec();
         for (at, value) in others {
-            debug_assert_eq!(value.aval(), residuals[at].aval());
             residuals[at] = value;
         }
         Constants {

@@ -99,14 +99,14 @@ impl Buffers {
     }
 
     /// For each result the memory to compute it in, where that can be done.
-    pub fn targets(
+    pub fn targets<'a>(
         &self,
         py: Python<'_>,
         count: usize,
-        inputs: &[Value],
+        inputs: impl Iterator<Item = &'a Value>,
     ) -> PyResult<Vec<Option<Value>>> {
         let mut targets = vec![None; count];
-        let read: Vec<(usize, usize)> = (inputs.iter())
+        let read: Vec<(usize, usize)> = inputs
             .map(|v| {
                 let start = v.storage().as_ptr() as usize;
                 (start, start + v.storage().len())

@@ -22,9 +22,10 @@ use crate::array::cell::ScalarKind;
 use crate::array::escapes::{EscapeLog, Escapes};
 use crate::ndarray::content::Content;
 use crate::ndarray::memory::{Borrow, same_bits, to_owned};
+use crate::ndarray::placement::is_used;
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Guard, Spec, Watched};
-use crate::prepare::specialization::{Outputs, Specialization, Taken, plain};
+use crate::prepare::specialization::{Around, Outputs, Specialization, Taken, plain};
 use crate::runtime::error::{enter, to_py};
 use crate::runtime::hooks;
 use crate::transforms::gradient::scalar_output;
@@ -75,7 +76,7 @@ pub fn record(
     // Profiles name the lines of what is replayed. Pullbacks can be pickled, and file names do not belong there.
     let lines = (transform != Transform::Pullback).then(Lines::new);
     let numbers_vary = !varying.is_empty();
-    let (outputs, escapes) = run(py, f, transform, &mut flat, numbers_vary, &mut results)?;
+    let (outputs, mut escapes) = run(py, f, transform, &mut flat, numbers_vary, &mut results)?;
     drop(lines);
     let mut guards = state.unchanged(py, &escapes, taken)?;
     guard_captured(&mut guards, &escapes, py)?;
@@ -89,12 +90,14 @@ pub fn record(
         .collect::<PyResult<_>>()?;
     let places = decisions.iter().map(|d| d.place.clone()).collect();
     let count = results.arrays.len();
-    // What a pullback holds outlives the call.
-    let lent = match outputs {
+    // What a pullback holds outlives the call, and what is on a device stays there.
+    let captured = match outputs {
         Outputs::Pullback(..) => Vec::new(),
-        _ => lent(py, &guards, &escapes),
+        _ if is_used() => Vec::new(),
+        _ => std::mem::take(&mut escapes.captured_ndarrays),
     };
     let (program, others) = plan(py, flat, results.arrays, escapes, &held)?;
+    let others = around(py, others, &guards, &captured);
     let is_plain = taken.arrays.is_none()
         && !taken.by_keyword
         && written.is_empty()
@@ -115,7 +118,6 @@ pub fn record(
         written,
         program,
         others,
-        lent,
         results: count,
         value_guards,
         places,
@@ -248,22 +250,35 @@ fn guard_captured(guards: &mut Vec<Watched>, escapes: &Escapes, py: Python<'_>) 
     Ok(())
 }
 
-/// The captured arrays that replays read where they are, as the guards have just found in them what was recorded; and
-/// what was read from them.
-fn lent(py: Python<'_>, guards: &[Watched], escapes: &Escapes) -> Vec<(Py<PyUntypedArray>, Value)> {
-    let is_lent = |array: &Py<PyUntypedArray>, value: &Value| {
-        let is_known = |watched: &Watched| {
+/// What the program reads besides the leaves. Replays read large captured arrays where they are, as the guards have found
+/// in them what was recorded.
+fn around(
+    py: Python<'_>,
+    values: Vec<Value>,
+    guards: &[Watched],
+    captured: &[(Py<PyUntypedArray>, Value)],
+) -> Vec<Around> {
+    let is_watched = |array: &Py<PyUntypedArray>, value: &Value| {
+        guards.iter().any(|watched| {
             matches!(&watched.guard, Guard::Elements(own, content)
                 if own.is(array) && content.is_like(value))
-        };
-        value.dtype().is_inexact()
-            && array.bind(py).is_c_contiguous()
-            && guards.iter().any(is_known)
+        })
     };
-    (escapes.captured_ndarrays.iter())
-        .filter(|(array, value)| is_lent(array, value))
-        .map(|(array, value)| (array.clone_ref(py), value.clone()))
-        .collect()
+    let lent = |value: &Value| {
+        (captured.iter()).find(|(array, read)| {
+            // Places among elements are checked before they are used, and have to be the same then.
+            value.dtype().is_inexact()
+                && value.address() == read.address()
+                && value.aval() == read.aval()
+                && array.bind(py).is_c_contiguous()
+                && is_watched(array, read)
+        })
+    };
+    let each = |value: Value| match lent(&value) {
+        Some((array, _)) => Around::Lent(array.clone_ref(py)),
+        None => Around::Value(value),
+    };
+    values.into_iter().map(each).collect()
 }
 
 /// The arguments as leaves of two recordings.

@@ -1,6 +1,5 @@
 //! Keeps the recordings of a prepared function, and replays the one that fits the arguments.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +17,7 @@ use crate::prepare::out_buffers::Buffers;
 use crate::prepare::reasons::{self, Log, Reason};
 use crate::prepare::record::{Transform, record};
 use crate::prepare::results;
-use crate::prepare::specialization::{Failure, Specialization, Taken, work};
+use crate::prepare::specialization::{Failure, Specialization, Taken, with_lent, work};
 use crate::runtime::error::{briefly, to_py};
 use crate::runtime::hooks;
 use crate::transforms::argument_names::argument_names;
@@ -278,7 +277,8 @@ impl PyPrepared {
             }
         }
         let buffers = self.buffers(py, specialization, out)?;
-        if let Some(mut frame) = specialization.program.frame(&current.held).map_err(to_py)?
+        if current.lent.is_empty()
+            && let Some(mut frame) = specialization.program.frame(&current.held).map_err(to_py)?
             && Quick::write(&inputs, frame.inputs())
         {
             let program = &specialization.program;
@@ -298,15 +298,15 @@ impl PyPrepared {
             return Ok(Some(result));
         }
         let inputs = Quick::values(&inputs)?;
+        let lent = specialization.lent_now(py, &current)?;
         let targets = match &buffers {
-            Some(buffers) => buffers.targets(py, specialization.results, &inputs)?,
+            Some(buffers) => {
+                let read = inputs.iter().chain(lent.iter().map(|(_, value)| value));
+                buffers.targets(py, specialization.results, read)?
+            }
             None => Vec::new(),
         };
-        let held = match &buffers {
-            // They may share memory with what would be lent.
-            Some(_) => Cow::Borrowed(&current.held),
-            None => specialization.held_now(py, &current)?,
-        };
+        let held = with_lent(&current, lent);
         let outs = work(py, specialization.program.cost(), false, |interrupted| {
             (specialization.program).run(&held, &inputs, &targets, interrupted)
         });

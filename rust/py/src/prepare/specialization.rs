@@ -40,8 +40,25 @@ pub enum Outputs {
 pub struct Current {
     pub keys: Vec<Value>,
     pub held: Constants,
-    /// Which of them are read from an array that is lent: where, and its number.
-    lent: Vec<(usize, usize)>,
+    /// Where runs read an array that is lent, and its number among what is around the function. Nothing is held there.
+    pub lent: Vec<(usize, usize)>,
+}
+
+/// What a program reads besides the leaves.
+pub enum Around {
+    Value(Value),
+    /// A large array. The guards have just read it, so it is in the caches, and a copy would not be.
+    Lent(Py<PyUntypedArray>),
+}
+
+impl Around {
+    /// Its value for one run, once the guards hold.
+    fn now(&self, py: Python<'_>) -> PyResult<Value> {
+        match self {
+            Around::Value(value) => Ok(value.clone()),
+            Around::Lent(array) => from_ndarray(array.bind(py), Borrow::Call),
+        }
+    }
 }
 
 /// One recording.
@@ -55,10 +72,7 @@ pub struct Specialization {
     pub guards: Vec<Watched>,
     pub program: Prepared,
     /// The program's inputs behind the leaves.
-    pub others: Vec<Value>,
-    /// Large captured arrays, and what was read from them. A run reads the arrays themselves: that is what the guards have
-    /// just read, so it is in the caches, and a copy is not.
-    pub lent: Vec<(Py<PyUntypedArray>, Value)>,
+    pub others: Vec<Around>,
     /// How many outputs are results; the values of the decisions are behind them.
     pub results: usize,
     pub value_guards: Vec<Value>,
@@ -188,7 +202,11 @@ impl Specialization {
     /// Shows the garbage collector the objects that it holds.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         (self.guards.iter()).try_for_each(|watched| watched.guard.visit(visit))?;
-        (self.lent.iter()).try_for_each(|(array, _)| visit.call(array))?;
+        for other in &self.others {
+            if let Around::Lent(array) = other {
+                visit.call(array)?;
+            }
+        }
         self.trees.iter().try_for_each(|t| t.visit(visit))?;
         (self.specs.iter().filter_map(|s| s.fixed.as_ref())).try_for_each(|f| visit.call(f))
     }
@@ -207,11 +225,12 @@ impl Specialization {
                 split.1.push(value);
             }
         }
-        for (value, &is_held) in self.others.iter().zip(held) {
+        for (other, &is_held) in self.others.iter().zip(held) {
+            let value = other.now(py)?;
             if is_held {
-                split.0.push(value.clone());
+                split.0.push(value);
             } else {
-                split.1.push(value.clone());
+                split.1.push(value);
             }
         }
         Ok(split)
@@ -240,7 +259,7 @@ impl Specialization {
         let values: Vec<Value> = (taken.leaves.iter().zip(&self.specs))
             .filter(|(_, s)| s.fixed.is_none())
             .map(|(l, _)| crate::array::escapes::compute(py, &l.array))
-            .chain(self.others.iter().map(|v| Ok(v.clone())))
+            .chain(self.others.iter().map(|other| other.now(py)))
             .collect::<PyResult<_>>()?;
         let outs = work(py, choice.cost(), choice.calls_back(), |interrupted| {
             let held = choice.hold(Vec::new(), interrupted)?;
@@ -261,7 +280,7 @@ impl Specialization {
     pub fn run(&self, py: Python<'_>, taken: &Taken) -> Result<Option<Vec<Value>>, Failure> {
         let (held, inputs) = self.values(py, taken)?;
         let current = self.current(py, held)?;
-        let held = self.held_now(py, &current)?;
+        let held = with_lent(&current, self.lent_now(py, &current)?);
         let outs = work(
             py,
             self.program.cost(),
@@ -310,8 +329,9 @@ impl Specialization {
     pub fn current(&self, py: Python<'_>, held: Vec<Value>) -> Result<Arc<Current>, Failure> {
         if let Some(last) = self.last() {
             let mut are_same = true;
-            for (a, b) in last.keys.iter().zip(&held) {
-                are_same = are_same && same_constant(py, a, b)?;
+            for (i, (a, b)) in last.keys.iter().zip(&held).enumerate() {
+                // The guards have compared what is lent.
+                are_same = are_same && (self.lent(i).is_some() || same_constant(py, a, b)?);
             }
             if are_same {
                 return Ok(last);
@@ -324,13 +344,18 @@ impl Specialization {
                 to_owned(value.clone())
             }
         };
-        let keys = held.iter().map(key).collect::<PyResult<Vec<_>>>()?;
-        let held = enter(py, |interrupted| {
+        let mut keys = held.iter().map(key).collect::<PyResult<Vec<_>>>()?;
+        let mut held = enter(py, |interrupted| {
             self.program.hold(keys.clone(), interrupted)
         })?;
-        let lent = (self.lent.iter().enumerate())
-            .flat_map(|(i, (_, value))| held.places_of(value).map(move |at| (at, i)))
-            .collect();
+        let mut lent = Vec::new();
+        for (i, key) in keys.iter_mut().enumerate() {
+            if let Some(number) = self.lent(i) {
+                lent.extend(held.places_of(key).map(|at| (at, number)));
+                *key = self.nothing.clone();
+            }
+        }
+        held = held.with(lent.iter().map(|&(at, _)| (at, self.nothing.clone())));
         let current = Arc::new(Current { keys, held, lent });
         let old = (self.current.lock().unwrap_or_else(PoisonError::into_inner))
             .replace(Arc::clone(&current));
@@ -340,26 +365,29 @@ impl Specialization {
 }
 
 impl Specialization {
-    /// What follows from constants, for one run, once the guards hold: arrays that are lent are read where they are.
-    pub fn held_now<'a>(
-        &self,
-        py: Python<'_>,
-        current: &'a Current,
-    ) -> PyResult<Cow<'a, Constants>> {
-        if current.lent.is_empty() {
-            return Ok(Cow::Borrowed(&current.held));
-        }
-        let read = |&(at, i): &(usize, usize)| {
-            let array = self.lent[i].0.bind(py);
-            Ok((at, from_ndarray(array, Borrow::Call)?))
-        };
-        let read = current
-            .lent
-            .iter()
-            .map(read)
-            .collect::<PyResult<Vec<_>>>()?;
-        Ok(Cow::Owned(current.held.read_from(read)))
+    /// The number of an array that is lent, by its place among the inputs that are held constant.
+    fn lent(&self, at: usize) -> Option<usize> {
+        let is_held = self.program.is_held();
+        let leaves = is_held.len() - self.others.len();
+        let first = is_held[..leaves].iter().filter(|&&h| h).count();
+        let number = at.checked_sub(first)?;
+        matches!(self.others.get(number), Some(Around::Lent(_))).then_some(number)
     }
+
+    /// The arrays that are lent for one run, once the guards hold, and where the run reads them.
+    pub fn lent_now(&self, py: Python<'_>, current: &Current) -> PyResult<Vec<(usize, Value)>> {
+        (current.lent.iter())
+            .map(|&(at, number)| Ok((at, self.others[number].now(py)?)))
+            .collect()
+    }
+}
+
+/// What follows from constants, with what is lent for one run.
+pub fn with_lent<'a>(current: &'a Current, lent: Vec<(usize, Value)>) -> Cow<'a, Constants> {
+    if lent.is_empty() {
+        return Cow::Borrowed(&current.held);
+    }
+    Cow::Owned(current.held.with(lent))
 }
 
 /// Whether two values are the same constant: the same memory of cotan's, which nobody writes to, or equal bit
