@@ -53,6 +53,10 @@ def test_lengths_along_a_path_that_is_constant():
         (lambda v: stats.weightedtau(v, V[::-1])[0], r"scipy\.stats\.weightedtau"),
         (lambda v: stats.siegelslopes(v)[0], r"scipy\.stats\.siegelslopes"),
         (lambda v: stats.shapiro(v)[0], r"scipy\.stats\.shapiro"),
+        (
+            lambda v: csgraph.csgraph_to_dense(sparse.csr_array(GRAPH * v[0])).sum(),
+            "csgraph_to_dense",
+        ),
         (lambda v: stats.qmc.discrepancy(v[:, None] / 3), r"scipy\.stats\.qmc\.discrepancy"),
         (
             lambda v: optimize.basinhopping(lambda x: ((x - v[0]) ** 2).sum(), [0.0], niter=2).fun,
