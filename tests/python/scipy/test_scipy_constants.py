@@ -186,3 +186,13 @@ def test_orthogonal_distances_are_for_constants():
         with pytest.raises(ct.NotDifferentiableError, match=r"scipy\.odr\.ODR\.run"):
             ct.gradient(active, 0.5)
     np.testing.assert_allclose(recorded(f), f())
+
+
+def test_quantiles_of_a_distribution_whose_shape_is_a_list():
+    if not hasattr(stats, "poisson_binom"):
+        pytest.skip("newer")
+    p = [0.1, 0.6, 0.7, 0.8]
+    found = recorded(lambda: stats.poisson_binom.ppf(np.array([0.3, 0.5]), p))
+    np.testing.assert_array_equal(np.asarray(found), stats.poisson_binom.ppf([0.3, 0.5], p))
+    with pytest.raises(ct.NotDifferentiableError, match=r"poisson_binom\.ppf"):
+        ct.gradient(lambda q: stats.poisson_binom.ppf(q, p), 0.5)

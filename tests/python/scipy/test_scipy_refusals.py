@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import optimize, sparse, stats
+from scipy import optimize, sparse, spatial, stats
 from scipy.cluster import hierarchy, vq
 from scipy.sparse import csgraph
 from scipy_cases import check
@@ -72,3 +72,12 @@ def test_refusals(f, named):
 def test_an_energy_distance_of_zero_has_a_kink():
     check(lambda u, v: stats.energy_distance(u, v), V, V + 0.3)
     assert np.all(ct.gradient(lambda u: stats.energy_distance(u, V[::-1]), V)[0] == 0)
+
+
+def test_active_heights_and_bounds_where_they_only_choose():
+    tree = hierarchy.linkage(POINTS)
+    (slope,) = ct.gradient(lambda t: t * hierarchy.fcluster(tree, t, "distance").max(), 2.0)
+    assert slope == hierarchy.fcluster(tree, 2.0, "distance").max()
+    points = spatial.KDTree(POINTS)
+    (slope,) = ct.gradient(lambda r: points.query([0.0, 0.0], distance_upper_bound=r)[0] + r, 2.0)
+    assert slope == 1.0
