@@ -136,3 +136,22 @@ def test_sparse_matrices_times_matrices() -> None:
         return np.sum(np.asarray(made * made)) + np.sum(sparse.csc_matrix(X) @ np.matrix(x))
 
     expect_gradient(f)
+
+
+@pytest.mark.parametrize("of_numpy", [True, False])
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_reductions_take_out_and_dtype_in_numpys_order(axis: int | None, of_numpy: bool) -> None:
+    def f(x: Any) -> Any:
+        m = np.matrix(X) if of_numpy else np.matrix(x)
+        out = np.asmatrix(np.zeros({0: (1, 2), 1: (2, 1)}.get(axis, (1, 1))))
+        named = m.sum(axis=axis, dtype=float, out=out)
+        placed = m.mean(axis, float, None)
+        assert (
+            shown(named) == shown(placed) == (axis is not None, out.shape if axis in {0, 1} else ())
+        )
+        return (
+            np.sum(np.asarray(out)) * np.sum(np.asarray(named) ** 2)
+            + np.sum(np.asarray(placed)) * x[0, 0]
+        )
+
+    expect_gradient(f)

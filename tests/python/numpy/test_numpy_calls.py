@@ -216,3 +216,54 @@ def test_reduceat_gives_rows_one_after_the_other():
     value, (slope,) = ct.value_and_gradient(f, x)
     assert value == f(x) == 38.0
     np.testing.assert_array_equal(slope, [[0, 0, 0], [2, 3, 3]])
+
+
+# --------------------------------------------------------------------------------------------------
+# What examples of NumPy's documentation do
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.float_power, np.arctan2, np.matmul])
+def test_ranges_are_operands_of_ufuncs(ufunc):
+    expect_same(lambda x: ufunc(range(1, 4), x), X)
+    expect_same(lambda x: ufunc(x, range(1, 4)), X)
+
+
+def test_edges_of_bins_move_with_what_is_counted():
+    for bins in (2, "auto", [-2.0, 0.0, 3.0]):
+        expect_same(lambda x, bins=bins: np.histogram_bin_edges(x, bins), X)
+    (slope,) = ct.gradient(lambda x: np.sum(np.histogram_bin_edges(x, 4)), X)
+    np.testing.assert_allclose(slope, [0.0, 2.5, 2.5])
+    (slope,) = ct.gradient(lambda high: np.histogram_bin_edges(X, 4, (-2, high))[1], 3.0)
+    assert slope == 0.25
+    expect_same(lambda x: np.histogram_bin_edges(np.array([0, 250], np.uint8), range=(x[0], 3)), X)
+
+
+def test_steps_of_whole_numbers_are_rounded_before_they_are_counted():
+    expect_same(lambda x: np.arange(0, 5, x[0], dtype=int), X)
+    expect_same(lambda x: np.arange(-3, 3, x[0], int), X)
+    expect_same(lambda x: np.arange(x[2] + 3.0, dtype=np.int8), X)
+
+
+def test_bases_and_values_in_lists():
+    expect_same(lambda x: np.logspace(1.0, 2.0, 3, base=[x[0], 3.0], axis=-1), X)
+    expect_same(lambda x: np.logspace([x[0], 1.0], 2.0, 3, base=[x[2], 3.0]), X)
+    expect_same(lambda x: np.logspace(x[0], x[2], 3, base=[[2.0], [3.0]], dtype=np.float32), X)
+    expect_same(lambda x: np.insert(np.arange(4), [2, 2], [x[2] + 0.5, False]), X)
+    expect_same(lambda x: np.insert(np.arange(4.0), [1, 2], [x[2], False]), X)
+
+
+def test_numbers_as_text():
+    assert recorded(lambda x: np.format_float_positional(np.float16(x[0])), X) == "0.5"
+    assert recorded(lambda x: np.format_float_scientific(x[1], precision=2), X) == "-1.5e+00"
+
+
+def test_flags_are_set_by_their_names():
+    def f(x):
+        x = x.copy()
+        x.flags["WRITEABLE"] = False
+        x.flags["W"] = True
+        with pytest.raises(KeyError, match="Unknown flag"):
+            x.flags["NONE"] = True
+        return x
+
+    expect_same(f, X)

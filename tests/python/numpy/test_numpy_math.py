@@ -133,7 +133,10 @@ ELEMENTWISE = {
         lambda v: np.histogram(v, 3, (-1.0, 1.0)),
         lambda v: np.histogram(v, 3, range=(-2, 2))[0],
     ],
-    "histogram_bin_edges": [lambda v: np.histogram_bin_edges(v, 4, (-1, 1))],
+    "histogram_bin_edges": [
+        lambda v: np.histogram_bin_edges(v, 4, (-1, 1)),
+        lambda v: np.histogram_bin_edges(v, 4),
+    ],
     "histogram2d": [lambda v, w: np.histogram2d(v, w, 3, [[-2, 2], [-2, 2]])[0]],
     "histogramdd": [lambda r: np.histogramdd(r, 3, [(-2, 2), (-2, 2)])[0]],
     "iscomplex": [lambda z: np.iscomplex(z), lambda v: np.iscomplex(v)],

@@ -427,3 +427,11 @@ def test_only_call_sites_look_at_bytecode():
         "_src/interpose/prologue.py",
         "_src/state/code_facts.py",
     }
+
+
+def test_what_is_called_with_keywords_is_known_without_source():
+    statement = "holder.spy(1, k=[2, 3])"
+    spy = Spy(lambda frame: call_site.callee(frame).object)
+    names = {"holder": types.SimpleNamespace(spy=spy)}
+    exec(statement, names)
+    assert spy.answers == [spy]

@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -30,9 +31,11 @@ def is_installed(name):
 @pytest.fixture(scope="module", autouse=True)
 def _providers():
     """Import every library that has rows and is installed, and what enters its rows."""
-    for module in PROVIDERS:
-        if is_installed(module):
-            importlib.import_module(module)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`scipy.odr` is deprecated")
+        for module in PROVIDERS:
+            if is_installed(module):
+                importlib.import_module(module)
     ct.gradient(lambda x: x * x, 1.0)
 
 

@@ -137,3 +137,62 @@ def test_pade_of_a_series():
 
     slope = [(f(series + e) - f(series - e)) / 2e-6 for e in np.eye(5) * 1e-6]
     np.testing.assert_allclose(ct.gradient(f, series)[0], slope, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.skipif(not hasattr(stats, "power"), reason="newer")
+def test_what_scipy_looks_at_in_a_generators_methods():
+    def f():
+        rng = np.random.default_rng(2549598345528)
+        drawn = rng.normal, lambda size: rng.normal(loc=1, size=size)
+        return stats.power(stats.ttest_ind, drawn, (10, 12), significance=0.05, n_resamples=50)
+
+    np.testing.assert_allclose(np.asarray(recorded(f).pvalues), f().pvalues)
+
+
+def test_knots_that_are_inserted():
+    def f():
+        knots = np.array([0.0, 0, 0, 0, 5, 10, 10, 10, 10])
+        spline = interpolate.BSpline(knots, np.array([1.0, 2, 3, 4, 5]), 3)
+        return spline.insert_knot(8, m=2)
+
+    np.testing.assert_allclose(np.asarray(recorded(f).c), f().c)
+    np.testing.assert_allclose(np.asarray(recorded(f).t), f().t)
+
+
+def test_an_active_level_of_an_interval_is_refused():
+    found = stats.binomtest(3, 15, 0.1)
+    with pytest.raises(ct.NotDifferentiableError, match="proportion_ci"):
+        ct.gradient(lambda level: found.proportion_ci(level).low, 0.95)
+    assert (
+        recorded(lambda: found.proportion_ci(np.float64(0.9)).low) == found.proportion_ci(0.9).low
+    )
+
+
+@pytest.mark.filterwarnings("ignore:`scipy.odr` is deprecated")
+def test_orthogonal_distances_are_for_constants():
+    odr = pytest.importorskip("scipy.odr")
+
+    def f(a=0.0):
+        x = np.linspace(0, 5, 20)
+        data = odr.RealData(x, 2 * x + 3 + np.sin(x) / 9 + a, sx=0.1)
+        return odr.ODR(data, odr.Model(lambda b, x: b[0] * x + b[1]), [1.0, 1.0]).run().beta
+
+    def moved(a):
+        model = odr.Model(lambda b, x: b[0] * x + a)
+        return odr.ODR(odr.Data(TIMES, VALUES), model, [1.0]).run().beta[0]
+
+    np.testing.assert_allclose(recorded(f), f())
+    for active in (lambda a: f(a)[0], moved):
+        with pytest.raises(ct.NotDifferentiableError, match=r"scipy\.odr\.ODR\.run"):
+            ct.gradient(active, 0.5)
+    np.testing.assert_allclose(recorded(f), f())
+
+
+def test_quantiles_of_a_distribution_whose_shape_is_a_list():
+    if not hasattr(stats, "poisson_binom"):
+        pytest.skip("newer")
+    p = [0.1, 0.6, 0.7, 0.8]
+    found = recorded(lambda: stats.poisson_binom.ppf(np.array([0.3, 0.5]), p))
+    np.testing.assert_array_equal(np.asarray(found), stats.poisson_binom.ppf([0.3, 0.5], p))
+    with pytest.raises(ct.NotDifferentiableError, match=r"poisson_binom\.ppf"):
+        ct.gradient(lambda q: stats.poisson_binom.ppf(q, p), 0.5)

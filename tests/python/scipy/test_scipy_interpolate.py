@@ -374,3 +374,14 @@ def test_a_design_matrix_of_a_spline_with_active_coefficients():
     t, at = np.array([0, 0, 0, 0, 0.3, 0.6, 1, 1, 1, 1.0]), np.array([0.1, 0.5])
     check(lambda c: interpolate.BSpline(t, c, 3).design_matrix(at, t, 3) @ c, Y[:6])
     check(lambda p: interpolate.BSpline(t, p[0] * Y[:6], 3).design_matrix(p, t, 3) @ Y[:6], at)
+
+
+def test_double_roots_keep_their_values():
+    def f(z):
+        # (x - 1)² behind 1, and x² - 1 before.
+        return interpolate.PPoly(np.array([[1, 1], [-4, 0], [3, 0]]) + z, [-2, 1, 2]).solve()
+
+    value, slope = ct.value_and_gradient(lambda z: f(z)[0], 0.0)
+    assert value == f(0.0)[0]
+    assert slope[0] == pytest.approx((f(1e-6)[0] - f(-1e-6)[0]) / 2e-6)
+    assert ct.value_and_gradient(lambda z: f(z)[1], 0.0)[0] == 1.0

@@ -74,3 +74,15 @@ def test_triangular_systems_of_blas(side, lower, trans, diag, name):
         return target
 
     check(written, b)
+
+
+def test_scalars_that_are_exchanged():
+    def f():
+        x = np.array([1.0, 2.0, 3.0])
+        a, b = blas.dswap(x[1], x[0])
+        x[1], x[0] = a, b
+        return [float(v) for v in (a, b, *x)]
+
+    seen = []
+    ct.gradient(lambda z: [seen.append(f()), z][1], 1.0)
+    assert seen[0] == f()

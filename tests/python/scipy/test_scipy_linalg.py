@@ -470,3 +470,20 @@ def test_least_squares_by_pivots_are_refused_where_they_differ():
         np.testing.assert_allclose(slope, -2 * value)
     with pytest.raises(TypeError, match="gelsy.*use 'gelsd'"):
         ct.gradient(solved(a, 0.5), 1.0)
+
+
+@pytest.mark.parametrize("complex_values", [False, True])
+def test_left_eigenvectors_are_turned_as_lapack_does(complex_values):
+    rng = np.random.default_rng(7)
+    for n in (2, 3, 5):
+        a = rng.normal(size=(n, n)) + (1j * rng.normal(size=(n, n)) if complex_values else 0)
+        for options in ({"left": True, "right": False}, {"left": True}):
+            f = lambda t, a=a, options=options: sla.eig(a + t * np.eye(n)[::-1], **options)[1]
+            check(lambda t, f=f: [f(t).real, f(t).imag], 0.3)
+
+
+@pytest.mark.parametrize("name", ["solve_continuous_are", "solve_discrete_are"])
+def test_riccatis_equation_takes_numbers_for_matrices(name):
+    solve = getattr(sla, name)
+    check(lambda r: solve([[4.0, 3.0], [-4.5, -3.5]], [[1.0], [-1.0]], [[9, 6], [6, 4.0]], r), 1.0)
+    check(lambda a: solve(a, 1, 1, 1), 0.5)

@@ -226,3 +226,9 @@ def test_functions_that_capture_active_arrays():
         assert slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6)
     fixed = ct.value_and_gradient(lambda k: k + np.sum(cases[0](2.0)), 1.0)
     assert fixed == (1.0 + np.sum(cases[0](2.0)), (1.0,))
+
+
+def test_functions_of_labelled_parts():
+    labels = np.array([1, 1, 2, 2, 2, 0, 3, 3, 3])
+    for f in (np.mean, lambda part: part[0] * part[-1]):
+        check(lambda x, f=f: ndimage.labeled_comprehension(x, labels, [1, 2, 3], f, float, 0.0), X)

@@ -244,3 +244,14 @@ def test_a_right_side_that_counts_is_called_as_before():
     times, count[:] = list(count), []
     assert ct.gradient(last, 0.7)[0] == pytest.approx(-np.exp(-0.7), rel=1e-5)
     assert count == times
+
+
+@pytest.mark.parametrize("method", ["adams", "bdf"])
+def test_complex_states_of_zvode(method):
+    def f(a):
+        solver = ode(lambda t, y, k: [1j * k * y[0] + y[1], -k * y[1] ** 2])
+        solver.set_integrator("zvode", method=method, rtol=1e-10, atol=1e-12)
+        solver.set_initial_value([1j + a, 2.0], 0).set_f_params(2.0)
+        return np.sum(np.abs(solver.integrate(1.0)))
+
+    expect_slopes(f, 0.2)

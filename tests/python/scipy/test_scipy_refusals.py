@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import optimize, sparse, stats
+from scipy import optimize, sparse, spatial, stats
 from scipy.cluster import hierarchy, vq
 from scipy.sparse import csgraph
 from scipy_cases import check
@@ -53,6 +53,10 @@ def test_lengths_along_a_path_that_is_constant():
         (lambda v: stats.weightedtau(v, V[::-1])[0], r"scipy\.stats\.weightedtau"),
         (lambda v: stats.siegelslopes(v)[0], r"scipy\.stats\.siegelslopes"),
         (lambda v: stats.shapiro(v)[0], r"scipy\.stats\.shapiro"),
+        (
+            lambda v: csgraph.csgraph_to_dense(sparse.csr_array(GRAPH * v[0])).sum(),
+            "csgraph_to_dense",
+        ),
         (lambda v: stats.qmc.discrepancy(v[:, None] / 3), r"scipy\.stats\.qmc\.discrepancy"),
         (
             lambda v: optimize.basinhopping(lambda x: ((x - v[0]) ** 2).sum(), [0.0], niter=2).fun,
@@ -68,3 +72,12 @@ def test_refusals(f, named):
 def test_an_energy_distance_of_zero_has_a_kink():
     check(lambda u, v: stats.energy_distance(u, v), V, V + 0.3)
     assert np.all(ct.gradient(lambda u: stats.energy_distance(u, V[::-1]), V)[0] == 0)
+
+
+def test_active_heights_and_bounds_where_they_only_choose():
+    tree = hierarchy.linkage(POINTS)
+    (slope,) = ct.gradient(lambda t: t * hierarchy.fcluster(tree, t, "distance").max(), 2.0)
+    assert slope == hierarchy.fcluster(tree, 2.0, "distance").max()
+    points = spatial.KDTree(POINTS)
+    (slope,) = ct.gradient(lambda r: points.query([0.0, 0.0], distance_upper_bound=r)[0] + r, 2.0)
+    assert slope == 1.0

@@ -130,3 +130,49 @@ def test_the_identity_has_a_derivative():
         MATRIX[1, 0] - MATRIX[0, 1],
     ]
     np.testing.assert_allclose(g, expected)
+
+
+def test_whether_rotations_are_nearly_equal():
+    own, its = R.from_quat([0, 0, 0, 1]), R.from_quat(np.eye(4))
+
+    def f(t):
+        made = R.from_quat(np.eye(4))
+        turned = R.from_rotvec([0.0, 0.0, t])
+        answers.append([own.approx_equal(made[3]), own.approx_equal(made[0])])
+        answers.append([turned.approx_equal(own, 1e-3), turned.approx_equal(own, 0.2)])
+        return t
+
+    answers = []
+    ct.gradient(f, 0.1)
+    wanted = [own.approx_equal(its[3]), own.approx_equal(its[0])]
+    assert [list(map(bool, np.ravel(a))) for a in answers] == [[True, False], [False, True]]
+    assert np.shape(answers[0]) == np.shape(wanted)
+
+
+has_rigid = pytest.mark.skipif(not hasattr(transform, "RigidTransform"), reason="newer")
+
+
+@has_rigid
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("from_translation", [1.0, 2.0, 3.0]),
+        ("from_exp_coords", [0.1, 0.2, 0.3, 1.0, 2.0, 3.0]),
+        ("from_dual_quat", [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]),
+        ("from_matrix", np.eye(4).tolist()),
+    ],
+)
+def test_rigid_transforms_are_for_constants(name, given):
+    make = getattr(transform.RigidTransform, name)
+    moved = []
+    ct.gradient(lambda t: [moved.append(make(np.array(given)).apply(VECTORS)), t][1], 1.0)
+    np.testing.assert_allclose(np.asarray(moved[0]), make(given).apply(VECTORS))
+    with pytest.raises(ct.NotDifferentiableError, match=f"RigidTransform.{name} has no"):
+        ct.gradient(lambda t: make(np.array(given) * t).apply(VECTORS).sum(), 1.0)
+
+
+@has_rigid
+def test_rigid_transforms_of_active_rotations_are_refused():
+    rigid = transform.RigidTransform
+    with pytest.raises(ct.NotDifferentiableError, match="from_rotation has no"):
+        ct.gradient(lambda t: rigid.from_rotation(R.from_rotvec([t, 0.0, 0.0])).as_matrix(), 1.0)

@@ -223,3 +223,32 @@ def test_quotients_of_differences():
             np.testing.assert_allclose(0 if slope is None else slope, wanted, atol=1e-5)
         (alone,) = ct.gradient(lambda p, f=f: f(x, p), p)
         np.testing.assert_allclose(alone, slopes[1], atol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["L-BFGS-B", "SLSQP", "BFGS"])
+def test_hops_of_constants_take_slopes_that_the_program_makes(method):
+    def found():
+        def f(x):
+            slope = np.zeros(2)
+            slope[0] = 2 * (x[0] - 1) + 3 * np.cos(3 * x[0])
+            slope[1] = 2 * x[1]
+            return (x[0] - 1) ** 2 + np.sin(3 * x[0]) + x[1] ** 2, slope
+
+        local = {"method": method, "jac": True}
+        return optimize.basinhopping(f, [1.0, 1.0], 5, minimizer_kwargs=local, rng=1).x
+
+    seen = []
+    ct.gradient(lambda z: [seen.append(found()), z][1], 1.0)
+    np.testing.assert_allclose(np.asarray(seen[0]), found())
+
+
+def test_brute_refuses_active_ranges_in_slices_by_name():
+    with pytest.raises(ct.NotDifferentiableError, match="brute: active bounds"):
+        ct.gradient(lambda z: optimize.brute(lambda x: x[0] ** 2, (slice(-1, 1, z),))[0], 0.25)
+
+
+def test_rosenbrocks_function_and_its_derivatives():
+    x, p = np.array([1.2, 0.7, 1.9]), np.array([1.0, 2.0, -1.0])
+    for f in (optimize.rosen, optimize.rosen_der, optimize.rosen_hess):
+        check(f, x)
+    check(optimize.rosen_hess_prod, x, p)

@@ -303,3 +303,8 @@ def test_filters_of_gains_and_splines_of_signals():
     check(lambda x: signal.cspline1d(x, 1.0), X)
     check(lambda x: signal.qspline1d(x), X)
     check(lambda sos: signal.sos2zpk(sos)[2], SOS)
+
+
+def test_a_number_for_a_window():
+    check(lambda beta: signal.get_window(beta, 9), 4.0)
+    check(lambda beta: signal.get_window(beta, 9, fftbins=False), 4.0)

@@ -194,3 +194,15 @@ def test_factors_from_outside(factor):
     turned = factor(hamiltonian(X + 3) * (1 + 0.5j))
     for trans in "NTH":
         check(lambda b, t=trans: turned.solve(b, t), START + 1j * X)
+
+
+def test_dense_constants_made_inside():
+    def found():
+        a = np.array(np.arange(64.0).reshape(8, 8) % 7)
+        every = linalg.eigs(np.eye(8), 3, v0=START)[0], *linalg.eigs(a, 2, v0=START)
+        return *every, *eigsh(a + a.T), *linalg.svds(a, 2, v0=START)
+
+    seen = []
+    ct.gradient(lambda z: [seen.append(found()), z][1], 1.0)
+    for inside, plain in zip(seen[0], found(), strict=True):
+        np.testing.assert_allclose(np.asarray(inside), plain)

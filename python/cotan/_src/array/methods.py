@@ -396,6 +396,10 @@ class Flags:
             raise KeyError("Unknown flag")
         return bool(vars(self)[name])
 
+    def __setitem__(self, name: str, value: bool) -> None:
+        self[name]
+        setattr(self, _SHORT.get(name, name.lower()), value)
+
     def __eq__(self, other: object) -> bool:
         try:
             return all(value == getattr(other, name) for name, value in vars(self).items())

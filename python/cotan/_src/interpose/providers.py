@@ -67,6 +67,7 @@ PROVIDERS = {
     "scipy.linalg.blas": ["scipy.linalg.blas"],
     "scipy.linalg.lapack": ["scipy.linalg.blas"],
     "scipy.ndimage": ["scipy.ndimage"],
+    "scipy.odr": ["scipy.odr"],
     "scipy.optimize": [
         "scipy.optimize.roots",
         "scipy.optimize.minima",

@@ -363,10 +363,15 @@ def _in_parts(
 def newton_moved(
     root: AnyArray, function: Callable[[AnyArray], AnyArray], slope: ArrayLike
 ) -> AnyArray:
-    """Give roots the derivatives that a function implies, by a step of length zero per order."""
+    """Give roots the derivatives that a function implies, by a step of length zero per order.
+
+    A double root, where the slope is zero, moves infinitely fast; it stays where it is.
+    """
+    double = np.equal(slope, 0)
     for _ in range(2):
         rest = function(root)
-        root = root - (rest - _core.dropgrad(rest)) / slope
+        step = rest - _core.dropgrad(rest)
+        root = root - np.where(double, np.sqrt(step), step / np.where(double, 1, slope))
     return root
 
 

@@ -347,3 +347,11 @@ def eig(
     w, v = reordered(w, by), reordered(v, by, -2)
     v = v if chosen[1].dtype.kind == "c" else v.real
     return w if chosen[0].dtype.kind == "c" else w.real, columns(v, chosen[1])
+
+
+def left_vectors(v: AnyArray, original: _Original, a: AnyArray) -> AnyArray:
+    """Turn left eigenvectors as LAPACK does: the largest component of each is real."""
+    largest = np.argmax(_core.abs(constant(v)), -2)[..., None, :]
+    v = v * _phase(np.take_along_axis(v, largest, -2)).conj()
+    chosen = asked(original, a)
+    return v if chosen is None else columns(v, chosen)

@@ -281,7 +281,12 @@ def arange(*args: Any, dtype: DTypeLike | None = None, **options: Any) -> AnyArr
     if stop is None:
         start, stop = 0, start
     start, step = 0 if start is None else start, 1 if step is None else step
-    count = len(np.arange(to_numpy(start), to_numpy(stop), to_numpy(step)))
+    values = [to_numpy(x) for x in (start, stop, step)]
+    if dtype is not None and np.dtype(dtype).kind not in "fc":
+        # NumPy rounds the step, too.
+        whole: NDArray = np.arange(*values, dtype=dtype)
+        return _core.array(whole)
+    count = len(np.arange(*values))
     given_as: tuple[Any, ...] = start, stop, step
     kinds = {_core.asarray(a).dtype.kind for a in given_as}
     wanted = complex if "c" in kinds else float if "f" in kinds else None

@@ -23,7 +23,7 @@ from cotan._src.numpy import shape as _shape  # noqa: F401
 from cotan._src.rebind.engine import rebound
 from cotan._src.rebind.numpy_substitutes import array as host_array
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
-from cotan._src.runtime.registry import DISPATCHED, FUNCTIONS, named, override
+from cotan._src.runtime.registry import DISPATCHED, FUNCTIONS, Kind, named, override
 from cotan._src.runtime.values import (
     call_on_values,
     contains_active,
@@ -38,6 +38,7 @@ from cotan._src.typing import (
     Args,
     ArrayLike,
     Decorator,
+    DTypeLike,
     Function,
     Kwargs,
     NDArray,
@@ -358,21 +359,22 @@ def einsum_path(*operands: ArrayLike, **kwargs: Any) -> tuple[list[Any], str]:
     return np.einsum_path(*given, **kwargs)
 
 
-def _of_values(value: Function, names: str, versions: str = "") -> None:
+def _of_values(value: Function, names: str, versions: str = "", kind: Kind = DISPATCHED) -> None:
     """Let functions whose results are integers, booleans or text run on plain values."""
     for target in named("numpy", names):
 
-        @override(target, kind=DISPATCHED, versions=versions)
+        @override(target, kind=kind, versions=versions)
         def constant(*args: object, _name: str = target, **kwargs: object) -> Any:
             original = in_numpy(_name.removeprefix("numpy."))
             return original(*map(value, args), **{k: value(v) for k, v in kwargs.items()})
 
 
-_of_values(to_numpy, "nonzero isin lexsort histogram_bin_edges ravel_multi_index unravel_index")
+_of_values(to_numpy, "nonzero isin lexsort ravel_multi_index unravel_index")
 _of_values(to_numpy, "packbits unpackbits linalg.matrix_rank")
 _of_values(to_numpy, "in1d", versions="numpy<2.4")
 # One boolean or a text: control flow of the caller.
 _of_values(peek, "array_repr array_str array2string min_scalar_type")
+_of_values(peek, "format_float_positional format_float_scientific", kind=Kind.FUNCTION)
 
 
 def _for_file(x: object) -> object:
@@ -484,3 +486,26 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> AnyArray:
     if edges.size > 1 and bool(edges[0] > edges[-1]):
         return edges.size - searchsorted(edges[::-1], x, side)
     return searchsorted(edges, x, side)
+
+
+@override(np.logspace)
+def logspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True,
+             base: ArrayLike = 10.0, dtype: DTypeLike | None = None,
+             axis: int = 0) -> AnyArray:  # fmt: skip
+    if np.ndim(base) == 0:
+        y: AnyArray = rebound(np.logspace)(start, stop, num, endpoint, base, dtype, axis)
+        return y
+    # As NumPy does it, which looks at the elements of active arrays for their shape.
+    parts = [host_asarray(x) for x in (start, stop, base)]
+    most = max(x.ndim for x in parts)
+    start, stop, base = (x.reshape((1,) * (most - x.ndim) + x.shape) for x in parts)
+    y = np.expand_dims(base, axis) ** np.linspace(start, stop, num, endpoint, axis=axis)
+    return y if dtype is None else y.astype(dtype)
+
+
+@override(np.insert)
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> AnyArray:
+    arr = host_asarray(arr)
+    values = host_asarray(values, arr.dtype)  # which NumPy writes into memory of this dtype
+    result: AnyArray = rebound(np.insert)(arr, obj, values, axis)
+    return result

@@ -8,6 +8,7 @@ does.
 
 # ruff: noqa: N802 - NumPy's names
 
+import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, TypeAlias
@@ -325,11 +326,9 @@ class Matrix(TwinInstance):
     def __pow__(self, n: SupportsIndex) -> "Matrix":
         return Matrix(np.linalg.matrix_power(self.A, n))
 
-    def _reduced(self, name: str, axis: Axis, options: Kwargs) -> _Result:
-        reduced: AnyArray = getattr(self.A, name)(axis=axis, **_plain(options))
-        if axis is None:
-            return reduced
-        return Matrix(reduced[None, :] if axis in {0, -2} else reduced[:, None])
+    def _collapse(self, axis: Axis) -> _Result:
+        # What NumPy's own matrices ask of a result, which is `out=` here.
+        return self[0, 0] if axis is None else self
 
 
 def is_operator() -> bool:
@@ -397,8 +396,14 @@ TWINS[_matrix] = lambda x: Matrix(_core.array(np.asarray(x)))
 
 
 def _reductions(name: str) -> None:
-    def reduce(self: Matrix, axis: Axis = None, **options: object) -> object:
-        return self._reduced(name, axis, options)
+    signature = inspect.signature(getattr(_matrix, name))
+
+    def reduce(*args: object, **options: object) -> object:
+        given = signature.bind(*args, **options).arguments
+        x, out = given.pop("self").A, given.get("out")
+        reduced = getattr(np, name)(x, keepdims=True, **_plain(given))
+        result: Any = Matrix(reduced) if out is None else out
+        return result if given.get("axis") is not None else result[0, 0]
 
     setattr(Matrix, name, reduce)
 

@@ -6,6 +6,7 @@ functions of `numpy.random` are overridden; generators are compiled classes, so 
 made during a recording are instances of subclasses.
 """
 
+import functools
 import sys
 from typing import Any, Protocol, TypeAlias
 
@@ -334,6 +335,7 @@ def _derived(base: type[_Draws]) -> Function:
         original, rule = getattr(base, name), rules.get(name)
         makes = name in _CREATORS
 
+        @functools.wraps(original)  # its signature, too, which SciPy looks at
         def draw(self: _DerivedGenerator, *args: Any, **kwargs: Any) -> AnyArray:
             if rule is not None and _core.contains_array(args, kwargs):
                 drawn: AnyArray = rule(self._plain, *args, **kwargs)
@@ -349,7 +351,6 @@ def _derived(base: type[_Draws]) -> Function:
                 result = _core.buffer(result, args)
             return result
 
-        draw.__name__, draw.__doc__ = name, original.__doc__
         return draw
 
     names = {*rules, *(name for name in _CREATORS if hasattr(base, name))}

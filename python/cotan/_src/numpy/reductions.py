@@ -366,20 +366,24 @@ def nanmean(
     return result[()] if out is None and np.ndim(result) == 0 else result
 
 
-@override(np.histogram)
-def histogram(
-    a: ArrayLike,
-    bins: ArrayLike = 10,
-    range: Sequence[Scalar] | None = None,
-    *args: Any,
-    **kwargs: Any,
-) -> tuple[AnyArray, AnyArray]:
-    # Integers carry no gradient, and NumPy subtracts them as unsigned ones.
-    whole = isinstance(a, Array) and a.dtype.kind in "biu"
-    if range is not None:
-        range = tuple(1.0 * edge for edge in range)
-    count: Callable[..., tuple[AnyArray, AnyArray]] = rebound(np.histogram)
-    return count(to_numpy(a) if whole else a, bins, range, *args, **kwargs)
+def _binned(function: Callable[..., Any]) -> None:
+    @override(function)
+    def run(
+        a: ArrayLike,
+        bins: ArrayLike = 10,
+        range: Sequence[Scalar] | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        # Integers carry no gradient, and NumPy subtracts them as unsigned ones.
+        whole = isinstance(a, Array) and a.dtype.kind in "biu"
+        if range is not None:
+            range = tuple(1.0 * edge for edge in range)
+        return rebound(function)(to_numpy(a) if whole else a, bins, range, *args, **kwargs)
+
+
+_binned(np.histogram)
+_binned(np.histogram_bin_edges)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -496,11 +496,11 @@ _FUNCTIONS = """
     append apply_along_axis apply_over_axes argwhere array_split atleast_1d atleast_2d
     atleast_3d block column_stack corrcoef diag_indices_from diagflat diff dsplit
     dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift fill_diagonal flatnonzero
-    fliplr flipud geomspace histogram2d histogramdd hsplit hstack imag insert
+    fliplr flipud geomspace histogram2d histogramdd hsplit hstack imag
     intersect1d iscomplex iscomplexobj isneginf isposinf isreal isrealobj ix_ kron
     lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log lib.scimath.log10
     lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt linalg.multi_dot
-    logspace median nan_to_num nancumprod nancumsum nanprod nansum piecewise
+    median nan_to_num nancumprod nancumsum nanprod nansum piecewise
     poly polyadd polyder polydiv polyfit polyint polysub polyval real real_if_close rollaxis rot90
     setdiff1d setxor1d sort_complex split take_along_axis trapezoid tril_indices_from
     trim_zeros triu_indices_from union1d unstack unwrap vander vsplit vstack

@@ -336,7 +336,7 @@ def is_formatting(frame: Any = None) -> bool:
 
 
 _NAMES = {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF"}
-_UNSEEN = {"PUSH_NULL", "PRECALL", "CACHE", "EXTENDED_ARG", "NOP", "RESUME"}
+_UNSEEN = {"PUSH_NULL", "PRECALL", "CACHE", "EXTENDED_ARG", "KW_NAMES", "NOP", "RESUME"}
 
 
 class Callee(NamedTuple):
@@ -357,6 +357,7 @@ def _callee_path(code: CodeType, at: int) -> tuple[str, ...] | None:
     if not steps[here].opname.startswith(("CALL", "PRECALL")):
         return None
     where = steps[here].positions
+    here -= steps[here].opname == "CALL_KW"  # the names of keywords stand before it
     start = None if where is None else (where[0], where[2])
     path: list[str] = []
     for step in steps[:here]:

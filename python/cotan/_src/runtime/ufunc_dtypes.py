@@ -47,7 +47,7 @@ def _kind_of_number(ufunc: np.ufunc, x: object) -> _Kind:
     for kind in (int, float, complex):
         if isinstance(x, kind):
             return kind
-    if isinstance(x, (list, tuple)):
+    if isinstance(x, (list, tuple, range)):
         return _core.asarray(x).dtype
     if isinstance(x, np.flatiter):
         dtype: Dtype = x.base.dtype

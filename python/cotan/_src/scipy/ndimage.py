@@ -509,7 +509,7 @@ override(
         """
         affine_transform center_of_mass convolve convolve1d correlate correlate1d
         gaussian_filter gaussian_filter1d gaussian_gradient_magnitude gaussian_laplace
-        generic_laplace laplace map_coordinates maximum_filter1d
+        generic_laplace labeled_comprehension laplace map_coordinates maximum_filter1d
         minimum_filter1d prewitt rotate shift sobel spline_filter spline_filter1d
         uniform_filter uniform_filter1d zoom maximum_filter minimum_filter median_filter
         rank_filter percentile_filter grey_closing grey_dilation

@@ -255,7 +255,8 @@ def _steps_of(
         times = zip(given.times, given.times[1:], strict=False)
         log: list[Logged] = [(a, b, 0, ()) for a, b in times]
         return repeated_steps(given.method, slope, log, ends, y0)
-    method = "Radau" if given.is_stiff else "DOP853"
+    # Radau's method knows real numbers only.
+    method = "Radau" if given.is_stiff and y0.dtype.kind == "f" else "DOP853"
     options = {"rtol": float(np.min(given.integrator.rtol)), "atol": given.integrator.atol}
     found = log_of(method, slope, to_numpy_items(ends), to_numpy(y0), (), options)
     return repeated_steps(method, slope, found, ends, y0)

@@ -167,6 +167,12 @@ def _evaluate_tensor(
     return _Tensor(self.t, self.c, self.k, self.extrapolate)(xi, nu=nu, extrapolate=extrapolate)
 
 
+@override(f"{_HERE}._dierckx.find_interval", kind=SUBSTITUTE)
+def _find_interval(t: AnyArray, k: int, x: float, previous: int, extrapolate: bool) -> int:
+    found: int = locate(f"{_HERE}._dierckx.find_interval")(to_numpy(t), k, x, previous, extrapolate)
+    return found
+
+
 @override(f"{_HERE}._dierckx.evaluate_spline", kind=SUBSTITUTE)
 def _evaluate_spline(t: AnyArray, c: AnyArray, k: int, x: AnyArray, nu: int, extrapolate: bool,
                      out: AnyArray | None = None) -> Array:  # fmt: skip

@@ -72,7 +72,8 @@ def _on_memory(routine: Function, *args: Any, **kwargs: Any) -> Any:
             assign(name, own, copy)
 
     def handed(x: object) -> object:
-        return next((own for own, copy in targets if x is copy), x)
+        # A scalar is not written to: what a routine gives instead is its result.
+        return next((o for o, copy in targets if x is copy and o._rank == "array"), x)
 
     return tuple(map(handed, results)) if type(results) is tuple else handed(results)
 

@@ -287,7 +287,10 @@ def eig(a: ArrayLike, b: ArrayLike | None = None, left: bool = False, right: boo
     if left:
         other = dec.adjoint(dec.solve(v, dec.eye(v.shape[-1], v)))
         length = np.sqrt(np.sum(_core.square(other.real) + _core.square(other.imag), -2))
-        results.append(other / _core.asarray(length[..., None, :], other.dtype))
+        other = other / _core.asarray(length[..., None, :], other.dtype)
+        results.append(
+            lapack.left_vectors(other, lambda x: scipy_linalg().eig(x, None, True)[1], a)
+        )
     if right:
         results.append(v)
     if a.dtype.kind != "c" and dec.are_real(w):

@@ -8,6 +8,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit import decompositions as dec
+from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import is_active, to_numpy
 from cotan._src.scipy.linalg.solve import matrix, scipy_linalg
@@ -50,6 +51,11 @@ def _known(x: AnyArray) -> NDArray:
     return to_numpy(dec.constant(x))
 
 
+def _two_axes(x: ArrayLike) -> AnyArray:
+    """Give a matrix of one row for a number or a vector, as SciPy does for these equations."""
+    return np.atleast_2d(asarray(x))
+
+
 def _stabilizing(name: str, a: AnyArray, b: AnyArray, q: AnyArray, r: AnyArray) -> NDArray:
     """Give SciPy's solution of a Riccati equation, as a value."""
     x: NDArray = getattr(scipy_linalg(), name)(*map(_known, (a, b, q, r)))
@@ -72,7 +78,7 @@ def _are(
     The steps are those of D. Kleinman, On an iterative technique for Riccati equation computations,
     IEEE Trans. Autom. Control 13, 1968, and for discrete time of G. Hewer, ibid. 16, 1971.
     """
-    a, b, q, r = (matrix(name, x, True, False) for x in (a, b, q, r))
+    a, b, q, r = (matrix(name, _two_axes(x), True, False) for x in (a, b, q, r))
     a, b, q, r = dec.common(a, b, q, r)
     x: AnyArray = _stabilizing(name, a, b, q, r)
     for _ in range(2):
@@ -89,7 +95,9 @@ def _without(
 ) -> tuple[AnyArray, AnyArray]:
     """Give `a` and `q` of the equation without `e` and `s` that has the same solution."""
     items = {"a": a, "b": b, "q": q, "r": r, "e": e, "s": s}
-    given = {name: matrix(name, x, True, False) for name, x in items.items() if x is not None}
+    given = {
+        name: matrix(name, _two_axes(x), True, False) for name, x in items.items() if x is not None
+    }
     given = dict(zip(given, dec.common(*given.values()), strict=True))
     a, b, q, r = (given[name] for name in ("a", "b", "q", "r"))
     e, s = given.get("e"), given.get("s")

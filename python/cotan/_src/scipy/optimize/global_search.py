@@ -4,6 +4,7 @@ Comparing two values has no derivative, so code that only compares would drop it
 search ends there is a minimum, and the result is differentiated as one.
 """
 
+import functools
 import inspect
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -14,9 +15,9 @@ from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import stacked
-from cotan._src.rebind.engine import locate, locate_original
+from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.registry import ALWAYS, override
+from cotan._src.runtime.registry import ALWAYS, named, override
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.optimize.minima import (
     constraints_from_initial_state,
@@ -126,6 +127,28 @@ for _name in ("differential_evolution", "direct", "dual_annealing", "shgo"):
     _global(_name)
 
 
+def _constant(function: Any) -> Any:
+    """Let a function give compiled code ndarrays; an active value is refused by who converts it."""
+
+    @functools.wraps(function)
+    def call(*args: object, **kwargs: object) -> object:
+        y = function(*args, **kwargs)
+        return y if contains_active((y,)) else to_numpy_items(y)
+
+    return call
+
+
+@override(f"{_HERE}.basinhopping", when=ALWAYS)
+def basinhopping(func: Function, x0: ArrayLike, *args: object, **kwargs: object) -> Result:
+    original = locate_original(f"{_HERE}.basinhopping")
+    given = inspect.signature(original).bind(_constant(func), x0, *args, **kwargs)
+    inner: Any = given.arguments.get("minimizer_kwargs") or {}
+    slopes = {k: _constant(inner[k]) for k in ("jac", "hess", "hessp") if callable(inner.get(k))}
+    given.arguments["minimizer_kwargs"] = {**inner, **slopes}
+    result: Result = original(*given.args, **given.kwargs)
+    return result
+
+
 @override(f"{_HERE}.brute", when=ALWAYS)
 def brute(func: Function, ranges: Sequence[slice | tuple[float, float]], args: object = (),
           *rest: object, **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
@@ -225,3 +248,9 @@ def isotonic_regression(
     result.x = attach_derivative(_core.asarray(result.x), np.repeat(means, sizes))
     result.weights = sums
     return result
+
+
+# --------------------------------------------------------------------------------------------------
+# A function to try them on
+
+override(*named(_HERE, "rosen rosen_der rosen_hess rosen_hess_prod"))(REBOUND)

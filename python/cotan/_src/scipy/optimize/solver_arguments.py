@@ -170,7 +170,10 @@ def estimated(what: str, value: Any, on: AnyArray) -> Any:
 def expect_constant_bounds(name: str, bounds: object) -> None:
     """Raise `NotDifferentiableError` for bounds that are active."""
     items = vars(bounds).values() if hasattr(bounds, "lb") else (bounds,)
-    if contains_active(tuple(items)):
+    # `brute` takes slices, too.
+    ranges = bounds if isinstance(bounds, (list, tuple)) else ()
+    ends = [(x.start, x.stop, x.step) for x in ranges if isinstance(x, slice)]
+    if contains_active((*items, ends)):
         raise NotDifferentiableError(
             f"{name}: active bounds have no derivative rule in cotan; pass them as constraints, or "
             "hold them constant with ct.dropgrad"

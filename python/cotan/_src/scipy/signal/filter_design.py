@@ -12,10 +12,16 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
-from cotan._src.rebind.engine import locate
+from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.values import attach_derivative, contains_active, refuse, to_numpy
+from cotan._src.runtime.values import (
+    attach_derivative,
+    contains_active,
+    is_array,
+    refuse,
+    to_numpy,
+)
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.typing import AnyArray, ArrayLike, NDArray, Scalar
 
@@ -297,3 +303,11 @@ def _resonator(name: str, peak: bool) -> None:
 
 _resonator("iirnotch", False)
 _resonator("iirpeak", True)
+
+
+@override(f"{_HERE}.windows.get_window")
+def get_window(window: Any, *args: Any, **options: Any) -> AnyArray:
+    if is_array(window):  # a number stands for the window that it is the parameter of
+        window = "kaiser", window
+    result: AnyArray = locate_original(f"{_HERE}.windows.get_window")(window, *args, **options)
+    return result

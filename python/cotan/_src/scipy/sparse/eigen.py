@@ -60,7 +60,20 @@ def _is_operator(matrix: object) -> TypeGuard[Operator]:
 def _is_active(matrix: MatrixLike | None) -> bool:
     if _is_operator(matrix):
         return contains_active(matrix.matvec(np.ones(matrix.shape[1])))
-    return has_active_entries(matrix) or is_array(getattr(matrix, "A", matrix))
+    dense = getattr(matrix, "A", matrix)
+    moves = is_array(dense) and (_core.is_traced(dense) or contains_active((dense,)))
+    return moves or has_active_entries(matrix)
+
+
+def _plainly(name: str, *args: Any, **options: Any) -> Any:
+    """Compute with constants what SciPy computes."""
+
+    def plain(x: Any) -> Any:
+        dense = getattr(x, "A", x)
+        return to_numpy(dense if is_array(dense) else x)
+
+    given = {n: plain(x) for n, x in options.items()}
+    return locate_original(f"{_HERE}.{name}")(*map(plain, args), **given)
 
 
 def _values(x: AnyArray | None) -> Any:
@@ -79,7 +92,7 @@ def eigsh(
 ) -> AnyArray | tuple[AnyArray, AnyArray]:
     original = locate_original(f"{_HERE}.eigsh")
     if not (_is_active(A) or _is_active(M)):
-        known: NDArray | tuple[NDArray, NDArray] = original(A, k, M, *args, **options)
+        known: NDArray | tuple[NDArray, NDArray] = _plainly("eigsh", A, k, M, *args, **options)
         return known
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
         raise NotDifferentiableError(
@@ -111,7 +124,7 @@ def eigs(
 ) -> AnyArray | tuple[AnyArray, AnyArray]:
     original = locate_original(f"{_HERE}.eigs")
     if not (_is_active(A) or _is_active(M)):
-        known: NDArray | tuple[NDArray, NDArray] = original(A, k, M, *args, **options)
+        known: NDArray | tuple[NDArray, NDArray] = _plainly("eigs", A, k, M, *args, **options)
         return known
     if args or any(options.get(name) is not None for name in ("Minv", "OPinv")):
         raise NotDifferentiableError(
@@ -148,7 +161,7 @@ def svds(
     original = locate_original(f"{_HERE}.svds")
     if not _is_active(A):
         known: NDArray | tuple[NDArray | None, NDArray, NDArray | None]
-        known = original(A, k, *args, **options)
+        known = _plainly("svds", A, k, *args, **options)
         return known
     if args:
         raise TypeError("svds: pass the arguments after k by keyword")

@@ -35,7 +35,8 @@ override(
         _HERE,
         """
         bellman_ford breadth_first_order breadth_first_tree connected_components
-        csgraph_from_dense csgraph_masked_from_dense depth_first_order depth_first_tree dijkstra
+        csgraph_from_dense csgraph_masked_from_dense csgraph_to_dense csgraph_to_masked
+        depth_first_order depth_first_tree dijkstra
         floyd_warshall johnson maximum_bipartite_matching maximum_flow
         min_weight_full_bipartite_matching minimum_spanning_tree reverse_cuthill_mckee shortest_path
         structural_rank yen

@@ -368,7 +368,8 @@ def query(
     distance_upper_bound: float = np.inf, workers: int = 1,
 ) -> tuple[AnyArray, NDArray]:  # fmt: skip
     ask = original_of(vars(locate("scipy.spatial.KDTree"))["query"])
-    distances, index = ask(_built(self), to_numpy(x), k, eps, p, distance_upper_bound, workers)
+    limits = to_numpy(eps), p, to_numpy(distance_upper_bound)
+    distances, index = ask(_built(self), to_numpy(x), k, *limits, workers)
     if not is_array(x) and not hasattr(self, "_traced"):
         return distances, index
     # Which points are near is constant; how near is active.

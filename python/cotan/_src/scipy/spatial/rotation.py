@@ -16,10 +16,13 @@ from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.by_example import expect_values
 from cotan._src.runtime.originals import original_of
-from cotan._src.runtime.registry import ALWAYS, METHOD, override
+from cotan._src.runtime.registry import ALWAYS, METHOD, Way, override
+from cotan._src.runtime.values import contains_active, to_numpy
+from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.typing import AnyArray, ArrayLike, Axis, Scalar, Shape
 
 _NAME = "scipy.spatial.transform.Rotation"
+_RIGID = "scipy.spatial.transform.RigidTransform"
 _AXES = {"x": 0, "y": 1, "z": 2}
 # Of Newton's method for a rotation next to a matrix, where nobody sees that it has converged.
 _MOST_STEPS = 30
@@ -284,6 +287,12 @@ class Rotation:
         half: AnyArray = np.arctan2(np.sqrt(np.sum(v * v, axis=-1)), np.abs(self._quat[..., 3]))
         return 2 * half
 
+    def approx_equal(
+        self, other: _Quaternions, atol: float | None = None, degrees: bool = False
+    ) -> Any:
+        own, its = (locate(_NAME)(to_numpy(_core.dropgrad(x.as_quat()))) for x in (self, other))
+        return own.approx_equal(its, atol, degrees)
+
     def mean(self, weights: ArrayLike | None = None, axis: Axis = None) -> "Rotation":
         q: AnyArray = self._quat
         shape = self.shape
@@ -431,3 +440,32 @@ def multiply(self: _Quaternions, other: Rotation | _Quaternions) -> Any:
     if type(other) is Rotation:
         return other.__rmul__(self)
     return original_of(locate(_NAME).__mul__)(self, other)
+
+
+@override(f"{_NAME}.approx_equal", kind=METHOD, when=ALWAYS)
+def approx_equal(self: _Quaternions, other: _Quaternions, *args: Any, **options: Any) -> Any:
+    if type(other) is Rotation:
+        return Rotation(self.as_quat()).approx_equal(other, *args, **options)
+    return original_of(locate(_NAME).approx_equal)(self, other, *args, **options)
+
+
+# --------------------------------------------------------------------------------------------------
+# A rotation with a translation
+
+
+def _rigid(name: str) -> None:
+    @override(f"{_RIGID}.{name}", kind=METHOD, when=ALWAYS, way=Way.REFUSED, versions="scipy>=1.16")
+    def make(*args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        if contains_active(given) or any(type(x) is Rotation for x in given):
+            raise NotDifferentiableError(
+                f"{_RIGID}.{name} has no derivative rule in cotan; keep a Rotation and a vector "
+                "(r.apply(x) + t), or hold its arguments constant with ct.dropgrad"
+            )
+        original = original_of(getattr(locate(_RIGID), name))
+        return original(*to_numpy_items(args), **{n: to_numpy_items(x) for n, x in kwargs.items()})
+
+
+for _method in ("from_components", "from_dual_quat", "from_exp_coords", "from_matrix",
+                "from_rotation", "from_translation"):  # fmt: skip
+    _rigid(_method)

@@ -17,10 +17,10 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import host_call
 from cotan._src.rebind.engine import ReboundInstance, locate
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.constant_fallback import method_with_constant_fallback
+from cotan._src.runtime.constant_fallback import call_on_constants, method_with_constant_fallback
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import METHOD, SUBSTITUTE, override
-from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
+from cotan._src.runtime.values import contains_active, is_active, is_array, refuse, to_numpy
 from cotan._src.scipy.stats.compiled_formulas import COMPILED
 from cotan._src.scipy.stats.conditions import compared, holds, is_mapped, known
 from cotan._src.scipy.stats.count_formulas import COUNT_FORMULAS
@@ -36,6 +36,7 @@ class _Distribution(Protocol):
     name: str
     shapes: str | None
     badvalue: float
+    numargs: int
     _stats_has_moments: bool
     _argcheck: Function
     _entropy: Function
@@ -427,6 +428,12 @@ def _number_at(name: str) -> Function:
     def method(self: _Distribution, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> AnyArray:
         shapes, loc, _ = self._parse_args(*args, **kwds)
         original = original_of(vars(locate(f"{_HERE}.rv_discrete"))[name])
+        if len(shapes) != self.numargs:
+            # One argument that holds them all.
+            if contains_active((q, args, kwds)):
+                raise refuse(f"scipy.stats.{self.name}.{name}")
+            constant: AnyArray = call_on_constants(original, (self, q, *args), kwds)
+            return constant
 
         def forward(q: NDArray, *shapes: NDArray) -> NDArray:
             return np.asarray(original(self, q, *shapes), np.float64)

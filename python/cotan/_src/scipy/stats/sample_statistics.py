@@ -28,7 +28,7 @@ from cotan._src.rebind.engine import (
 from cotan._src.rebind.numpy_substitutes import array, asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
-from cotan._src.runtime.values import is_active
+from cotan._src.runtime.values import contains_active, is_active, refuse, to_numpy
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray, Shape
 
 
@@ -213,3 +213,12 @@ for _name in (
     "vonmises_gen", "weibull_min_gen",
 ):  # fmt: skip
     _fits(_name)
+
+
+@override("scipy.stats._binomtest.BinomTestResult.proportion_ci", kind=METHOD)
+def _proportion_ci(*args: object, **options: object) -> object:
+    # Its equation holds the level, where compiled code finds the root.
+    if contains_active((args, options)):
+        raise refuse("scipy.stats.binomtest(...).proportion_ci")
+    owner = locate("scipy.stats._binomtest.BinomTestResult")
+    return original_of(owner.proportion_ci)(*map(to_numpy, args), **options)
