@@ -233,3 +233,31 @@ fn a_run_can_be_interrupted() {
         same_bits(a, b, &program);
     }
 }
+
+/// They are computed all the same: an output may be there for the error that it raises.
+#[test]
+fn results_that_nobody_reads_are_not_copied() {
+    let program = Program::parse(
+        "program(%0: f64[3,3]) {\n  %1: f64[3,3] = cholesky(%0)\n  %2: f64[3,3] = add(%0, %0)\n  \
+         return %2, %1\n}\n",
+    )
+    .unwrap();
+    let good = Value::from_slice(&[3, 3], &[2.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 2.0]).unwrap();
+    let bad = Value::from_slice(&[3, 3], &[-1.0; 9]).unwrap();
+    for code in [false, true] {
+        let avals = vec![good.aval().clone()];
+        let replay = Replay::new(sched::plan(&program).unwrap(), avals).reading(1);
+        if code && !replay.compile().unwrap() {
+            continue;
+        }
+        let nothing: Arc<[Value]> = Arc::from([]);
+        let run = |x: &Value| replay.run(std::slice::from_ref(x), &nothing, &[], &mut || false);
+        for _ in 0..3 {
+            run(&good).unwrap();
+        }
+        let results = run(&good).unwrap();
+        assert_eq!(results.len(), 1);
+        assert_eq!(results[0].as_slice::<f64>().unwrap()[..2], [4.0, 0.0]);
+        assert!(run(&bad).is_err());
+    }
+}
