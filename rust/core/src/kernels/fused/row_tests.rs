@@ -423,7 +423,9 @@ fn short_rows_are_gathered_wherever_they_lie() {
             ];
             let mut f = FusedBuilder::new(&[a, b, length]);
             let read: Vec<Reg> = shapes.iter().map(|_| f.input(DType::F32)).collect();
-            read.iter().for_each(|&x| f.output(x));
+            for &x in &read {
+                f.output(x);
+            }
             let fused = f.finish();
             let lists: Vec<Vec<f32>> = (shapes.iter().zip(1..))
                 .map(|(s, seed)| {

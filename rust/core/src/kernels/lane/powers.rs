@@ -2,6 +2,8 @@
 //!
 //! Nearly always all elements have one exponent. Where they do not, or some bases are out of range, a block is computed
 //! in general first, so that no result depends on its neighbours.
+// Elements of lanes are aligned.
+#![allow(clippy::cast_ptr_alignment)]
 
 use std::mem::MaybeUninit;
 

@@ -3,6 +3,8 @@
 //! They take a fraction of the time of a logarithm and an exponential. Each product keeps what its rounding takes
 //! away (Dekker 1971, by fused multiply-add), so the result is that of the exact power, rounded, in all but very
 //! few cases. Which pairs are computed so depends on them alone.
+// Conditions are combined without branches.
+#![allow(clippy::manual_range_contains)]
 
 const TWO_52: f64 = 4503599627370496.0;
 
