@@ -63,6 +63,48 @@ fn with_derivatives(
 }
 
 #[test]
+fn sines_and_cosines_of_one_angle_and_powers() {
+    let mut rng = Rng::new(77);
+    for dtype in [DType::F64, DType::F32] {
+        let mut text = format!("program(%0: {dtype}[], %1: {dtype}[], %2: {dtype}[]) {{\n");
+        let ops = [
+            ("sin", "%0"),
+            ("cos", "%0"),
+            ("cos", "%1"),
+            ("sin", "%1"),
+            ("sin", "%2"),
+            ("cos", "%3"),
+            ("sin", "%3"),
+            ("pow", "%1, %2"),
+            ("pow", "%4, %0"),
+            ("pow", "%0, %0"),
+        ];
+        for (op, args) in ops {
+            let next = text.matches('=').count() + 3;
+            writeln!(text, "  %{next}: {dtype}[] = {op}({args})").unwrap();
+        }
+        writeln!(
+            text,
+            "  return %3, %4, %5, %6, %7, %8, %9, %10, %11, %12\n}}"
+        )
+        .unwrap();
+        let program = Program::parse(&text).unwrap();
+        for special in [1.5, -1.5, 0.5, 3.0, 1e9, 0.0, f64::INFINITY, f64::NAN] {
+            let number = |x: f64| match dtype {
+                DType::F64 => Value::from_slice(&[], &[x]).unwrap(),
+                _ => Value::from_slice(&[], &[x as f32]).unwrap(),
+            };
+            let any = rng.array(dtype, &[], 0.1, 2.0).unwrap();
+            assert!(check(
+                &program,
+                &[any.clone(), number(special), number(special)]
+            ));
+            assert!(check(&program, &[number(special), any, number(special)]));
+        }
+    }
+}
+
+#[test]
 fn every_primitive_and_its_derivative() {
     let mut rng = Rng::new(5);
     let mut taken = 0;

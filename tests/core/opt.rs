@@ -127,6 +127,41 @@ fn a_program_is_split_at_what_waits() {
 }
 
 #[test]
+fn scattered_axes_are_reduced_one_run_after_the_other() {
+    let source = "program(%0: f64[3,1,4,5,2]) {\n  %1: f64[4] = sum[axes=(0, 1, 3, 4)](%0)\n  \
+                  %2: f64[1,4] = max[axes=(0, 3, 4)](%0)\n  %3: f64[3,1] = sum[axes=(2, 3, 4)](%0)\n  \
+                  return %1, %2, %3\n}\n";
+    let program = Program::parse(source).unwrap();
+    let parts = opt::in_neighbouring_axes(&program).unwrap().unwrap();
+    parts.verify().unwrap();
+    let text = parts.to_string();
+    assert!(
+        text.contains("sum[axes=(3, 4)]") && text.contains("sum[axes=(0, 1)]"),
+        "{text}"
+    );
+    assert!(
+        text.contains("max[axes=(3, 4)]") && text.contains("max[axes=(0,)]"),
+        "{text}"
+    );
+    assert!(opt::in_neighbouring_axes(&parts).unwrap().is_none());
+    let x: Vec<f64> = (0..120).map(|i| f64::from(i * 37 % 101)).collect();
+    let inputs = [Value::from_slice(&[3, 1, 4, 5, 2], &x).unwrap()];
+    let outs = testing::run(&program, &inputs).unwrap();
+    for c in 0..4 {
+        let of: Vec<f64> = (0..120).filter(|i| i / 10 % 4 == c).map(|i| x[i]).collect();
+        // Integers, so every order gives the same sum.
+        assert_eq!(
+            outs[0].as_slice::<f64>().unwrap()[c],
+            of.iter().sum::<f64>()
+        );
+        assert_eq!(
+            outs[1].as_slice::<f64>().unwrap()[c],
+            of.iter().copied().fold(0.0, f64::max)
+        );
+    }
+}
+
+#[test]
 fn composites_are_written_out() {
     let body = "  %2: f64[] = mean[axes=(0,)](%0)\n  %3: f64[] = logsumexp[axes=(0,)](%1)\n";
     let lowered = opt::lower(program(body, "%2, %3")).unwrap();

@@ -118,6 +118,16 @@ impl Prepared {
         Ok((Prepared::new(&program, &held)?, values))
     }
 
+    /// The same where only the first outputs are read, so many: a run may leave out the others, which are computed
+    /// for the errors that they may raise.
+    #[must_use]
+    pub fn reading(self, outputs: usize) -> Prepared {
+        Prepared {
+            late: self.late.reading(outputs),
+            ..self
+        }
+    }
+
     /// Dtype and shape of an output.
     pub fn out_aval(&self, i: usize) -> &Aval {
         self.program.aval(self.program.outs()[i])

@@ -4,5 +4,5 @@ mod lower;
 mod rewrite;
 mod simplify;
 
-pub use lower::{has_composites, inline_rules, lower};
+pub use lower::{has_composites, in_neighbouring_axes, inline_rules, lower};
 pub use simplify::{Passes, optimize, without_barriers};

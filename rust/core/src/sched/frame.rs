@@ -105,11 +105,12 @@ impl Frame {
         }
     }
 
-    /// Runs it on these inputs, and gives results of their own memory.
+    /// Runs it on these inputs, and gives the first results, so many, in their own memory.
     pub(super) fn run_on(
         &mut self,
         inputs: &[Value],
         targets: &[Option<Value>],
+        read: usize,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Value>> {
         for (i, input) in inputs.iter().enumerate() {
@@ -119,7 +120,8 @@ impl Frame {
         let cancel = AtomicBool::new(false);
         let ctx = Ctx::new(&cancel, 1);
         let mut targets = targets.iter();
-        let results = self.outs().iter().map(|out| match targets.next() {
+        let outs = self.outs().iter().take(read);
+        let results = outs.map(|out| match targets.next() {
             Some(Some(target)) => {
                 kernels::copy_into(target, out, &ctx)?;
                 Ok(target.clone())

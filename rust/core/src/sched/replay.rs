@@ -35,6 +35,8 @@ pub struct Replay {
     inputs: Vec<Aval>,
     /// Bytes of the results.
     results: usize,
+    /// How many of the first results are read; the others are computed for the errors that they may raise.
+    read: usize,
     /// Whether frames can be had: not known to be false.
     has_frames: AtomicBool,
     /// How many runs there were, up to `FIRST`.
@@ -81,6 +83,7 @@ impl Replay {
             plan,
             inputs,
             results,
+            read: usize::MAX,
             has_frames: AtomicBool::new(has_frames),
             runs: AtomicU32::new(0),
             without: Mutex::new(None),
@@ -88,6 +91,12 @@ impl Replay {
             code_frames: Kept::default(),
             compiled: Compilation::default(),
         }
+    }
+
+    /// The same where only the first results are read, so many: runs may leave out the others.
+    #[must_use]
+    pub fn reading(self, read: usize) -> Replay {
+        Replay { read, ..self }
     }
 
     /// The plan.
@@ -131,12 +140,12 @@ impl Replay {
         let anywhere = |v: &Value| Place::of(v) == Place::Anywhere;
         if inputs.iter().chain(&**more).all(anywhere) {
             if let Some(mut frame) = self.code_frame(more)? {
-                let results = frame.run_on(inputs, targets, interrupted);
+                let results = frame.run_on(inputs, targets, self.read, interrupted);
                 self.give_back(frame);
                 return results;
             }
             if let Some(mut frame) = self.kernel_frame(more)? {
-                let run = || frame.run_on(inputs, targets, interrupted);
+                let run = || frame.run_on(inputs, targets, self.read, interrupted);
                 let results = self.compiled.timed(1, run);
                 self.give_back(frame);
                 return results;

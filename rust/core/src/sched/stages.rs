@@ -7,10 +7,11 @@ use crate::error::Result;
 use crate::program::Program;
 use crate::{ops, opt};
 
-/// A program without composites, optimised.
+/// A program without composites, optimised, and without reductions over scattered axes.
 fn lowered(program: &Program) -> Result<Program> {
     let lowered = opt::lower(program.clone())?;
-    opt::optimize(&lowered, opt::Passes::ALL)
+    let lowered = opt::optimize(&lowered, opt::Passes::ALL)?;
+    Ok(opt::in_neighbouring_axes(&lowered)?.unwrap_or(lowered))
 }
 
 /// What devices plan: without composites, and without barriers, which save memory that tiles need.
@@ -41,7 +42,10 @@ impl Plan {
         if opt::has_composites(program) {
             return Plan::of_lowered(&lowered(program)?);
         }
-        Plan::of_lowered(program)
+        match opt::in_neighbouring_axes(program)? {
+            Some(program) => Plan::of_lowered(&program),
+            None => Plan::of_lowered(program),
+        }
     }
 
     /// Plans a program whose equations are primitives, in parts where it repeats itself.

@@ -497,11 +497,12 @@ fn plan(
     let (program, others) = enter(py, |interrupted| {
         let mut outs: Vec<&Array> = results.iter().collect();
         outs.extend(value_guards.iter().map(|d| &d.array));
+        let read = outs.len();
         outs.extend(&roots);
         let prepared = Prepared::of(&outer, &outs, &leaves, held, interrupted);
         drop(outs);
         drop((results, value_guards, roots, leaves, inner, outer));
-        prepared
+        prepared.map(|(program, others)| (program.reading(read), others))
     })?;
     let others = others.into_iter().map(to_owned).collect::<PyResult<_>>()?;
     Ok((program, others))

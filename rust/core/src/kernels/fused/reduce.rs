@@ -8,6 +8,7 @@
 use num_complex::Complex;
 
 use super::plan::{Plan, Split, Walk};
+use super::row_kernels::sums_of_short;
 use crate::aval::DType;
 use crate::kernels::lane::{self, Bf16Bits, F16Bits, Lane};
 use crate::kernels::simd_level::{Level, leveled};
@@ -54,6 +55,17 @@ pub(super) struct Kernels {
     pub(super) merge: unsafe fn(*mut u8, *const u8, usize),
     /// From the type of accumulators to that of the elements.
     pub(super) narrow: Lane,
+}
+
+impl Kernels {
+    /// The same for rows of this length.
+    pub(super) fn of_rows(self, op: ReduceOp, dtype: DType, length: usize) -> Kernels {
+        let short = (op == ReduceOp::Sum).then(|| sums_of_short(dtype, length));
+        Kernels {
+            rows: short.flatten().unwrap_or(self.rows),
+            ..self
+        }
+    }
 }
 
 /// How elements of a type are accumulated.
@@ -442,7 +454,10 @@ impl Reduction {
         position: usize,
     ) -> Option<Reduction> {
         let full = split.is_full();
-        let kernels = kernels(op, dtype, full || split.inner == 1)?;
+        let mut kernels = kernels(op, dtype, full || split.inner == 1)?;
+        if !full && split.inner == 1 {
+            kernels = kernels.of_rows(op, dtype, split.reduced);
+        }
         Some(Reduction {
             op,
             full,

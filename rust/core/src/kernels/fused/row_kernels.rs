@@ -168,13 +168,20 @@ leveled! {
     }
 }
 
-pub(super) fn expand(size: usize) -> Expand {
+/// The kernel that repeats elements of this size along rows of this length.
+pub(super) fn expand(size: usize, length: usize) -> Expand {
     let level = Level::best();
-    match size {
-        1 => repeat::<u8>(level),
-        2 => repeat::<u16>(level),
-        4 => repeat::<u32>(level),
-        8 => repeat::<u64>(level),
+    match (size, length) {
+        (8, 2) => repeat_short::<Times<u64, 2>>(level),
+        (8, 3) => repeat_short::<Times<u64, 3>>(level),
+        (8, 4) => repeat_short::<Times<u64, 4>>(level),
+        (4, 2) => repeat_short::<Times<u32, 2>>(level),
+        (4, 3) => repeat_short::<Times<u32, 3>>(level),
+        (4, 4) => repeat_short::<Times<u32, 4>>(level),
+        (1, _) => repeat::<u8>(level),
+        (2, _) => repeat::<u16>(level),
+        (4, _) => repeat::<u32>(level),
+        (8, _) => repeat::<u64>(level),
         _ => repeat::<[u64; 2]>(level),
     }
 }
@@ -188,6 +195,83 @@ leveled! {
                 let element = MaybeUninit::new(x.add(row).read());
                 std::slice::from_raw_parts_mut(out.add(row * length), length).fill(element);
             }
+        }
+    }
+}
+
+/// Rows whose length the compiler knows, so that many are done at a time: those of points and pairs.
+trait Short {
+    type T: Copy;
+    type Row: Copy;
+    fn repeated(x: Self::T) -> Self::Row;
+}
+
+struct Times<T, const N: usize>(std::marker::PhantomData<T>);
+
+impl<T: Copy, const N: usize> Short for Times<T, N> {
+    type T = T;
+    type Row = [T; N];
+    #[inline(always)]
+    fn repeated(x: T) -> [T; N] {
+        [x; N]
+    }
+}
+
+leveled! {
+    fn repeat_short[K: Short](x: *const u8, rows: usize, _length: usize, out: *mut u8) {
+        // SAFETY: the caller passes `rows` elements, and room for as many rows apart from them.
+        let (x, out) = unsafe {
+            (
+                std::slice::from_raw_parts(x.cast::<K::T>(), rows),
+                std::slice::from_raw_parts_mut(out.cast::<MaybeUninit<K::Row>>(), rows),
+            )
+        };
+        for (out, &x) in out.iter_mut().zip(x) {
+            out.write(K::repeated(x));
+        }
+    }
+}
+
+/// The sums of rows of this length, where a loop is compiled for it; they add in the order of other short rows.
+pub(super) fn sums_of_short(dtype: DType, length: usize) -> Option<Fold> {
+    let level = Level::best();
+    Some(match (dtype, length) {
+        (DType::F64, 2) => sum_short::<Sum<f64, 2>>(level),
+        (DType::F64, 3) => sum_short::<Sum<f64, 3>>(level),
+        (DType::F64, 4) => sum_short::<Sum<f64, 4>>(level),
+        (DType::F32, 2) => sum_short::<Sum<f32, 2>>(level),
+        (DType::F32, 3) => sum_short::<Sum<f32, 3>>(level),
+        (DType::F32, 4) => sum_short::<Sum<f32, 4>>(level),
+        _ => return None,
+    })
+}
+
+trait ShortSum {
+    type Row: Copy;
+    fn sum(row: &Self::Row) -> f64;
+}
+
+struct Sum<T, const N: usize>(std::marker::PhantomData<T>);
+
+impl<T: Copy + Into<f64>, const N: usize> ShortSum for Sum<T, N> {
+    type Row = [T; N];
+    #[inline(always)]
+    fn sum(row: &[T; N]) -> f64 {
+        row.iter().fold(0.0, |sum, &x| sum + x.into())
+    }
+}
+
+leveled! {
+    fn sum_short[K: ShortSum](x: *const u8, rows: usize, _length: usize, out: *mut u8) {
+        // SAFETY: the caller passes so many rows, and room for as many sums apart from them.
+        let (x, out) = unsafe {
+            (
+                std::slice::from_raw_parts(x.cast::<K::Row>(), rows),
+                std::slice::from_raw_parts_mut(out.cast::<MaybeUninit<f64>>(), rows),
+            )
+        };
+        for (out, x) in out.iter_mut().zip(x) {
+            out.write(K::sum(x));
         }
     }
 }

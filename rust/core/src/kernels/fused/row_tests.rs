@@ -376,3 +376,81 @@ fn elements_of_rows_are_as_if_repeated() {
         }
     }
 }
+
+/// Rows as long as points and pairs have loops of their own, which add in the order of all short rows.
+#[test]
+fn short_rows_add_one_element_after_the_other() {
+    let stop = AtomicBool::new(false);
+    for length in 2..=5 {
+        for outer in [1, 7, 500] {
+            let mut f = FusedBuilder::with_rows(&[outer, length], 1);
+            let x = f.input(DType::F64);
+            let total = f.fold_rows(ReduceOp::Sum, x).unwrap();
+            let wide = f.expand(total);
+            let y = f.op(LaneOp::Mul, &[x, wide]).unwrap();
+            f.output(y);
+            f.output(total);
+            let fused = f.finish();
+            let x = numbers(outer * length, 5);
+            let value = Value::from_slice(&[outer, length], &x).unwrap();
+            let shapes: [&[usize]; 2] = [&[outer, length], &[outer]];
+            let outs = shapes.map(|s| Value::empty(Aval::new(DType::F64, s)).unwrap());
+            fused.run(&[value], &outs, &Ctx::new(&stop, 1)).unwrap();
+            let [y, totals] = outs.each_ref().map(|v| v.as_slice::<f64>().unwrap());
+            for (row, &total) in totals.iter().enumerate() {
+                let x = &x[row * length..][..length];
+                assert_eq!(total.to_bits(), x.iter().fold(0.0, |s, x| s + x).to_bits());
+                for (&y, x) in y[row * length..].iter().zip(x) {
+                    assert_eq!(y.to_bits(), (x * total).to_bits());
+                }
+            }
+        }
+    }
+}
+
+/// Points that are the same for many neighbours, and numbers that are the same for a point.
+#[test]
+fn short_rows_are_gathered_wherever_they_lie() {
+    let stop = AtomicBool::new(false);
+    for length in [2usize, 3, 4, 5, 16, 17] {
+        for (a, b) in [(1, 9), (9, 1), (5, 3), (40, 31)] {
+            let shapes = [
+                [a, 1, length],
+                [1, b, length],
+                [a, b, 1],
+                [1, b, 1],
+                [a, 1, 1],
+            ];
+            let mut f = FusedBuilder::new(&[a, b, length]);
+            let read: Vec<Reg> = shapes.iter().map(|_| f.input(DType::F32)).collect();
+            for &x in &read {
+                f.output(x);
+            }
+            let fused = f.finish();
+            let lists: Vec<Vec<f32>> = (shapes.iter().zip(1..))
+                .map(|(s, seed)| {
+                    numbers(s.iter().product(), seed)
+                        .iter()
+                        .map(|&x| x as f32)
+                        .collect()
+                })
+                .collect();
+            let inputs: Vec<Value> = (shapes.iter().zip(&lists))
+                .map(|(shape, list)| Value::from_slice(shape, list).unwrap())
+                .collect();
+            let outs =
+                shapes.map(|_| Value::empty(Aval::new(DType::F32, &[a, b, length])).unwrap());
+            fused.run(&inputs, &outs, &Ctx::new(&stop, 1)).unwrap();
+            for ((shape, list), out) in shapes.iter().zip(&lists).zip(&outs) {
+                let at = |i: usize, d: usize| if d == 1 { 0 } else { i };
+                let got = out.as_slice::<f32>().unwrap();
+                for (k, &got) in got.iter().enumerate() {
+                    let (i, j, c) = (k / length / b, k / length % b, k % length);
+                    let want =
+                        (at(i, shape[0]) * shape[1] + at(j, shape[1])) * shape[2] + at(c, shape[2]);
+                    assert_eq!(got, list[want], "{shape:?} at {k}");
+                }
+            }
+        }
+    }
+}

@@ -29,6 +29,11 @@ impl FusedBuilder {
         builder
     }
 
+    /// The length of the rows; 0 where tiles are not made of them.
+    fn row_length(&self) -> usize {
+        self.split.filter(|_| self.rows).map_or(0, |s| s.reduced)
+    }
+
     /// Whether rows of this dtype can be reduced so.
     pub fn folds(op: ReduceOp, dtype: DType) -> bool {
         kernels(op, dtype, true).is_some()
@@ -65,7 +70,7 @@ impl FusedBuilder {
         let mask = self.mask_of(x).filter(|_| op == ReduceOp::Sum);
         let (fold, x) = match mask {
             Some(mask) if kernels.acc == DType::F64 => (count(Level::best()), mask),
-            _ => (kernels.rows, x.0),
+            _ => (kernels.of_rows(op, dtype, self.row_length()).rows, x.0),
         };
         Ok(self.push(Node {
             code: Code::Lane,
@@ -98,7 +103,7 @@ impl FusedBuilder {
         self.cost += 0.5 * unit_cost(dtype);
         self.push(Node {
             code: Code::Lane,
-            work: Some(Work::Expand(expand(dtype.size()))),
+            work: Some(Work::Expand(expand(dtype.size(), self.row_length()))),
             op: None,
             args: [x.0, NONE, NONE],
             dtype,

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::row_kernels::expand;
 use crate::kernels::Value;
 
 /// How a tile of an input is found.
@@ -119,6 +120,16 @@ unsafe fn run<T: Copy>(ptr: *const u8, stride: isize, out: *mut u8, n: usize) {
     }
 }
 
+/// Copies the first `filled` bytes of `out` again and again, until there are `all`.
+unsafe fn repeat_bytes(out: *mut u8, mut filled: usize, all: usize) {
+    while filled < all {
+        let bytes = filled.min(all - filled);
+        // SAFETY: the caller passes room for `all` bytes, of which the first `filled` are there.
+        unsafe { std::ptr::copy_nonoverlapping(out, out.add(filled), bytes) };
+        filled += bytes;
+    }
+}
+
 /// The longest rows that are copied many at a time: a call of `run` for each takes longer than the copy.
 const SHORT: usize = 16;
 
@@ -144,7 +155,10 @@ unsafe fn short_rows<T: Copy>(
     }
 }
 
-/// The same, with loops for the lengths of points and pairs.
+/// From so many equal rows on the first one is copied, then what is there already.
+const EQUAL_ROWS: usize = 8;
+
+/// The same, with loops for the lengths of points and pairs, and for rows that are equal or repeat one element.
 unsafe fn rows_of<T: Copy>(
     ptr: *const u8,
     rows: usize,
@@ -152,8 +166,16 @@ unsafe fn rows_of<T: Copy>(
     strides: (isize, isize),
     out: *mut u8,
 ) {
-    // SAFETY: the caller's contract.
+    let size = size_of::<T>();
+    // SAFETY: the caller's contract; kernels get aligned elements.
     unsafe {
+        if strides == (0, 1) && rows >= EQUAL_ROWS {
+            std::ptr::copy_nonoverlapping(ptr, out, length * size);
+            return repeat_bytes(out, length * size, rows * length * size);
+        }
+        if strides == (1, 0) && matches!(size, 4 | 8) && ptr.addr() & (size - 1) == 0 {
+            return expand(size, length)(ptr, rows, length, out);
+        }
         match length {
             2 => short_rows::<T>(ptr, rows, 2, strides, out),
             3 => short_rows::<T>(ptr, rows, 3, strides, out),
@@ -258,13 +280,7 @@ impl Strided {
                     *i = 0;
                 }
             }
-            let mut filled = period;
-            while filled < n {
-                let m = filled.min(n - filled);
-                let bytes = m * size_of::<T>();
-                std::ptr::copy_nonoverlapping(out, out.add(filled * size_of::<T>()), bytes);
-                filled += m;
-            }
+            repeat_bytes(out, period * size_of::<T>(), n * size_of::<T>());
         }
     }
 }

@@ -53,6 +53,8 @@ pub(super) trait Binary {
 
 /// Long functions are called on multiples of this many elements: one vector of `f32` in AVX-512.
 pub(super) const WIDTH: usize = 16;
+/// So few elements are computed one by one: filling a vector and emptying it takes longer.
+pub(super) const FEW: usize = 2;
 /// Elements in the buffers of long functions.
 pub(super) const BLOCK: usize = 128;
 
@@ -157,9 +159,15 @@ unsafe fn unary_long<K: Unary, const LEVEL: usize>(
     _c: *const u8,
     n: usize,
 ) {
-    if n == 1 {
-        // SAFETY: the contract of `Lane`; the level is supported, see `unary`.
-        return unsafe { unary_one::<K>(Level::ALL[LEVEL])(out, a) };
+    if n <= FEW {
+        let one = unary_one::<K>(Level::ALL[LEVEL]);
+        for i in 0..n {
+            let at = |p: *const u8, size: usize| p.wrapping_add(i * size);
+            let to = at(out, size_of::<K::R>()).cast_mut();
+            // SAFETY: the contract of `Lane`; the level is supported, see `unary`.
+            unsafe { one(to, at(a, size_of::<K::A>())) };
+        }
+        return;
     }
     let core = unary_loop::<K>(Level::ALL[LEVEL]);
     let mut done = 0;
@@ -297,9 +305,15 @@ unsafe fn binary_long<K: Binary, const LEVEL: usize>(
     _c: *const u8,
     n: usize,
 ) {
-    if n == 1 {
-        // SAFETY: as in `unary_long`.
-        return unsafe { binary_one::<K>(Level::ALL[LEVEL])(out, a, b) };
+    if n <= FEW {
+        let one = binary_one::<K>(Level::ALL[LEVEL]);
+        for i in 0..n {
+            let at = |p: *const u8, size: usize| p.wrapping_add(i * size);
+            let to = at(out, size_of::<K::R>()).cast_mut();
+            // SAFETY: as in `unary_long`.
+            unsafe { one(to, at(a, size_of::<K::A>()), at(b, size_of::<K::B>())) };
+        }
+        return;
     }
     let core = binary_loop::<K>(Level::ALL[LEVEL]);
     let mut done = 0;

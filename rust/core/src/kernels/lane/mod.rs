@@ -10,6 +10,7 @@ mod half;
 mod half_bits;
 mod integer;
 mod loops;
+mod powers;
 mod real;
 mod sincos;
 mod table;

@@ -81,6 +81,7 @@ macro_rules! real_lanes {
                 LaneOp::Remainder => binary!(level, $t, $t => $t, |x, y| m::remainder(x, y)),
                 LaneOp::Fmod => binary!(level, $t, $t => $t, |x, y| m::fmod(x, y)),
                 LaneOp::Copysign => binary!(level, $t, $t => $t, |x, y| x.copysign(y)),
+                LaneOp::Pow => super::powers::$t(level),
                 LaneOp::Complex => {
                     binary!(level, $t, $t => Complex<$t>, |x, y| Complex::new(x, y))
                 }

@@ -80,6 +80,18 @@ leveled! {
     }
 }
 
+leveled! {
+    fn pair_one[K: Pair](out: *mut u8, a: *const u8, second: *mut u8) {
+        // SAFETY: the contract of `long` for one element, which is read before the results are written.
+        unsafe {
+            let x = a.cast::<K::T>().read();
+            let (y, z) = if K::misses(x) { K::slow(x) } else { K::call(x) };
+            out.cast::<K::T>().write(y);
+            second.cast::<K::T>().write(z);
+        }
+    }
+}
+
 #[cold]
 fn correct<K: Pair>(a: &[K::T], first: &mut [MaybeUninit<K::T>], second: &mut [MaybeUninit<K::T>]) {
     for ((first, second), &x) in first.iter_mut().zip(second).zip(a) {
@@ -101,6 +113,10 @@ unsafe fn long<K: Pair, const LEVEL: usize>(
 ) {
     let core = pair_loop::<K>(Level::ALL[LEVEL]);
     let second = second.cast_mut();
+    if n == 1 {
+        // SAFETY: as below.
+        return unsafe { pair_one::<K>(Level::ALL[LEVEL])(out, a, second) };
+    }
     let mut done = 0;
     // SAFETY: the contract of `Lane`, and `second` is a place for results of its own; the level is the machine's.
     // Buffers hold `BLOCK` elements, of which `padded` are initialised.

@@ -65,7 +65,7 @@ macro_rules! for_each_lane_op {
             Sub         2   1.0 same,
             Mul         2   1.0 same,
             Div         2   3.0 same,
-            Pow         2  40.0 same    pow,
+            Pow         2  40.0 same,
             /// NaN when an operand is NaN.
             Maximum     2   1.0 same,
             /// NaN when an operand is NaN.

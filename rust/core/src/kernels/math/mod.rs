@@ -34,6 +34,7 @@ pub mod f32;
 mod f32_native;
 mod f32_via_f64;
 pub mod f64;
+pub mod half_powers;
 mod hyperbolic;
 mod inverse;
 mod log;

@@ -16,7 +16,8 @@ use cranelift_module::{Linkage, Module, default_libcall_names};
 use super::operations::{cast, inline, number, register};
 use super::{Breakdown, Op, ScalarCode};
 use crate::aval::DType;
-use crate::kernels::lane::{Lane, LaneOp, cast_lane, lane};
+use crate::kernels::lane::{Lane, LaneOp, cast_lane, lane, pair};
+use crate::util::FastMap;
 
 /// Bytes of stack that the compiler has.
 const STACK: usize = 4 << 20;
@@ -167,6 +168,31 @@ impl Code {
     }
 }
 
+/// For each line that is the sine or the cosine of an angle whose other one is needed too, that one.
+fn pairs(code: &ScalarCode, needed: &[bool]) -> FastMap<u32, u32> {
+    let mut met: FastMap<(u32, LaneOp), u32> = FastMap::default();
+    let mut pairs = FastMap::default();
+    for (k, &(op, dtype)) in code.lines.iter().enumerate().filter(|&(k, _)| needed[k]) {
+        let Op::Lane { op, args } = op else { continue };
+        let other = match op {
+            LaneOp::Sin => LaneOp::Cos,
+            LaneOp::Cos => LaneOp::Sin,
+            _ => continue,
+        };
+        let k = k as u32;
+        match met.get(&(args[0], other)) {
+            Some(&first) if pair(other, op, dtype).is_some() && !pairs.contains_key(&first) => {
+                pairs.insert(first, k);
+                pairs.insert(k, first);
+            }
+            _ => {
+                met.insert((args[0], op), k);
+            }
+        }
+    }
+    pairs
+}
+
 /// A function while it is written.
 struct Writer<'a> {
     b: FunctionBuilder<'a>,
@@ -177,6 +203,8 @@ struct Writer<'a> {
     values: Vec<Option<Value>>,
     /// How lanes are called.
     signature: SigRef,
+    /// For some sines and cosines the other one of the same angle.
+    pairs: FastMap<u32, u32>,
     /// Operands and results of lanes.
     room: Option<[StackSlot; 4]>,
     fma: bool,
@@ -198,6 +226,7 @@ impl<'a> Writer<'a> {
             inputs: vec![None; code.inputs.len()],
             values: vec![None; code.lines.len()],
             signature,
+            pairs: FastMap::default(),
             room: None,
             fma: has_fma(),
             b,
@@ -207,6 +236,7 @@ impl<'a> Writer<'a> {
 
     fn write(mut self) {
         let needed = self.code.needed();
+        self.pairs = pairs(self.code, &needed);
         for (k, &is_needed) in needed.iter().enumerate() {
             if is_needed {
                 self.line(k);
@@ -251,6 +281,10 @@ impl<'a> Writer<'a> {
     }
 
     fn line(&mut self, k: usize) {
+        if self.values[k].is_some() {
+            // The second one of a pair.
+            return;
+        }
         let (op, dtype) = self.code.lines[k];
         let value = match op {
             Op::Number(bits) => number(&mut self.b, dtype, bits),
@@ -272,9 +306,11 @@ impl<'a> Writer<'a> {
                 for (x, &arg) in x.iter_mut().zip(&args[..op.arity()]) {
                     *x = self.values[arg as usize].expect("lines are written in their order");
                 }
-                match inline(&mut self.b, op, dtype, x) {
-                    Some(value) => value,
-                    None => self.call(op, dtype, k, &args[..op.arity()], 1),
+                let partner = self.pairs.get(&(k as u32)).copied();
+                match (inline(&mut self.b, op, dtype, x), partner) {
+                    (Some(value), _) => value,
+                    (None, Some(partner)) => self.pair((op, dtype), partner, x[0]),
+                    (None, None) => self.call(op, dtype, k, &args[..op.arity()], 1),
                 }
             }
             Op::MultiplyAdd(args) => {
@@ -332,6 +368,38 @@ impl<'a> Writer<'a> {
         results[0]
     }
 
+    /// An operation together with its partner, whose line it fills in.
+    fn pair(&mut self, (op, dtype): (LaneOp, DType), partner: u32, x: Value) -> Value {
+        let (other, result) = self.code.lines[partner as usize];
+        let lane = match other {
+            Op::Lane { op: other, .. } => pair(op, other, dtype),
+            _ => None,
+        };
+        let lane = lane.expect("partners are pairs") as usize;
+        let slots = self.room();
+        self.b.ins().stack_store(x, slots[1], 0);
+        let mut args = vec![self.b.ins().iconst(types::I64, lane as i64)];
+        for &slot in &slots[..3] {
+            args.push(self.b.ins().stack_addr(types::I64, slot, 0));
+        }
+        args.push(self.b.ins().iconst(types::I64, 0));
+        args.push(self.b.ins().iconst(types::I64, 1));
+        self.call_indirectly(&args);
+        let [first, _, second, _] = slots;
+        let ty = register(result);
+        self.values[partner as usize] = Some(self.b.ins().stack_load(ty, second, 0));
+        self.b.ins().stack_load(ty, first, 0)
+    }
+
+    /// Calls what calls lanes.
+    fn call_indirectly(&mut self, args: &[Value]) {
+        let callee = self
+            .b
+            .ins()
+            .iconst(types::I64, call_lane as *const () as i64);
+        self.b.ins().call_indirect(self.signature, callee, args);
+    }
+
     fn call_lane(
         &mut self,
         lane: usize,
@@ -355,11 +423,7 @@ impl<'a> Writer<'a> {
             });
         }
         args.push(self.b.ins().iconst(types::I64, count as i64));
-        let callee = self
-            .b
-            .ins()
-            .iconst(types::I64, call_lane as *const () as i64);
-        self.b.ins().call_indirect(self.signature, callee, &args);
+        self.call_indirectly(&args);
         let size = result.size();
         (0..count)
             .map(|i| {

@@ -232,6 +232,36 @@ fn walk(loops: &[Loop], mut f: impl FnMut(isize, isize)) {
     }
 }
 
+/// An innermost loop of fewer elements takes longer to begin than to run.
+const SHORT: usize = 8;
+/// So many rows of such elements stay in the first-level cache while they are gone through column by column.
+const ROWS: usize = 512;
+
+/// Visits lines that make up the loops: those of the innermost one, or, where they are short, of the one around it.
+#[inline(always)]
+fn walk_lines(inner: Loop, outer: &[Loop], mut f: impl FnMut(Loop, isize, isize)) {
+    let Some((&rows, rest)) = outer
+        .split_last()
+        .filter(|(rows, _)| inner.len < SHORT && rows.len > inner.len)
+    else {
+        return walk(outer, |d, s| f(inner, d, s));
+    };
+    walk(rest, |d, s| {
+        for start in (0..rows.len).step_by(ROWS) {
+            let column = Loop {
+                len: ROWS.min(rows.len - start),
+                ..rows
+            };
+            let start = start as isize;
+            for i in 0..inner.len as isize {
+                let d = d + start * rows.dst + i * inner.dst;
+                let s = s + start * rows.src + i * inner.src;
+                f(column, d, s);
+            }
+        }
+    });
+}
+
 /// Runs non-empty loops.
 unsafe fn run<T: Copy>(loops: &[Loop], dst: *mut T, src: *const T) {
     let Some((&inner, outer)) = loops.split_last() else {
@@ -254,8 +284,8 @@ unsafe fn run<T: Copy>(loops: &[Loop], dst: *mut T, src: *const T) {
             });
         }
         // SAFETY: as above.
-        _ => walk(outer, |d, s| unsafe {
-            line(inner, dst.offset(d), src.offset(s));
+        _ => walk_lines(inner, outer, |l, d, s| unsafe {
+            line(l, dst.offset(d), src.offset(s));
         }),
     }
 }
@@ -405,12 +435,12 @@ unsafe fn add<T: Number>(loops: &[Loop], dst: *mut T, src: *const T) {
         Some((&inner, outer)) => (inner, outer),
         None => (one, loops),
     };
-    walk(outer, |d, s| {
-        for i in 0..inner.len as isize {
-            // SAFETY: the walked offsets and the inner loop together stay inside both layouts.
+    walk_lines(inner, outer, |l, d, s| {
+        for i in 0..l.len as isize {
+            // SAFETY: the walked offsets and the line together stay inside both layouts.
             unsafe {
-                let to = dst.offset(d + i * inner.dst);
-                let from = src.offset(s + i * inner.src);
+                let to = dst.offset(d + i * l.dst);
+                let from = src.offset(s + i * l.src);
                 to.write_unaligned(to.read_unaligned().plus(from.read_unaligned()));
             }
         }

@@ -2,6 +2,7 @@
 #![allow(clippy::cast_ptr_alignment, clippy::match_same_arms)]
 
 mod casts;
+mod powers;
 
 use num_complex::Complex;
 
