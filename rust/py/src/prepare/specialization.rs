@@ -383,7 +383,7 @@ impl Specialization {
 }
 
 /// What follows from constants, with what is lent for one run.
-pub fn with_lent<'a>(current: &'a Current, lent: Vec<(usize, Value)>) -> Cow<'a, Constants> {
+pub fn with_lent(current: &Current, lent: Vec<(usize, Value)>) -> Cow<'_, Constants> {
     if lent.is_empty() {
         return Cow::Borrowed(&current.held);
     }
