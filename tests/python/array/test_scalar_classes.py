@@ -119,3 +119,42 @@ def test_scalars_come_and_go_in_all_threads():
     gc.collect()
     for cls, count in before.items():
         assert abs(sys.getrefcount(cls) - count) < 400
+
+
+class Limit:
+    """Keeps the answer of a comparison, and asks for it elsewhere."""
+
+    def __init__(self, value, bound):
+        self.exceeded = value > bound
+
+    @property
+    def label(self):
+        return "high" if self.exceeded is True else "low"
+
+
+def chosen(x, y):
+    """Tell answers of comparisons by identity, in a pattern, a generator and a method."""
+    match x, x >= y:
+        case (_, True):
+            total = 3.0 * x
+        case (_, False):
+            total = 5.0 * x
+        case _:
+            raise AssertionError
+    if all(answer is not False for answer in [x > y, y == y]):
+        total = total * x
+    return total * (2.0 if Limit(x, y).label == "high" else 7.0)
+
+
+@pytest.mark.parametrize("x", [0.5, 2.0])
+def test_the_answer_of_a_comparison_of_numbers_is_true_itself(x):
+    value, (slope, _) = ct.value_and_gradient(chosen, x, 1.0)
+    assert value == chosen(x, 1.0)
+    assert slope == (12.0 * x if x > 1.0 else 35.0)
+
+
+def test_a_prepared_function_follows_answers_that_are_asked_for_by_identity():
+    g = ct.prepare(chosen, transform="value_and_gradient")
+    for x in (0.5, 2.0, 0.7, 3.0):
+        assert g(x, 1.0) == ct.value_and_gradient(chosen, x, 1.0)
+    assert g.num_recordings == 2

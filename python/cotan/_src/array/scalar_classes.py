@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotan._core import Array
+from cotan._src.array.scalar_comparisons import comparisons
 
 # The class that NumPy or Python would have handed out an instance of.
 _NUMBER: dict[type, type] = {}
@@ -42,12 +43,13 @@ def scalar_classes(
 ) -> tuple[dict["np.dtype[Any]", type], dict["np.dtype[Any]", type]]:
     """Give the classes of Python's scalars and of NumPy's, by dtype."""
 
-    def made(number: type) -> type:
-        names = {"__slots__": (), "__module__": array.__module__}
+    def made(number: type, **operators: Any) -> type:
+        names = {"__slots__": (), "__module__": array.__module__, **operators}
         scalar = ScalarClass(array.__name__, (array,), names)
         _NUMBER[scalar] = number
         return scalar
 
-    python = {np.dtype(t): made(t) for t in (bool, int, float, complex)}
+    operators = {"__hash__": array.__hash__, **comparisons(array)}
+    python = {np.dtype(t): made(t, **operators) for t in (bool, int, float, complex)}
     numpy = {d: made(d.type) for d in map(np.dtype, _NUMPY)}
     return python, numpy
