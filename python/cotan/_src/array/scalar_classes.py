@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cotan._core import Array
+from cotan import _core
+from cotan._core import Array, asarray
 from cotan._src.array.scalar_comparisons import comparisons
 
 # The class that NumPy or Python would have handed out an instance of.
@@ -27,6 +28,20 @@ class ScalarClass(type):
     def __eq__(cls, other: object) -> bool:
         return cls is other or _NUMBER.get(cls) is other
 
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make a number: `type(x)(y)` gives an active one of an active `y`."""
+        number = _NUMBER.get(cls)
+        if number is None:
+            return super().__call__(*args, **kwargs)
+        if len(args) == 1 and not kwargs and issubclass(type(args[0]), Array):
+            return _made(number, args[0])
+        return number(*args, **kwargs)
+
+    # Code that looks for `visit_float` finds it.
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        return _NUMBER.get(cls, Array).__name__
+
     @property
     def __mro__(cls) -> tuple[type, ...]:
         """The classes that abstract ones look for methods in: `Iterable` for `__iter__`, say."""
@@ -36,6 +51,12 @@ class ScalarClass(type):
     # Classes are keys of tables that others fill, `copy`'s say: an active number is not to be found
     # where plain ones are handled.
     __hash__ = type.__hash__
+
+
+def _made(number: type, x: Array) -> Any:
+    if number is float or number is complex:
+        return _core.number(x, number)
+    return number(x) if number in (bool, int) else asarray(x, number)[()]
 
 
 def scalar_classes(
