@@ -143,6 +143,8 @@ def chosen(x, y):
             raise AssertionError
     if all(answer is not False for answer in [x > y, y == y]):
         total = total * x
+    if (x > y) is not (y > 0.0):
+        total = total + 11.0 * y
     return total * (2.0 if Limit(x, y).label == "high" else 7.0)
 
 

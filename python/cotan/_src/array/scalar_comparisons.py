@@ -2,8 +2,8 @@
 
 `x > y` gives an `Array`, whose value nobody has computed. `if`, `not`, `==` and tables take it for
 the bool that it stands for. `flag is True` and `case True:` ask for the object itself, and no class
-can answer for it. So where a function, or another one of its module, is compiled to such a
-question, the answers of the comparisons in it are bools.
+can answer for it; nor for `(x > 0) is (y > 0)`. So where a function, or another one of its module,
+is compiled to such a question, the answers of the comparisons in it are bools.
 """
 
 import sys
@@ -15,6 +15,7 @@ from typing import Any
 
 _OPERATORS = ("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__")
 _EXTENDED, _IS, _LOAD = opmap["EXTENDED_ARG"], opmap["IS_OP"], opmap["LOAD_CONST"]
+_COMPARE, _CACHE = opmap["COMPARE_OP"], opmap["CACHE"]
 
 # By identity of a code object, which the reference keeps from being mistaken for a later one.
 _BY_ITSELF: dict[int, tuple["weakref.ref[CodeType]", bool]] = {}
@@ -22,7 +23,7 @@ _WITH_ITS_MODULE: dict[int, tuple["weakref.ref[CodeType]", bool]] = {}
 
 
 def _asks_by_itself(code: CodeType) -> bool:
-    """Whether it, or a function within it, is compiled to `is True` or `is False`."""
+    """Whether it, or a function within it, is compiled to a question of identity."""
     known = _BY_ITSELF.get(id(code))
     if known is None:
         found, key = _is_compiled_to_ask(code), id(code)
@@ -34,12 +35,13 @@ def _asks_by_itself(code: CodeType) -> bool:
 def _is_compiled_to_ask(code: CodeType) -> bool:
     constants = code.co_consts
     bools = {i for i, value in enumerate(constants) if value is True or value is False}
-    if bools:
-        loaded, high, text = -1, 0, code.co_code
-        for operation, low in zip(text[::2], text[1::2], strict=True):
-            if operation == _IS and loaded in bools:
-                return True
-            loaded = high | low if operation == _LOAD else -1
+    before, constant, high, text = -1, -1, 0, code.co_code
+    for operation, low in zip(text[::2], text[1::2], strict=True):
+        # `is True`, or `(x > 0) is (y > 0)`.
+        if operation == _IS and (constant in bools or before == _COMPARE):
+            return True
+        if operation != _CACHE:
+            before, constant = operation, high | low if operation == _LOAD else -1
             high = (high | low) << 8 if operation == _EXTENDED else 0
     return any(_asks_by_itself(value) for value in constants if isinstance(value, CodeType))
 
