@@ -221,3 +221,30 @@ def test_a_class_of_arguments_may_get_what_code_asks_for():
     assert g(2.0, m)[0] == 1.0
     Model.scale = 5.0
     assert g(2.0, m)[0] == 5.0
+
+
+class Decorated:
+    def __init__(self, factor):
+        self.factor = factor
+        self.scaled = ct.prepare(self.scaled)
+
+    @ct.prepared
+    def method(self, x):
+        return self.factor * x**3
+
+    @staticmethod
+    @ct.prepared(transform="value_and_gradient")
+    def plain(x):
+        return x**3
+
+    def scaled(self, x):
+        return self.factor * x**3
+
+
+def test_a_method_is_prepared_for_an_object():
+    made = Decorated(2.0)
+    with pytest.raises(TypeError, match=r"write self.method = ct.prepare\(self.method\) in __init"):
+        made.method(1.0)
+    assert Decorated.method.num_recordings == 0
+    assert made.scaled(1.0) == (6.0,)
+    assert made.plain(2.0) == Decorated.plain(2.0) == (8.0, (12.0,))
