@@ -248,3 +248,13 @@ def test_a_method_is_prepared_for_an_object():
     assert Decorated.method.num_recordings == 0
     assert made.scaled(1.0) == (6.0,)
     assert made.plain(2.0) == Decorated.plain(2.0) == (8.0, (12.0,))
+
+
+def test_whether_an_array_contains_a_value_is_a_branch():
+    def f(x):
+        return np.sum(x) * (2.0 if 2.0 in x else 3.0) * (5.0 if x[0] in x[1:] else 7.0)
+
+    g = ct.prepare(f, np.array([1.0, 2.0]))
+    for x in ([1.0, 2.0], [1.0, 3.0], [2.0, 2.0], [0.0, 2.0]):
+        np.testing.assert_array_equal(g(np.array(x))[0], ct.gradient(f, np.array(x))[0])
+    assert g.num_recordings == 3
