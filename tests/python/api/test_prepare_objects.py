@@ -258,3 +258,13 @@ def test_whether_an_array_contains_a_value_is_a_branch():
     for x in ([1.0, 2.0], [1.0, 3.0], [2.0, 2.0], [0.0, 2.0]):
         np.testing.assert_array_equal(g(np.array(x))[0], ct.gradient(f, np.array(x))[0])
     assert g.num_recordings == 3
+
+
+def test_places_of_what_is_not_zero_are_a_branch():
+    def f(x):
+        return np.sum(x[x.nonzero()] ** 2) + (x * 2).nonzero()[0].sum() * x[0]
+
+    g = ct.prepare(f, np.array([1.0, 2.0]))
+    for x in ([1.0, 2.0], [1.0, 0.0], [3.0, 2.0]):
+        np.testing.assert_array_equal(g(np.array(x))[0], ct.gradient(f, np.array(x))[0])
+    assert g.num_recordings == 2

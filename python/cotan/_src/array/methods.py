@@ -46,7 +46,9 @@ def _delegate(name: str) -> Function:
     function = getattr(np, name)
 
     def method(self: Array, *args: object, **kwargs: object) -> object:
-        return FUNCTIONS[function](self, *args, **kwargs)
+        # Bools have no derivative, so a prepared function may go by them.
+        x = self != 0 if name == "nonzero" else self
+        return FUNCTIONS[function](x, *args, **kwargs)
 
     method.__name__ = name
     method.__doc__ = DOCSTRINGS[name]
