@@ -217,3 +217,16 @@ def test_methods_of_the_class_float_say_what_to_write():
     for call in (lambda x: float.__add__(x, 1.0), float.is_integer):
         with pytest.raises(TypeError, match=r"write x \+ y in place of float.__add__\(x, y\)"):
             ct.gradient(lambda x, call=call: x * call(x), 2.0)
+
+
+@pytest.mark.parametrize("x", [1.5, np.float64(1.5), np.float32(1.5)])
+def test_scalars_have_the_names_of_their_numbers(x):
+    names = ("__getitem__", "__index__", "__len__", "as_integer_ratio", "hex", "is_integer", "keys")
+
+    def f(x):
+        return x * sum(2.0**i for i, name in enumerate(names) if hasattr(x, name))
+
+    assert ct.value_and_gradient(f, x) == (f(x), (f(x) / x,))
+    assert ct.prepare(f, x)(x) == (f(x) / x,)
+    with pytest.raises(TypeError, match="scalar index; this one is a float"):
+        ct.gradient(lambda x: [1.0, 2.0][x] * x, x)

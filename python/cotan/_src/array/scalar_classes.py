@@ -5,6 +5,7 @@ itself. `type(x) is float` cannot. Abstract classes that ask a class for its met
 `collections.abc.Iterable`, get the answer of the class of the number.
 """
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,23 @@ class ScalarClass(type):
     __hash__ = type.__hash__
 
 
+# What code asks for to tell sequences and integers from other numbers.
+_OF_OTHERS = ("__getitem__", "__setitem__", "__delitem__", "__index__")
+
+
+class _Missing:
+    """A name that arrays have, and a number has not."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, x: Array | None, owner: type) -> Any:
+        if x is None:
+            return getattr(Array, self._name)
+        kind = x.__class__.__name__
+        raise AttributeError(f"{kind!r} object has no attribute {self._name!r}")
+
+
 def _made(number: type, x: Array) -> Any:
     if number is float or number is complex:
         return _core.number(x, number)
@@ -68,6 +86,10 @@ def scalar_classes(
         names = {"__slots__": (), "__module__": array.__module__, **operators}
         scalar = ScalarClass(array.__name__, (array,), names)
         _NUMBER[scalar] = number
+        # Only the names go. Slots stay, with what they say of a scalar that is used as a sequence.
+        (members,) = (d for d in gc.get_referents(vars(scalar)) if isinstance(d, dict))
+        members |= {n: _Missing(n) for n in _OF_OTHERS if not hasattr(number, n)}
+        scalar.__doc__ = array.__doc__  # lets Python know
         return scalar
 
     operators = {"__hash__": array.__hash__, **comparisons(array)}
