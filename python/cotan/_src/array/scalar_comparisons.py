@@ -87,12 +87,12 @@ def comparisons(array: type) -> dict[str, Callable[[Any, Any], Any]]:
     """Give the operators of a class of Python's numbers."""
 
     def made(name: str) -> Callable[[Any, Any], Any]:
-        plain = getattr(array, name)
+        plain, frame_of, find = getattr(array, name), sys._getframe, _WITH_ITS_MODULE.get
 
         def compare(self: Any, other: Any) -> Any:
             answer = plain(self, other)
-            frame = sys._getframe(1)
-            known = _WITH_ITS_MODULE.get(id(frame.f_code))
+            frame = frame_of(1)
+            known = find(id(frame.f_code))
             if (_asks(frame) if known is None else known[1]) and answer.__class__ is bool:
                 return bool(answer)
             return answer
