@@ -283,7 +283,7 @@ def test_integers_and_bools_among_results_are_constants(tmp_path):
 @pytest.mark.parametrize("export", [ct.to_c, ct.to_onnx])
 @pytest.mark.parametrize(
     ("value", "path"),
-    [("text", "y"), (["text"], "y[0]"), ({"a": [1.0, print]}, "y.a[1]"), ({0: b"text"}, "y[0]")],
+    [(["text"], "y[0]"), ({"a": [1.0, print]}, "y.a[1]"), ({0: b"text"}, "y[0]")],
 )
 def test_results_that_no_array_can_stand_for_are_refused_by_path(tmp_path, export, value, path):
     with pytest.raises(TypeError, match=re.escape(f"{export.__name__}: {path} of the result is ")):

@@ -75,8 +75,8 @@ def _of_arrays(operation: str, f: Function) -> Function:
     @functools.wraps(f)
     def given(*args: object) -> object:
         y = f(*args)
-        # A number by itself is a float, as everywhere.
-        return y if type(y) is int else _arrays(operation, y, "y")
+        # What is no structure is looked at as everywhere: a number is a float.
+        return _arrays(operation, y, "y") if isinstance(y, (dict, list, tuple)) else y
 
     return given
 
