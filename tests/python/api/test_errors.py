@@ -450,3 +450,22 @@ def test_arrays_of_other_things_beside_what_is_differentiated(labels):
         ct.gradient(f, 1.0, labels)
     with pytest.raises(TypeError, match="vmap: labels is an array.*in_axes"):
         ct.vmap(f)(np.ones(2), labels)
+
+
+# --------------------------------------------------------------------------------------------------
+# Blocks
+
+
+@pytest.mark.parametrize(
+    "block",
+    [ct.strict, ct.lifting, ct.detect, ct.profile, lambda: ct.use("cpu")],
+    ids=["strict", "lifting", "detect", "profile", "use"],
+)
+def test_a_block_that_is_not_entered_is_not_left(block):
+    made = block()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=rf"^{type(made).__name__}: it is not entered"):
+            made.__exit__(None, None, None)
+        with made, made:
+            pass
+    assert ct.gradient(lambda x: float(x) ** 2, 3.0) == (6.0,)

@@ -221,3 +221,50 @@ def test_a_class_of_arguments_may_get_what_code_asks_for():
     assert g(2.0, m)[0] == 1.0
     Model.scale = 5.0
     assert g(2.0, m)[0] == 5.0
+
+
+class Decorated:
+    def __init__(self, factor):
+        self.factor = factor
+        self.scaled = ct.prepare(self.scaled)
+
+    @ct.prepared
+    def method(self, x):
+        return self.factor * x**3
+
+    @staticmethod
+    @ct.prepared(transform="value_and_gradient")
+    def plain(x):
+        return x**3
+
+    def scaled(self, x):
+        return self.factor * x**3
+
+
+def test_a_method_is_prepared_for_an_object():
+    made = Decorated(2.0)
+    with pytest.raises(TypeError, match=r"write self.method = ct.prepare\(self.method\) in __init"):
+        made.method(1.0)
+    assert Decorated.method.num_recordings == 0
+    assert made.scaled(1.0) == (6.0,)
+    assert made.plain(2.0) == Decorated.plain(2.0) == (8.0, (12.0,))
+
+
+def test_whether_an_array_contains_a_value_is_a_branch():
+    def f(x):
+        return np.sum(x) * (2.0 if 2.0 in x else 3.0) * (5.0 if x[0] in x[1:] else 7.0)
+
+    g = ct.prepare(f, np.array([1.0, 2.0]))
+    for x in ([1.0, 2.0], [1.0, 3.0], [2.0, 2.0], [0.0, 2.0]):
+        np.testing.assert_array_equal(g(np.array(x))[0], ct.gradient(f, np.array(x))[0])
+    assert g.num_recordings == 3
+
+
+def test_places_of_what_is_not_zero_are_a_branch():
+    def f(x):
+        return np.sum(x[x.nonzero()] ** 2) + (x * 2).nonzero()[0].sum() * x[0]
+
+    g = ct.prepare(f, np.array([1.0, 2.0]))
+    for x in ([1.0, 2.0], [1.0, 0.0], [3.0, 2.0]):
+        np.testing.assert_array_equal(g(np.array(x))[0], ct.gradient(f, np.array(x))[0])
+    assert g.num_recordings == 2

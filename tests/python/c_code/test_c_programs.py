@@ -262,3 +262,29 @@ def test_small_programs(tmp_path, dtype, f, seed):
     scale = max(float(np.max(np.abs(np.asarray(d)))) for d in derivatives(x, y))
     rtol = {"float64": 1e-10, "float32": 2e-4}[dtype]
     check(tmp_path, derivatives, x, y, rtol=rtol, atol=rtol * (1.0 + scale))
+
+
+def test_integers_and_bools_among_results_are_constants(tmp_path):
+    def f(x):
+        return {"y": 2 * x, "n": 3, "found": True, "rest": None, "pair": (np.int64(2), x)}
+
+    file = tmp_path / "f.c"
+    ct.to_c(f, 1.5, path=file)
+    text = file.read_text()
+    for line in (
+        "y_n (y.n): int64 []",
+        "y_found (y.found): bool []",
+        "y_pair_0 (y.pair[0]): int64",
+    ):
+        assert f"out  {line}" in text
+    assert "y_rest" not in text
+
+
+@pytest.mark.parametrize("export", [ct.to_c, ct.to_onnx])
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [(["text"], "y[0]"), ({"a": [1.0, print]}, "y.a[1]"), ({0: b"text"}, "y[0]")],
+)
+def test_results_that_no_array_can_stand_for_are_refused_by_path(tmp_path, export, value, path):
+    with pytest.raises(TypeError, match=re.escape(f"{export.__name__}: {path} of the result is ")):
+        export(lambda x: value, 1.0, path=tmp_path / "f")

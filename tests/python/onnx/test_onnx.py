@@ -302,3 +302,16 @@ def test_positions_that_the_smallest_size_has_one_of(tmp_path, rng):
         x = rng.normal(size=n)
         for got, expected in zip(run.run(None, {"x": x}), f(x), strict=True):
             np.testing.assert_array_equal(got, expected)
+
+
+def test_integers_and_bools_among_results_are_constants(tmp_path):
+    """One that is the size of an open axis follows it."""
+
+    def f(x):
+        return {"y": np.sum(x), "n": 3, "found": True, "rest": None, "size": x.shape[0]}
+
+    path = tmp_path / "f.onnx"
+    ct.to_onnx(f, np.ones(8), path=path, dynamic={"x": {0: "n"}})
+    run = session(path)
+    assert [o.name for o in run.get_outputs()] == ["y.y", "y.n", "y.found", "y.size"]
+    assert run.run(None, {"x": np.ones(11)}) == [11.0, 3, True, 11]

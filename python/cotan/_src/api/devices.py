@@ -57,6 +57,8 @@ class use:  # noqa: N801 - a context manager, named as a function
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if not self._before:
+            raise RuntimeError("use: it is not entered")
         _core.use_device(self._before.pop())
 
 

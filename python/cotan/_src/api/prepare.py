@@ -3,7 +3,7 @@
 import functools
 import sys
 from collections.abc import Callable
-from types import BuiltinFunctionType, FrameType
+from types import BuiltinFunctionType, FrameType, FunctionType
 from typing import Any, Literal, NoReturn, overload
 
 import numpy as np
@@ -227,7 +227,31 @@ def prepared(f: Function | None = None, /, **keywords: Any) -> Any:
     """
     if f is None:
         return functools.partial(prepared, **keywords)
-    return prepare(f, **keywords)
+    made = prepare(f, **keywords)
+    around = f.__qualname__.rpartition(".")[0] if isinstance(f, FunctionType) else ""
+    return made if not around or around.endswith("<locals>") else _InClass(made, f.__name__)
+
+
+class _InClass:
+    """A prepared function in the body of a class; objects do not bind it."""
+
+    def __init__(self, made: "_core.Prepared[..., Any]", name: str) -> None:
+        self._made, self._name = made, name
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:  # of a static method
+        return self._made(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._made, name)
+
+    def __get__(self, instance: object, owner: type | None = None) -> "_core.Prepared[..., Any]":
+        if instance is None:
+            return self._made
+        name = self._name
+        raise TypeError(
+            f"prepared: {name} is a method, and each object has a prepared function of its own; "
+            f"leave out the decorator, and write self.{name} = ct.prepare(self.{name}) in __init__"
+        )
 
 
 def _refuse(keyword: str, transform: str) -> NoReturn:

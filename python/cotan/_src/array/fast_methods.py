@@ -14,7 +14,7 @@ from cotan._src.array.docstrings import DOCSTRINGS
 from cotan._src.runtime.call_site import warn
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.runtime.ndarray_subclasses import to_twin
-from cotan._src.runtime.values import OverArray, is_array, laid_out, peek
+from cotan._src.runtime.values import OverArray, is_array, laid_out
 from cotan._src.typing import AnyArray, Args, ArrayLike, Axes, Axis, Casting, DTypeLike, Function
 
 
@@ -314,7 +314,7 @@ class _OfArrays:
 
 
 def _contains(self: Array, item: object, /) -> bool:
-    return bool(np.any(peek(self) == peek(item)))
+    return bool(np.any(self == item))
 
 
 _SYMBOLS = {

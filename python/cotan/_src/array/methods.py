@@ -1,6 +1,7 @@
 """The remaining ndarray methods of `Array`: each calls the NumPy function of the same name."""
 
 import builtins
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
@@ -46,7 +47,9 @@ def _delegate(name: str) -> Function:
     function = getattr(np, name)
 
     def method(self: Array, *args: object, **kwargs: object) -> object:
-        return FUNCTIONS[function](self, *args, **kwargs)
+        # Bools have no derivative, so a prepared function may go by them.
+        x = self != 0 if name == "nonzero" else self
+        return FUNCTIONS[function](x, *args, **kwargs)
 
     method.__name__ = name
     method.__doc__ = DOCSTRINGS[name]
@@ -465,15 +468,21 @@ def _of_scalars(name: str, drops: bool) -> property:
         if name == "is_integer" and self.dtype.kind == "f" and _core.is_replayed(self):
             # A decision, which replays look at.
             return lambda: bool(_core.isfinite(self)) and bool(_core.floor(self) == self)
-        value = self if self._rank == "array" else _core.value(self).item()
-        if self._rank == "array" or not hasattr(value, name):
+        kind = int if self.dtype.kind in "iub" else self.__class__
+        if self._rank == "array" or not hasattr(kind, name):
             raise AttributeError(f"an Array of rank {self._rank!r} has no attribute {name!r}")
+        if name in {"numerator", "denominator"}:
+            return getattr(_core.value(self).item(), name)
+        return functools.partial(call, self)
+
+    # To ask whether there is the method reads no value, and is no reason to refuse.
+    def call(self: Array, *args: object, **kwargs: object) -> Any:
         if drops and is_active(self):
             raise NotDifferentiableError(
                 f"x.{name} would drop the gradient; compute with x itself, or use "
                 f"ct.dropgrad(x).{name} to drop it on purpose"
             )
-        return getattr(value, name)
+        return getattr(_core.value(self).item(), name)(*args, **kwargs)
 
     return property(get, doc=f"What `{name}` is of a scalar; for an array, `AttributeError`.")
 

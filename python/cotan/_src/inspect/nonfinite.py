@@ -259,6 +259,7 @@ class detect(contextlib.ContextDecorator):  # noqa: N801 - used like a function
             if self._begun[i][0] == own:
                 _core.end_detection(self._begun.pop(i)[1])
                 return
+        raise RuntimeError("detect: it is not entered in this thread")
 
 
 @contextlib.contextmanager

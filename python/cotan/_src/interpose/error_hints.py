@@ -79,6 +79,11 @@ _REMEDIES = {
     "cotan.Array to Decimal is not supported": _WRITTEN,
     "component: cotan.Array": _WRITTEN,
     "required argument is not a float": _WRITTEN,
+    **dict.fromkeys(
+        ("for 'float' objects doesn't apply to a 'cotan.Array'", "requires a 'float' object but"),
+        "methods that are taken from the class know plain numbers only: write x + y in place of "
+        "float.__add__(x, y), and x.is_integer() in place of float.is_integer(x)",
+    ),
     "descriptor 'view' for 'numpy.ndarray' objects": (
         "masked arrays, and objects of subclasses of ndarray, cannot hold traced values; use "
         "ndarrays, and np.where for masks"

@@ -34,6 +34,8 @@ class _Switch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if not self._scopes:
+            raise RuntimeError(f"{type(self).__name__}: it is not entered")
         self._scopes.pop().leave()
 
 

@@ -124,7 +124,9 @@ class _RepeatedCall:
         # The recorded function may depend on what is not in the arrays: their number and shapes.
         _core.keep_computed(made[0])
         _core.check_at_end(functools.partial(_expect_same_state, state, self._name))
-        if any(isinstance(x, np.ufunc) and x in _CONSTANT for x in self._args):
+        if self._function is round or any(
+            isinstance(x, np.ufunc) and x in _CONSTANT for x in self._args
+        ):
             made = [_core.dropgrad(x) for x in made]
         return put_together(self._layout, made)
 

@@ -3,12 +3,16 @@
 Exporters (`to_onnx`, `to_c`) walk a list of equations that calls of rules are written out in.
 """
 
+import functools
 from collections.abc import Collection
 from typing import Any, TypeAlias, TypedDict
+
+import numpy as np
 
 from cotan import _core
 from cotan._src.array import fancy_indexing
 from cotan._src.runtime.loops import fewest_steps
+from cotan._src.tree.structure import tree_leaves
 from cotan._src.typing import Args, Function, NDArray
 
 #: An equation: primitive, arguments, result, parameters.
@@ -42,7 +46,9 @@ class Recorded:
         masks = fancy_indexing.refuses_masks.set(operation)
         steps = fewest_steps.set(2)
         try:
-            program, results, able, self.leaves = _core.record(f, args, replaced)
+            program, results, able, self.leaves = _core.record(
+                f if isinstance(f, _core.Pullback) else _of_arrays(operation, f), args, replaced
+            )
         finally:
             fewest_steps.reset(steps)
             fancy_indexing.refuses_masks.reset(masks)
@@ -61,6 +67,44 @@ class Recorded:
         plain: Any = _core.plain(program)
         self.plain: PlainProgram = plain
         _check_used(operation, self.plain, self.inputs)
+
+
+def _of_arrays(operation: str, f: Function) -> Function:
+    """Give integers and bools among the results as arrays; refuse what no array can stand for."""
+
+    @functools.wraps(f)
+    def given(*args: object) -> object:
+        y = f(*args)
+        # What is no structure is looked at as everywhere: a number is a float.
+        return _arrays(operation, y, "y") if isinstance(y, (dict, list, tuple)) else y
+
+    return given
+
+
+def _arrays(operation: str, y: Any, path: str) -> Any:
+    kind = type(y)
+    if issubclass(kind, (int, np.integer, np.bool_)):
+        return np.array(y, np.int64) if kind is int else np.array(y)
+    if issubclass(kind, dict):
+        return {
+            key: _arrays(
+                operation, value, f"{path}.{key}" if isinstance(key, str) else f"{path}[{key!r}]"
+            )
+            for key, value in y.items()
+        }
+    if kind is list or kind is tuple:
+        return kind(_arrays(operation, value, f"{path}[{i}]") for i, value in enumerate(y))
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        named = zip(kind._fields, y, strict=True)
+        return kind._make(  # type: ignore[attr-defined]
+            _arrays(operation, value, f"{path}.{field}") for field, value in named
+        )
+    if y is None or issubclass(kind, (list, tuple)) or tree_leaves(y):
+        return y
+    raise TypeError(
+        f"{operation}: {path} of the result is {y!r}, which no array can stand for; "
+        "export a function that leaves it out"
+    )
 
 
 def needed(plain: PlainProgram, first_only: Collection[str]) -> list[Entry]:

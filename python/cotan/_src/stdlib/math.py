@@ -301,20 +301,24 @@ _of_decisions(math, "isnan isinf isfinite floor ceil trunc")
 _of_decisions(cmath, "isnan isinf isfinite")
 
 
-def _special(name: str, x: Scalar) -> Array:
-    """Apply a function of `scipy.special`, which knows its derivative."""
-    full = f"math.{name}"
-    x = _number(x, np.float64, full)
+def special(name: str, x: Scalar, full: str) -> Any:
+    """Apply a function of `scipy.special`, which knows its derivative, in the place of another."""
     if importlib.util.find_spec("scipy") is None:
         raise refuse(f"{full} without SciPy")
     # Not at the top: SciPy is not needed by anything else here.
     from cotan._src.special import partials  # noqa: F401, PLC0415
     from cotan._src.special.ufuncs import call  # noqa: PLC0415
 
-    compute = functools.partial(call, {"lgamma": "gammaln"}.get(name, name))
+    return call(name, x)
+
+
+def _gamma(name: str, of_scipy: str, x: Scalar) -> Array:
+    full = f"math.{name}"
+    x = _number(x, np.float64, full)
+    compute = functools.partial(special, of_scipy, full=full)
     _ask(getattr(math, name), compute, x)  # refuses poles
     return _checked(_core.number(compute(x), None))
 
 
-override("math.gamma")(functools.partial(_special, "gamma"))
-override("math.lgamma")(functools.partial(_special, "lgamma"))
+override("math.gamma")(functools.partial(_gamma, "gamma", "gamma"))
+override("math.lgamma")(functools.partial(_gamma, "lgamma", "gammaln"))

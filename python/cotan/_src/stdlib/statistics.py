@@ -11,7 +11,9 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
+from cotan._src.runtime.registry import override
 from cotan._src.stdlib.iterables import of_items
+from cotan._src.stdlib.math import special
 from cotan._src.typing import ArrayLike, Scalar
 
 # What the functions are given, after iterables became lists.
@@ -77,3 +79,17 @@ def _pvariance(data: _Data, mu: Scalar | None = None) -> Array:
 def _pstdev(data: _Data, mu: Scalar | None = None) -> Array:
     x = _numbers(data, 1, "pstdev")
     return _number(np.sqrt(_spread(x, mu, len(x))))
+
+
+@of_items("statistics._mean_stdev")  # of `NormalDist.from_samples`
+def _mean_stdev(data: _Data) -> tuple[Array, Array]:
+    x = _numbers(data, 2, "NormalDist.from_samples")
+    return _number(np.mean(x)), _number(np.sqrt(_spread(x, None, len(x) - 1)))
+
+
+def _inv_cdf(p: Scalar, mu: Scalar, sigma: Scalar) -> Array:
+    return _number(mu + sigma * special("ndtri", p, "statistics.NormalDist.inv_cdf"))
+
+
+if hasattr(statistics, "_normal_dist_inv_cdf"):  # it may be compiled
+    override("statistics._normal_dist_inv_cdf")(_inv_cdf)
