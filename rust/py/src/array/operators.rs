@@ -102,7 +102,7 @@ pub fn binary(
         };
         return Ok(wrap(py, out, scalar_kind)?.unbind());
     }
-    if prim == ops::MUL && repeats(slf, other)? {
+    if !swapped && is_answered_by(slf, other, prim)? || prim == ops::MUL && repeats(slf, other)? {
         return Ok(py.NotImplemented()); // the sequence is asked next
     }
     let operand = Operand::of(other);
@@ -142,6 +142,61 @@ pub fn quotient_and_rest(
     }
     let rest = binary(slf, other, ops::REMAINDER, swapped)?;
     Ok((quotient, rest).into_pyobject(py)?.into_any().unbind())
+}
+
+/// How the right operand is asked.
+const REFLECTED: [(Prim, &str); 15] = [
+    (ops::ADD, "__radd__"),
+    (ops::SUB, "__rsub__"),
+    (ops::MUL, "__rmul__"),
+    (ops::DIV, "__rtruediv__"),
+    (ops::FLOOR_DIVIDE, "__rfloordiv__"),
+    (ops::REMAINDER, "__rmod__"),
+    (ops::POW, "__rpow__"),
+    (ops::LEFT_SHIFT, "__rlshift__"),
+    (ops::RIGHT_SHIFT, "__rrshift__"),
+    (ops::EQ, "__eq__"),
+    (ops::NE, "__ne__"),
+    (ops::LT, "__gt__"),
+    (ops::LE, "__ge__"),
+    (ops::GT, "__lt__"),
+    (ops::GE, "__le__"),
+];
+
+/// Whether Python asks the right operand, one of a class that derives from `list`, `tuple`, `str` or `bytes` and has this
+/// operator: a number of Python knows no sequences.
+fn is_answered_by(
+    slf: &Bound<'_, PyArray>,
+    other: &Bound<'_, PyAny>,
+    prim: Prim,
+) -> PyResult<bool> {
+    if slf.get().scalar_kind() != ScalarKind::PythonNumber {
+        return Ok(false);
+    }
+    let py = slf.py();
+    let base = if other.is_instance_of::<PyTuple>() {
+        py.get_type::<PyTuple>()
+    } else if other.is_instance_of::<PyList>() {
+        py.get_type::<PyList>()
+    } else if other.is_instance_of::<PyString>() {
+        py.get_type::<PyString>()
+    } else if other.is_instance_of::<PyBytes>() {
+        py.get_type::<PyBytes>()
+    } else {
+        return Ok(false);
+    };
+    let class = other.get_type();
+    if class.is(&base) {
+        return Ok(false);
+    }
+    let Some((_, name)) = REFLECTED.iter().find(|(known, _)| *known == prim) else {
+        return Ok(false);
+    };
+    // Sequences have some of them: `__rmul__`, and comparisons with each other.
+    let Some(own) = class.getattr_opt(*name)? else {
+        return Ok(false);
+    };
+    Ok((base.getattr_opt(*name)?).is_none_or(|inherited| !inherited.is(&own)))
 }
 
 /// Whether a product is a sequence that is repeated: `[x] * n`, where `n` is an integer that was computed. Other numbers
