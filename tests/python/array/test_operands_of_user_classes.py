@@ -80,5 +80,5 @@ def test_sequences_without_the_operator_are_refused_as_by_python():
 
 
 def test_numbers_of_numpy_make_arrays_of_sequences():
-    f = lambda x: np.sum(np.float64(x) * Vec(1.0, 2.0))  # noqa: E731
+    f = lambda x: np.sum(np.float64(x) * Vec(1.0, 2.0))
     assert ct.gradient(f, 1.5) == (3.0,)
