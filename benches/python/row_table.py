@@ -36,6 +36,8 @@ from rows._libraries import TITLES, build, check
 BY_NAME = {w.name: w for w in ROWS}
 #: Seconds until the first gradient; a compiler that takes longer has no time in the table.
 LIMIT = 60.0
+#: Seconds of calls before a row is timed: what compiles beside its runs has done so by then.
+WARM = 0.5
 # The time of all threads of a process is hardly changed by other work on the machine.
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 PROCESSOR = "processor time of all threads"
@@ -58,6 +60,11 @@ def worker(library: str, clock: str, builds: Callable[..., Built] = build) -> No
         result = call()
         first = time.perf_counter() - start
         check(w, arrays(result), arguments)
+        warm = time.perf_counter() + WARM
+        while time.perf_counter() < warm:
+            if w.before:
+                w.before()
+            call()
         now.update(call=call, before=w.before)
         return {"first": first}
 
