@@ -801,7 +801,7 @@ def simd_level() -> str:
     """The instruction set that kernels use: `"avx512"`, `"avx2"`, `"baseline"`."""
 
 def clear_caches() -> None:
-    """Forgets all plans and frees the memory that is kept for reuse."""
+    """Forgets all plans and copies of captured arrays, and frees the memory that is kept for reuse."""
 
 # functions/fft.rs
 def usual_fourier(x: object, axis: object, half: bool) -> Array | None:

@@ -17,6 +17,7 @@ use crate::array::cell::{PyArray, ScalarKind};
 use crate::array::escapes;
 use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
 use crate::ndarray::memory::{Borrow, from_ndarray, is_numpy_scalar, original};
+use crate::ndarray::recent_copies::{captured, has_nan};
 use crate::ndarray::subclass::is_plain;
 use crate::runtime::error::OrRaise;
 use crate::runtime::hooks;
@@ -125,7 +126,7 @@ impl Operand {
                 return Ok(None);
             }
             let scalar_kind = ScalarKind::Array;
-            let value = escapes::capture_ndarray(array, from_ndarray(array, Borrow::Copy)?)?;
+            let value = escapes::capture_ndarray(array, captured(array)?)?;
             return Ok(Some(Operand::Strong(Array::constant(value), scalar_kind)));
         }
         if is_numpy_scalar(object)? {
@@ -293,7 +294,9 @@ impl Operand {
             nan: true,
             inf: false,
         };
-        Ok(first_found(value, nan).or_raise()?.is_some())
+        has_nan(object, value, || {
+            Ok(first_found(value, nan).or_raise()?.is_some())
+        })
     }
 
     /// What it would be in NumPy.

@@ -354,7 +354,7 @@ pub fn simd_level() -> &'static str {
     cotan::kernels::level_name()
 }
 
-/// Forgets all plans and frees the memory that is kept for reuse.
+/// Forgets all plans and copies of captured arrays, and frees the memory that is kept for reuse.
 ///
 /// Arrays and pullbacks stay as they are; what is computed next is planned anew.
 ///
@@ -363,6 +363,7 @@ pub fn simd_level() -> &'static str {
 #[pyfunction]
 #[pyo3(signature = () -> "None")]
 pub fn clear_caches(py: Python<'_>) {
+    crate::ndarray::recent_copies::clear(py);
     py.detach(|| {
         cotan::autodiff::clear_caches();
         cotan::kernels::release_pool();

@@ -38,6 +38,11 @@ fn large(array: &Bound<'_, PyUntypedArray>) -> Option<Aval> {
 }
 
 impl Content {
+    /// Whether an ndarray has a fingerprint, in row-major order.
+    pub fn is_large(array: &Bound<'_, PyUntypedArray>) -> bool {
+        large(array).is_some() && array.is_c_contiguous()
+    }
+
     /// What an ndarray holds now.
     pub fn of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Content> {
         let py = array.py();

@@ -5,5 +5,6 @@ pub mod dtype;
 pub mod export;
 pub mod memory;
 pub mod placement;
+pub mod recent_copies;
 pub mod strided_view;
 pub mod subclass;
