@@ -9,13 +9,12 @@ is compiled to such a question, the answers of the comparisons in it are bools.
 import sys
 import weakref
 from collections.abc import Callable
-from dis import opmap
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+from cotan._src.runtime.call_site import compares_identity_of_bools
+
 _OPERATORS = ("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__")
-_EXTENDED, _IS, _LOAD = opmap["EXTENDED_ARG"], opmap["IS_OP"], opmap["LOAD_CONST"]
-_COMPARE, _CACHE = opmap["COMPARE_OP"], opmap["CACHE"]
 
 # By identity of a code object, which the reference keeps from being mistaken for a later one.
 _BY_ITSELF: dict[int, tuple["weakref.ref[CodeType]", bool]] = {}
@@ -33,17 +32,8 @@ def _asks_by_itself(code: CodeType) -> bool:
 
 
 def _is_compiled_to_ask(code: CodeType) -> bool:
-    constants = code.co_consts
-    bools = {i for i, value in enumerate(constants) if value is True or value is False}
-    before, constant, high, text = -1, -1, 0, code.co_code
-    for operation, low in zip(text[::2], text[1::2], strict=True):
-        # `is True`, or `(x > 0) is (y > 0)`.
-        if operation == _IS and (constant in bools or before == _COMPARE):
-            return True
-        if operation != _CACHE:
-            before, constant = operation, high | low if operation == _LOAD else -1
-            high = (high | low) << 8 if operation == _EXTENDED else 0
-    return any(_asks_by_itself(value) for value in constants if isinstance(value, CodeType))
+    inner = (value for value in code.co_consts if isinstance(value, CodeType))
+    return compares_identity_of_bools(code) or any(map(_asks_by_itself, inner))
 
 
 def _asks(frame: FrameType) -> bool:

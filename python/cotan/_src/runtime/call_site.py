@@ -24,6 +24,8 @@ NATIVE_LIBRARIES = libraries.NATIVE_LIBRARIES
 
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 _STORE_ATTR = dis.opmap["STORE_ATTR"]
+_EXTENDED, _IS, _LOAD = dis.opmap["EXTENDED_ARG"], dis.opmap["IS_OP"], dis.opmap["LOAD_CONST"]
+_COMPARE, _CACHE = dis.opmap["COMPARE_OP"], dis.opmap["CACHE"]
 
 
 def package_of(frame: Any) -> str:
@@ -192,6 +194,20 @@ def assigns_captured(code: CodeType) -> bool:
         step.opname in {"STORE_DEREF", "DELETE_DEREF"} and step.argval in code.co_freevars
         for step in dis.get_instructions(code)
     ) or any(isinstance(c, CodeType) and assigns_captured(c) for c in code.co_consts)
+
+
+def compares_identity_of_bools(code: CodeType) -> bool:
+    """Say whether code asks `flag is True`, `case True:` or `(x > 0) is (y > 0)`, itself."""
+    constants = code.co_consts
+    bools = {i for i, value in enumerate(constants) if value is True or value is False}
+    before, constant, high, text = -1, -1, 0, code.co_code
+    for operation, low in zip(text[::2], text[1::2], strict=True):
+        if operation == _IS and (constant in bools or before == _COMPARE):
+            return True
+        if operation != _CACHE:
+            before, constant = operation, high | low if operation == _LOAD else -1
+            high = (high | low) << 8 if operation == _EXTENDED else 0
+    return False
 
 
 def imports_modules(code: CodeType) -> bool:
