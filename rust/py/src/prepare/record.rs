@@ -13,7 +13,7 @@ use cotan::autodiff::{self, Pullback};
 use cotan::kernels::Value;
 use cotan::prim::Lines;
 use cotan::{Array, Prepared, Recording};
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use numpy::PyUntypedArray;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -264,15 +264,13 @@ fn around(
                 if own.is(array) && content.is_like(value))
         })
     };
+    // Places among elements are checked before they are used, and have to be the same then.
+    let may_be_lent: Vec<_> = (captured.iter())
+        .filter(|(array, read)| read.dtype().is_inexact() && is_watched(array, read))
+        .collect();
     let lent = |value: &Value| {
-        (captured.iter()).find(|(array, read)| {
-            // Places among elements are checked before they are used, and have to be the same then.
-            value.dtype().is_inexact()
-                && value.address() == read.address()
-                && value.aval() == read.aval()
-                && array.bind(py).is_c_contiguous()
-                && is_watched(array, read)
-        })
+        (may_be_lent.iter())
+            .find(|(_, read)| value.address() == read.address() && value.aval() == read.aval())
     };
     let each = |value: Value| match lent(&value) {
         Some((array, _)) => Around::Lent(array.clone_ref(py)),

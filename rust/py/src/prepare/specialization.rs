@@ -327,11 +327,13 @@ impl Specialization {
 
     /// What follows from constants: of the last call, if they are the same.
     pub fn current(&self, py: Python<'_>, held: Vec<Value>) -> Result<Arc<Current>, Failure> {
+        let leaves = self.held_leaves();
+        let is_lent = |i: usize| i >= leaves && self.is_lent(i - leaves);
         if let Some(last) = self.last() {
             let mut are_same = true;
             for (i, (a, b)) in last.keys.iter().zip(&held).enumerate() {
                 // The guards have compared what is lent.
-                are_same = are_same && (self.lent(i).is_some() || same_constant(py, a, b)?);
+                are_same = are_same && (is_lent(i) || same_constant(py, a, b)?);
             }
             if are_same {
                 return Ok(last);
@@ -350,8 +352,8 @@ impl Specialization {
         })?;
         let mut lent = Vec::new();
         for (i, key) in keys.iter_mut().enumerate() {
-            if let Some(number) = self.lent(i) {
-                lent.extend(held.places_of(key).map(|at| (at, number)));
+            if is_lent(i) {
+                lent.extend(held.places_of(key).map(|at| (at, i - leaves)));
                 *key = self.nothing.clone();
             }
         }
@@ -365,13 +367,16 @@ impl Specialization {
 }
 
 impl Specialization {
-    /// The number of an array that is lent, by its place among the inputs that are held constant.
-    fn lent(&self, at: usize) -> Option<usize> {
+    /// How many leaves are among the inputs that are held constant; behind them is what is around the function.
+    fn held_leaves(&self) -> usize {
         let is_held = self.program.is_held();
         let leaves = is_held.len() - self.others.len();
-        let first = is_held[..leaves].iter().filter(|&&h| h).count();
-        let number = at.checked_sub(first)?;
-        matches!(self.others.get(number), Some(Around::Lent(_))).then_some(number)
+        is_held[..leaves].iter().filter(|&&h| h).count()
+    }
+
+    /// Whether what is around the function, by its number, is an array that is lent.
+    fn is_lent(&self, number: usize) -> bool {
+        matches!(self.others.get(number), Some(Around::Lent(_)))
     }
 
     /// The arrays that are lent for one run, once the guards hold, and where the run reads them.
