@@ -153,6 +153,10 @@ def test_what_a_right_side_keeps(method):
             return [y[1], -k * y[0]]
 
         solver = ode(spring).set_integrator(method, rtol=1e-9, atol=1e-9)
+        if method == "dop853":
+            # Without a `solout`, the one of SciPy 1.17 asks an uninitialised variable whether a
+            # step was altered, and may call the right side once more in each.
+            solver.set_solout(lambda t, y: 0)
         solver.set_initial_value([1.0, 0.5], 0.0)
         places = [solver.integrate(t)[0] for t in (0.5, 1.0, 2.0)]
         return sum(places), log
