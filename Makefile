@@ -1,6 +1,6 @@
 # Everything lives in .venv; stamp files make a second run cheap.
 #
-#   make demo    set up, and train a network on handwritten digits
+#   make demo    set up, without machine code for loops, and train a network on handwritten digits
 #   make test    set up, and run the tests of the Rust core and of the Python package
 #   make test-gpu  the tests of GPUs, with Debian's software driver where there is no other (Linux)
 #   make test-interop  beside JAX, PyMC, Dask, Ray and MPI, in .venv/beside; TORCH=torch: PyTorch, too
@@ -91,7 +91,7 @@ help:
 
 # What the example needs is fetched while the module is compiled.
 demo: $(VENV)/.build
-	$(MAKE) --jobs=2 $(VENV)/.module $(VENV)/.extra-examples
+	$(MAKE) --jobs=2 $(if $(wildcard $(VENV)/.module),$(VENV)/.module,$(VENV)/.demo-module) $(VENV)/.extra-examples
 	$(PYTHON) examples/digits.py
 
 test: test-rust test-python
@@ -337,6 +337,12 @@ $(BESIDE)/.installed: $(VENV)/.python $(VENV)/.module pyproject.toml
 $(VENV)/.module: $(VENV)/.build $(RUST_SOURCES)
 	$(BIN)/maturin develop --quiet --profile $(QUICK)
 	@rm -f $(VENV)/.measured
+	@touch $@
+
+# Without the code generator, a quarter of what there is to compile: what prepared loops over single numbers gain by it
+# is all that is missing.
+$(VENV)/.demo-module: $(VENV)/.build $(RUST_SOURCES)
+	$(BIN)/maturin develop --quiet --profile $(QUICK) --no-default-features --features fft,linalg
 	@touch $@
 
 # The module as the wheel has it, in the place of the one before.

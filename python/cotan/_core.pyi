@@ -65,6 +65,7 @@ _Wrt: TypeAlias = (
 _Argnums: TypeAlias = int | Sequence[int] | None
 
 __version__: str
+__features__: tuple[str, ...]
 
 class ReplayMismatch(TypeError): ...  # noqa: N818
 

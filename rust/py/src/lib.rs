@@ -31,6 +31,7 @@ mod transforms;
 mod tree;
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 #[global_allocator]
 static ALLOCATOR: cotan::kernels::Allocator = cotan::kernels::Allocator;
@@ -40,6 +41,7 @@ static ALLOCATOR: cotan::kernels::Allocator = cotan::kernels::Allocator;
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("__features__", features(module.py())?)?;
     module.add(
         "NotDifferentiableError",
         module
@@ -91,4 +93,21 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     interpose::register(module)?;
     program::register(module)?;
     transforms::register(module)
+}
+
+/// The features that the module was built with.
+fn features(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+    let all = [
+        ("fft", cfg!(feature = "fft")),
+        ("linalg", cfg!(feature = "linalg")),
+        ("machine-code", cfg!(feature = "machine-code")),
+        ("wgpu", cfg!(feature = "wgpu")),
+    ];
+    PyTuple::new(
+        py,
+        all.into_iter()
+            .filter(|x| x.1)
+            .map(|x| x.0)
+            .collect::<Vec<_>>(),
+    )
 }

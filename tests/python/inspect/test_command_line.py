@@ -126,6 +126,7 @@ def test_info(capsys):
     assert lines["numpy"].strip() == np.__version__
     assert lines["simd"].strip() == ct.simd_level()
     assert lines["threads"].strip() == str(ct.num_threads())
+    assert {"fft", "linalg"} <= set(lines["features"].strip().split(", "))
     assert {"python", "system", "machine", "devices", "scipy", "onnx"} <= lines.keys()
 
 

@@ -181,7 +181,8 @@ def facts() -> dict[str, str]:
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {usable} usable",
         "simd": _core.simd_level(),
         "threads": str(_core.num_threads()),
-        "devices": "cpu",
+        "devices": ", ".join(map(str, _core.devices())),
+        "features": ", ".join(_core.__features__),
     }
     found.update((name, version_of(name) or "not installed") for name in LIBRARIES)
     return found
