@@ -922,8 +922,10 @@ def value(x: object) -> NDArray:
 def peek(x: object) -> NDArray:
     """The value of anything array-like for the errors that it leads to: nothing that is recorded may depend on it."""
 
-def peek_float(x: object) -> float | None:
-    """The same as a Python float, of a scalar of float64; None for anything else."""
+def function_of_numbers(
+    original: Callable[..., object], compute: Callable[..., Any], args: tuple[object, ...]
+) -> Array | None:
+    """What a function of Python's numbers gives where some of them are float64 `Array`s: `compute` of them, once `original` has taken the values."""
 
 # interpose/contains_array.rs
 def contains_array(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -1,12 +1,13 @@
 //! Programs that are run again: the same as a single run, whatever is held constant, in frames and without,
 //! from several threads; and numbers that are computed where they stand.
 
+use std::cell::Cell;
 use std::thread;
 
 use cotan::autodiff::Prepared;
 use cotan::kernels::Value;
 use cotan::testing::Rng;
-use cotan::{Array, DType, sched};
+use cotan::{Array, DType, Number, sched};
 use proptest::prelude::*;
 
 use super::common::{close, gradient, random_program, same_bits};
@@ -127,6 +128,53 @@ fn root(a: &Array) -> cotan::Result<Array> {
         x = x.add(&a.div(&x)?)?.mul(0.5)?;
     }
     Ok(x)
+}
+
+/// A recurrence on elements of an array and a number; with `looks`, each step is looked at.
+fn recurrence(v: &Array, k: &Array, looks: bool) -> cotan::Result<Array> {
+    let element = |i: usize| v.slice(std::slice::from_ref(&(i..i + 1)))?.reshape(&[]);
+    let (mut x, rate) = (element(0)?, element(2)?);
+    for _ in 0..40 {
+        x = x.mul(&rate)?.add(k)?.sin()?.add(&element(1)?)?;
+        if looks
+            && x.abs()?
+                .gt(1e6)?
+                .evaluate()?
+                .item()
+                .is_some_and(|z| z.re != 0.0)
+        {
+            break;
+        }
+    }
+    Ok(x)
+}
+
+#[test]
+fn looking_at_elements_and_captured_numbers_changes_no_bits() {
+    for dtype in [DType::F32, DType::F64] {
+        let v = Array::from_slice(&[3], &[0.3, -0.7, 1.9]).unwrap();
+        let v = Array::constant(v.cast(dtype).unwrap().evaluate().unwrap().clone());
+        let k = Array::number(dtype, Number::Float(0.37));
+        let run = |looks: bool| {
+            let planned = Cell::new(0.0);
+            let f = |x: &[Array]| {
+                let profile = sched::Profile::default();
+                profile.enter();
+                let out = recurrence(&x[0], &x[1], looks);
+                profile.exit();
+                planned.set(profile.counts().seconds(sched::Phase::Plan));
+                out
+            };
+            let args = [(&v).into(), (&k).into()];
+            let (value, found) = cotan::value_and_gradient(f, &args).unwrap();
+            let all = std::iter::once(value).chain(found.into_iter().flatten());
+            let all = all.map(|x| x.cast(DType::F64).unwrap().to_vec::<f64>().unwrap());
+            (all.collect::<Vec<_>>(), planned.get())
+        };
+        let ((looked, planned), (wanted, _)) = (run(true), run(false));
+        assert_eq!(planned, 0.0, "looks at numbers of {dtype:?} were planned");
+        assert_eq!((looked.len(), &looked), (3, &wanted));
+    }
 }
 
 #[test]

@@ -90,20 +90,15 @@ def _function(module: ModuleType, name: str, compute: Function) -> None:
     original = getattr(module, name, None)
     if original is None:
         return
-    full = f"{module.__name__}.{name}"
-    dtype = np.float64 if module is math else np.complex128
+    full, is_real = f"{module.__name__}.{name}", module is math
+    dtype = np.float64 if is_real else np.complex128
 
     @functools.wraps(original)
     def rule(*args: object) -> Array:
-        value = _core.peek_float(args[0]) if dtype is np.float64 and len(args) == 1 else None
-        if value is not None:
-            # The commonest case by a short way; errors come by the long one.
-            try:
-                original(value)
-            except (ArithmeticError, ValueError):
-                pass
-            else:
-                return _checked(_core.number(compute(args[0]), None))
+        # The commonest case by a short way; errors come by the long one.
+        result = _core.function_of_numbers(original, compute, args) if is_real else None
+        if result is not None:
+            return result
         numbers = [_number(x, dtype, full) for x in args]
         _ask(original, compute, *numbers)
         return _checked(_core.number(compute(*numbers), None))

@@ -1,5 +1,5 @@
-//! Numbers that somebody looks at: a short chain of operations on float64 numbers is computed where it
-//! stands. To close it into a program, to plan and to run that would take a hundred times as long.
+//! Numbers that somebody looks at: a short chain of operations on floats is computed where it stands. To close
+//! it into a program, to plan and to run that would take a hundred times as long.
 
 use smallvec::SmallVec;
 
@@ -7,10 +7,10 @@ use super::Array;
 use crate::aval::DType;
 use crate::error::Result;
 use crate::kernels::{self, LaneOp, Value};
-use crate::prim::Prim;
+use crate::ops;
+use crate::prim::{Params, Prim};
 use crate::sched::note;
 use crate::tape::node::{Number, Op, Shared};
-use crate::util::FastMap;
 
 /// Longer chains are worth a program.
 const MANY: usize = 64;
@@ -21,37 +21,41 @@ struct Pending {
     prim: Prim,
     lane: LaneOp,
     inputs: SmallVec<[Array; 2]>,
+    /// References to the array that the chain has: in the graph, and as inputs here.
+    uses: usize,
+    /// What it gives, as bits.
+    out: u64,
 }
+
+type Chain = SmallVec<[Pending; 8]>;
 
 /// Computes an array if it is such a number; says whether it was.
 pub(super) fn evaluate(array: &Array) -> Result<bool> {
-    if !array.shape().is_empty() || !matches!(array.dtype(), DType::F64 | DType::Bool) {
+    if !array.shape().is_empty() || !is_number(array.dtype()) {
         return Ok(false);
     }
-    let Some(chain) = chain(array) else {
+    let Some(mut chain) = chain(array) else {
         return Ok(false);
     };
-    let mut uses: FastMap<u64, usize> = FastMap::default();
-    for pending in &chain {
-        for input in &pending.inputs {
-            // Once in the graph, once in the chain.
-            *uses.entry(input.id()).or_default() += 2;
-        }
-    }
-    let mut known: FastMap<u64, u64> = FastMap::default();
-    for pending in &chain {
+    for i in 0..chain.len() {
+        let (before, rest) = chain.split_at_mut(i);
+        let pending = &mut rest[0];
         let mut args = [0u64; 3];
         for (arg, input) in args.iter_mut().zip(&pending.inputs) {
-            match known.get(&input.id()).copied().or_else(|| bits(input)) {
-                Some(bits) => *arg = bits,
-                None => return Ok(false),
-            }
+            *arg = if let Ok(at) = before.binary_search_by_key(&input.id(), |p| p.array.id()) {
+                before[at].uses += 2;
+                before[at].out
+            } else if let Some(bits) = bits(input) {
+                bits
+            } else {
+                return Ok(false);
+            };
         }
         let dtype = pending.inputs[pending.inputs.len() - 1].dtype();
         let Some(out) = kernels::number(pending.lane, dtype, args) else {
             return Ok(false);
         };
-        known.insert(pending.array.id(), out);
+        pending.out = out;
     }
     note(|counts| {
         counts.runs += 1;
@@ -60,14 +64,13 @@ pub(super) fn evaluate(array: &Array) -> Result<bool> {
         }
     });
     for pending in &chain {
-        let id = pending.array.id();
         // What nobody else holds nobody else can ask for.
-        let is_shared =
-            Shared::strong_count(&pending.array.0) > uses.get(&id).copied().unwrap_or(0) + 1;
-        if id == array.id() || is_shared {
+        let is_shared = Shared::strong_count(&pending.array.0) > pending.uses + 1;
+        if pending.array.id() == array.id() || is_shared {
             let value = match pending.array.dtype() {
-                DType::Bool => Value::scalar(known[&id] != 0)?,
-                _ => Value::scalar(f64::from_bits(known[&id]))?,
+                DType::Bool => Value::scalar(pending.out != 0)?,
+                DType::F32 => Value::scalar(f32::from_bits(pending.out as u32))?,
+                _ => Value::scalar(f64::from_bits(pending.out))?,
             };
             pending.array.0.set_value(value);
         }
@@ -75,10 +78,15 @@ pub(super) fn evaluate(array: &Array) -> Result<bool> {
     Ok(true)
 }
 
+/// Whether numbers of this dtype are computed here.
+fn is_number(dtype: DType) -> bool {
+    matches!(dtype, DType::F64 | DType::F32 | DType::Bool)
+}
+
 /// The operations behind a number that are still to be done, in order; none if there is one of another
 /// kind among them, or too many.
-fn chain(array: &Array) -> Option<Vec<Pending>> {
-    let mut chain: Vec<Pending> = Vec::new();
+fn chain(array: &Array) -> Option<Chain> {
+    let mut chain = Chain::new();
     let mut seen: SmallVec<[u64; MANY]> = SmallVec::new();
     let mut work: SmallVec<[Array; 16]> = SmallVec::new();
     seen.push(array.id());
@@ -94,12 +102,10 @@ fn chain(array: &Array) -> Option<Vec<Pending>> {
             return None;
         }
         for input in &inputs {
-            let fits =
-                input.shape().is_empty() && matches!(input.dtype(), DType::F64 | DType::Bool);
-            if !fits {
+            if !(input.shape().is_empty() && is_number(input.dtype())) {
                 return None;
             }
-            let is_new = bits(input).is_none() && !seen.contains(&input.id());
+            let is_new = !seen.contains(&input.id()) && bits(input).is_none();
             if is_new {
                 seen.push(input.id());
                 work.push(input.clone());
@@ -110,6 +116,8 @@ fn chain(array: &Array) -> Option<Vec<Pending>> {
             prim,
             lane,
             inputs,
+            uses: 0,
+            out: 0,
         });
     }
     // Inputs were made before what is made of them.
@@ -117,20 +125,53 @@ fn chain(array: &Array) -> Option<Vec<Pending>> {
     Some(chain)
 }
 
-/// The bits of a number that is known.
+/// The bits of a number that is known, or an element of an array that is.
 fn bits(array: &Array) -> Option<u64> {
     if let Some(value) = array.value() {
-        let z = value.item()?;
-        return Some(match array.dtype() {
-            DType::Bool => u64::from(z.re != 0.0),
-            _ => z.re.to_bits(),
-        });
+        return bits_of(value);
     }
-    let number = match (&array.0.op, array.dtype()) {
-        (Op::Number(Number::Int(n)), DType::F64) => *n as f64,
-        (Op::Number(number), DType::F64) => number.as_f64()?,
-        (Op::Prim(_), DType::F64) => array.literal()?,
+    let dtype = array.dtype();
+    let number = match &array.0.op {
+        Op::Number(Number::Int(n)) => *n as f64,
+        Op::Number(number) => number.as_f64()?,
+        // The leaf of a recording is a copy of its input.
+        Op::Leaf => return bits(array.0.inputs().first()?),
+        Op::Prim(prim) if *prim == ops::RESHAPE => {
+            return bits_of_element(array.0.inputs().first()?);
+        }
+        Op::Prim(_) => array.literal()?,
         _ => return None,
     };
-    Some(number.to_bits())
+    match dtype {
+        DType::F64 => Some(number.to_bits()),
+        DType::F32 => Some(u64::from((number as f32).to_bits())),
+        _ => None,
+    }
+}
+
+/// The bits of `x[i, j]`: a slice of one element, whose axes are taken away.
+fn bits_of_element(slice: &Array) -> Option<u64> {
+    if let Some(value) = slice.value() {
+        return bits_of(value);
+    }
+    let (Op::Prim(prim), Some(Params::Slice(dims))) = (&slice.0.op, slice.0.params.as_deref())
+    else {
+        return None;
+    };
+    if *prim != ops::SLICE {
+        return None;
+    }
+    let inputs = slice.0.inputs();
+    bits_of(&inputs.first()?.value()?.sliced(dims))
+}
+
+/// The bits of the only element.
+fn bits_of(value: &Value) -> Option<u64> {
+    let number = value.item()?.re;
+    Some(match value.aval().dtype {
+        DType::Bool => u64::from(number != 0.0),
+        DType::F32 => u64::from((number as f32).to_bits()),
+        DType::F64 => number.to_bits(),
+        _ => return None,
+    })
 }

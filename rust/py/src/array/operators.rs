@@ -20,6 +20,15 @@ use crate::runtime::interpreter_exit;
 use crate::runtime::once_cell::intern;
 
 pub fn unary(slf: &Bound<'_, PyArray>, prim: Prim) -> PyResult<Py<PyAny>> {
+    let scalar_kind = slf.get().scalar_kind();
+    if scalar_kind == ScalarKind::PythonNumber {
+        let array = slf.get().read()?;
+        if accepts(prim, &array) {
+            escapes::capture_array(slf, &array);
+            let out = Array::apply1(prim, array).or_raise()?;
+            return Ok(wrap(slf.py(), out, scalar_kind)?.unbind());
+        }
+    }
     let operand = Operand::expect(prim.name(), slf.as_any())?;
     let (array, scalar_kind) = elementwise(slf.py(), prim, vec![operand], true)?;
     Ok(wrap(slf.py(), array, scalar_kind)?.unbind())
@@ -44,23 +53,20 @@ pub fn positive(slf: &Bound<'_, PyArray>) -> PyResult<Py<PyAny>> {
     Ok(out.unbind())
 }
 
-/// Arrays of one inexact dtype, or such an array and a Python number or a NumPy scalar, meet without any promotion.
+/// Arrays of one inexact dtype, or such an array and a Python number or a NumPy scalar, meet without any promotion. With
+/// them, whether the other one is a number of Python.
 #[inline]
 pub fn fast(
     slf: &Bound<'_, PyArray>,
     other: &Bound<'_, PyAny>,
-) -> PyResult<Option<(Array, Array)>> {
-    let cell = slf.get();
-    if cell.scalar_kind() == ScalarKind::PythonNumber {
-        return Ok(None);
-    }
-    let x = cell.read()?;
+) -> PyResult<Option<(Array, Array, bool)>> {
+    let x = read_number(slf)?;
     if !x.dtype().is_inexact() {
         return Ok(None);
     }
     if other.is_exact_instance_of::<PyFloat>() {
         let y = Array::float(x.dtype(), other.extract()?);
-        return Ok(Some((x, y)));
+        return Ok(Some((x, y, true)));
     }
     if other.is_exact_instance_of::<PyInt>() {
         let exact = other
@@ -69,19 +75,29 @@ pub fn fast(
             .filter(|n: &i64| n.unsigned_abs() <= EXACT);
         return Ok(exact.map(|n| {
             let y = Array::float(x.dtype(), n as f64);
-            (x, y)
+            (x, y, true)
         }));
     }
     let Ok(other) = other.cast::<PyArray>() else {
         // A float of NumPy's, of the same dtype.
         let found = dtype_of_scalar(other)?.filter(|&dtype| dtype == x.dtype());
         return found.map_or(Ok(None), |dtype| {
-            Ok(Some((x, Array::float(dtype, other.extract()?))))
+            Ok(Some((x, Array::float(dtype, other.extract()?), false)))
         });
     };
-    let y = other.get().read()?;
-    let fits = other.get().scalar_kind() != ScalarKind::PythonNumber && y.dtype() == x.dtype();
-    Ok(fits.then_some((x, y)))
+    let y = read_number(other)?;
+    let is_number = other.get().scalar_kind() == ScalarKind::PythonNumber;
+    Ok((y.dtype() == x.dtype()).then_some((x, y, is_number)))
+}
+
+/// What is in a cell; a number of Python that is captured is noted, as [`Operand::of`] does.
+#[inline]
+fn read_number(cell: &Bound<'_, PyArray>) -> PyResult<Array> {
+    let array = cell.get().read()?;
+    if cell.get().scalar_kind() == ScalarKind::PythonNumber {
+        escapes::capture_array(cell, &array);
+    }
+    Ok(array)
 }
 
 pub fn binary(
@@ -92,13 +108,16 @@ pub fn binary(
 ) -> PyResult<Py<PyAny>> {
     let py = slf.py();
     interpreter_exit::rest(py);
-    if let Some((x, y)) = fast(slf, other)? {
+    if let Some((x, y, is_number)) = fast(slf, other)? {
         let (x, y) = if swapped { (y, x) } else { (x, y) };
         let out = Array::apply2(prim, x, y).or_raise()?;
-        let scalar_kind = if out.shape().is_empty() {
-            ScalarKind::NumpyScalar
-        } else {
+        let scalar_kind = if !out.shape().is_empty() {
             ScalarKind::Array
+        } else if is_number && slf.get().scalar_kind() == ScalarKind::PythonNumber {
+            guard_number(py, prim, &out)?;
+            ScalarKind::PythonNumber
+        } else {
+            ScalarKind::NumpyScalar
         };
         return Ok(wrap(py, out, scalar_kind)?.unbind());
     }
@@ -356,7 +375,7 @@ pub fn apply_elementwise<'py>(
     }
     if let [x, y] = arguments
         && let Ok(x) = x.cast::<PyArray>()
-        && let Some((x, y)) = fast(x, y)?
+        && let Some((x, y, _)) = fast(x, y)?
         && accepts(prim, &x)
     {
         return wrap_result(py, Array::apply2(prim, x, y).or_raise()?);
@@ -438,11 +457,19 @@ fn elementwise(
     } else {
         ScalarKind::Array
     };
-    let may_raise = [ops::DIV, ops::FLOOR_DIVIDE, ops::REMAINDER, ops::POW];
-    if scalar_kind == ScalarKind::PythonNumber && may_raise.contains(&prim) {
-        escapes::guard_finite(py, &out)?;
+    if scalar_kind == ScalarKind::PythonNumber {
+        guard_number(py, prim, &out)?;
     }
     Ok((out, scalar_kind))
+}
+
+/// Lets a prepared function notice where Python raises an error for its numbers.
+fn guard_number(py: Python<'_>, prim: Prim, out: &Array) -> PyResult<()> {
+    let may_raise = [ops::DIV, ops::FLOOR_DIVIDE, ops::REMAINDER, ops::POW];
+    if may_raise.contains(&prim) {
+        escapes::guard_finite(py, out)?;
+    }
+    Ok(())
 }
 
 /// Whether an operator gives a boolean for two of Python's.
