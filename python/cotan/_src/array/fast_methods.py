@@ -292,7 +292,7 @@ def elements(self: Array) -> Iterator[Array]:
     """Give the elements along the first axis, one after the other."""
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d array")
-    return (self[i] for i in range(len(self)))
+    return map(self.__getitem__, range(len(self)))
 
 
 class _NoArrayError(AttributeError, TypeError):

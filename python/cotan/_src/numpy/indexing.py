@@ -442,7 +442,7 @@ def putmask(a: AnyArray, /, mask: ArrayLike, values: ArrayLike) -> None:
 
 
 def _is_no_number(branch: object) -> bool:
-    return branch is None or isinstance(branch, (str, bytes))
+    return type(branch) is not Array and (branch is None or isinstance(branch, (str, bytes)))
 
 
 @override(np.where)

@@ -172,6 +172,8 @@ def asarray(
     **options: Any,
 ) -> AnyArray:
     """Give an array as it is, a scalar as an array, and anything else as NumPy does."""
+    if dtype is order is None and not options and type(a) is Array and a._rank == "array":
+        return a
     if isinstance(a, Flat):
         a = a.copy()
     if isinstance(a, OverArray):
@@ -252,6 +254,9 @@ def array(
 ) -> Any:
     """Give an array of its own, as `numpy.array`."""
     del like
+    is_usual = dtype is None and copy is True and order == "K" and ndmin == 0
+    if is_usual and type(object) is list and contains_unmasked_array(object):
+        return _core.array(object)  # `np.array([y[1], -k * y[0]])`
     if subok and isinstance(object, OverArray):
         inside = object.__held_array__
         made = array(inside, dtype, copy=copy, order=order, ndmin=ndmin)

@@ -85,7 +85,9 @@ def is_array(x: object) -> "TypeIs[Array]":
 
 def are_objects(*items: object) -> bool:
     """Say whether one of them is an array of Python objects."""
-    return any(isinstance(x, np.ndarray) and x.dtype == object for x in items)
+    return any(
+        type(x) is not Array and isinstance(x, np.ndarray) and x.dtype == object for x in items
+    )
 
 
 def call_on_objects(name: str, compute: Function, *items: object, **options: object) -> Any:
@@ -135,7 +137,10 @@ def of_table(x: Any) -> Any:
 
 def of_column(x: Any) -> Any:
     """Give numbers of pandas as an array, as functions of NumPy that it does not know take them."""
-    if type(x).__module__.partition(".")[0] != "pandas" or not hasattr(x, "to_numpy"):
+    kind = type(x)
+    if kind is Array or kind is float or kind.__module__.partition(".")[0] != "pandas":
+        return x
+    if not hasattr(x, "to_numpy"):
         return x
     values = x.to_numpy()
     return values if is_array(values) or values.dtype.kind in "biufc" else x

@@ -53,6 +53,9 @@ pub fn axis_error(py: Python<'_>, message: &str) -> PyErr {
 
 /// What is an integer to Python.
 fn integer(name: &str, what: &str, object: &Bound<'_, PyAny>) -> PyResult<isize> {
+    if object.is_exact_instance_of::<PyInt>() {
+        return object.extract();
+    }
     let error = match object.call_method0("__index__") {
         Ok(index) => return index.extract(),
         Err(error) => error,
@@ -72,7 +75,9 @@ fn integer(name: &str, what: &str, object: &Bound<'_, PyAny>) -> PyResult<isize>
 /// The lengths in a shape, or the only one.
 pub fn sizes(name: &str, shape: &Bound<'_, PyAny>) -> PyResult<Vec<isize>> {
     if shape.is_instance_of::<PyInt>()
-        || shape.hasattr("__index__")? && !shape.hasattr("__len__")?
+        || !shape.is_exact_instance_of::<PyTuple>()
+            && shape.hasattr("__index__")?
+            && !shape.hasattr("__len__")?
     {
         return Ok(vec![integer(name, "shape", shape)?]);
     }

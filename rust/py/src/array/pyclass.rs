@@ -21,7 +21,7 @@ use crate::array::operand::Operand;
 use crate::array::operators::{binary, bits, foreign, positive, quotient_and_rest, unary};
 use crate::array::repr;
 use crate::array::to_host::{self, given_out, item, whole};
-use crate::array::view::{copied, part, reshape_view, set_part, transpose_view};
+use crate::array::view::{copied, part, set_part, transpose_view};
 use crate::array::view_op::Gathered;
 use crate::array::view_op::ViewOp;
 use crate::ndarray::memory::original;
@@ -534,16 +534,6 @@ impl PyArray {
     fn transposed<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let perm: Vec<usize> = (0..slf.get().ndim()).rev().collect();
         transpose_view(slf, &perm)
-    }
-
-    /// A view with axes in another order.
-    fn _transpose<'py>(slf: &Bound<'py, Self>, perm: Vec<usize>) -> PyResult<Bound<'py, PyAny>> {
-        transpose_view(slf, &perm)
-    }
-
-    /// A view in another shape where NumPy would give one, else a new array.
-    fn _reshape<'py>(slf: &Bound<'py, Self>, shape: Vec<usize>) -> PyResult<Bound<'py, PyAny>> {
-        reshape_view(slf, shape)
     }
 
     /// A read-only view, repeated to a shape.

@@ -90,12 +90,12 @@ pub fn set_part(slf: &Bound<'_, PyArray>, value: &Bound<'_, PyAny>, real: bool) 
 /// A view in another shape where NumPy would give one, else a new array.
 pub fn reshape_view<'py>(
     slf: &Bound<'py, PyArray>,
-    shape: Vec<usize>,
+    shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
     let array = slf.get().read()?;
     // Refused shapes are refused before a view is made of them.
-    let new = array.reshape(&shape).or_raise()?;
+    let new = array.reshape(shape).or_raise()?;
     let shape_is_empty = shape.is_empty();
     let op = ViewOp::Reshape(shape.into());
     let fits = op.fits(array.shape(), slf.get().cell().strides.as_deref());

@@ -12,6 +12,7 @@ use crate::array::axes::{axes_of, axis_error, axis_of, is_only_axis, names_only_
 use crate::array::cell::{PyArray, ScalarKind, wrap, wrap_result};
 use crate::array::operand::{Operand, common_dtype};
 use crate::array::operators::apply_elementwise;
+use crate::array::view::{reshape_view, transpose_view};
 use crate::ndarray::dtype::dtype_from;
 use crate::runtime::error::OrRaise;
 use crate::runtime::exports::exports;
@@ -284,8 +285,8 @@ pub fn reshape<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = operand("reshape", x)?;
     let shape = shape_for(&array, shape)?;
-    if x.is_instance_of::<PyArray>() {
-        return x.call_method1("_reshape", (shape.to_vec(),));
+    if let Ok(x) = x.cast::<PyArray>() {
+        return reshape_view(x, &shape);
     }
     wrap(x.py(), array.reshape(&shape).or_raise()?, ScalarKind::Array)
 }
@@ -314,8 +315,8 @@ pub fn transpose<'py>(
                 .map_err(|e| axis_error(x.py(), &e.to_string()))?
         }
     };
-    if x.is_instance_of::<PyArray>() {
-        return x.call_method1("_transpose", (perm.to_vec(),));
+    if let Ok(x) = x.cast::<PyArray>() {
+        return transpose_view(x, &perm);
     }
     wrap(
         x.py(),
