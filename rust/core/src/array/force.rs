@@ -21,6 +21,15 @@ impl Array {
             .ok_or_else(|| Error::Program("a run left no value".into()))
     }
 
+    /// Computes a number behind which a few operations on numbers wait, if it is one: this takes no longer than to ask
+    /// whether somebody wants to interrupt it. Says whether it has its value.
+    pub fn force_at_once(&self) -> Result<bool> {
+        if self.value().is_some() || self.0.force_number() {
+            return Ok(true);
+        }
+        Ok(nonfinite::looks().is_none() && scalar_fast_path::evaluate(self)?)
+    }
+
     /// Computes several arrays in one run.
     pub fn force_all(arrays: &[&Array], interrupted: &mut dyn FnMut() -> bool) -> Result<()> {
         let mut pending: Vec<&Array> = arrays
@@ -30,17 +39,16 @@ impl Array {
             .collect();
         pending.sort_by_key(|a| a.0.id);
         pending.dedup_by_key(|a| a.0.id);
+        if let [number] = pending.as_slice()
+            && number.force_at_once()?
+        {
+            return Ok(());
+        }
         pending.retain(|a| !a.0.force_number());
         if pending.is_empty() {
             return Ok(());
         }
         let is_watched = nonfinite::looks().is_some();
-        if let [number] = pending.as_slice()
-            && !is_watched
-            && scalar_fast_path::evaluate(number)?
-        {
-            return Ok(());
-        }
         if !is_watched && application_fast_path::evaluate(&pending, interrupted)? {
             return Ok(());
         }

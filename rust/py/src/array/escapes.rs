@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use crate::array::cell::PyArray;
 use crate::ndarray::dtype::dtype_of;
 use crate::ndarray::memory::{Borrow, from_ndarray, references, same_elements};
-use crate::runtime::error::{NotDifferentiableError, OrRaise, enter};
+use crate::runtime::error::{NotDifferentiableError, OrRaise, briefly, enter};
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::swallowed_errors;
@@ -285,8 +285,12 @@ pub fn force(py: Python<'_>, array: &Array) -> PyResult<Value> {
     compute(py, array)
 }
 
-/// The value of an array, computed with the interpreter lock released.
+/// The value of an array, computed with the interpreter lock released; a number, that is there sooner than the lock is given
+/// away and taken again, with the lock.
 pub fn compute(py: Python<'_>, array: &Array) -> PyResult<Value> {
+    if array.value().is_none() && array.shape().is_empty() {
+        briefly(|_| array.force_at_once())?;
+    }
     if let Some(value) = array.value() {
         return Ok(value.clone());
     }
