@@ -230,7 +230,7 @@ miri:
 
 # A stable compiler takes the option by RUSTC_BOOTSTRAP.
 sanitize:
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0 \
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	    cargo test --package cotan --all-features --lib --test core \
 	    --target $$(rustc -vV | sed -n 's/^host: //p') --target-dir target/sanitize
 

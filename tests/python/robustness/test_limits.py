@@ -25,7 +25,7 @@ def can_limit_addresses():
 
 
 NO_RESERVE = pytest.mark.skipif(
-    "free-threading" in sys.version, reason="this Python has memory in reserve for bytes"
+    "free-threading" in sys.version, reason="this Python takes memory for its objects ahead"
 )
 ADDRESS_LIMITS = pytest.mark.skipif(
     not can_limit_addresses(), reason="sets RLIMIT_AS; needs Linux, and no limit set from outside"
@@ -261,6 +261,7 @@ def test_memory_for_some_threads_to_pack_operands(expression, times, packing):
 
 
 @ADDRESS_LIMITS
+@NO_RESERVE
 def test_what_the_reserve_has_paid_for_fails_nothing_later():
     """The text takes more than is left, and nothing that can fail comes after that."""
     body = """

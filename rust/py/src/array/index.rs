@@ -7,6 +7,7 @@ use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyInt, PyList, PySlice, PyTuple};
+use smallvec::SmallVec;
 
 use crate::array::cell::Element;
 use crate::array::cell::{PyArray, ScalarKind, wrap};
@@ -21,6 +22,7 @@ use crate::ndarray::subclass::is_plain;
 use crate::runtime::error::{NotDifferentiableError, OrRaise};
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
+use crate::runtime::once_cell::intern;
 
 exports!(index_update, index_add, fitted);
 
@@ -46,9 +48,9 @@ impl Basic {
 
 /// Resolves a key made of integers, slices, `None` and `...`; `None` if it is of another kind.
 pub fn basic(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Option<Basic>> {
-    let items: Vec<Bound<'_, PyAny>> = match key.cast::<PyTuple>() {
+    let items: SmallVec<[Bound<'_, PyAny>; 4]> = match key.cast::<PyTuple>() {
         Ok(items) => items.iter().collect(),
-        Err(_) => vec![key.clone()],
+        Err(_) => SmallVec::from_iter([key.clone()]),
     };
     let mut used = 0;
     let (mut ellipsis, mut copies) = (false, false);
@@ -174,7 +176,11 @@ fn is_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
 }
 
 fn position(item: &Bound<'_, PyAny>, n: usize, axis: usize) -> PyResult<usize> {
-    let number = item.call_method0("__index__")?;
+    let number = if item.is_exact_instance_of::<PyInt>() {
+        item.clone()
+    } else {
+        item.call_method0(intern!(item.py(), "__index__"))?
+    };
     let out_of_bounds = || {
         PyIndexError::new_err(format!(
             "index {item} is out of bounds for axis {axis} with size {n}"

@@ -416,7 +416,7 @@ impl PyProgram {
     ///   return %1
     /// }
     #[pyo3(signature = (*, lines=false))]
-    fn text(&self, lines: bool) -> PyResult<String> {
+    fn text<'py>(&self, py: Python<'py>, lines: bool) -> PyResult<Bound<'py, PyString>> {
         let mut out = String::new();
         let first = self.program.num_inputs();
         let comment = |v: Var| {
@@ -436,11 +436,11 @@ impl PyProgram {
         };
         (self.program.listing(&mut out, number, comment))
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(out)
+        long_text(py, &out)
     }
 
-    fn __str__(&self) -> PyResult<String> {
-        self.text(false)
+    fn __str__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        self.text(py, false)
     }
 
     fn __repr__(&self) -> String {
@@ -488,6 +488,11 @@ impl PyProgram {
     fn __len__(&self) -> usize {
         self.program.eqns().len()
     }
+}
+
+/// A text that may be longer than there is memory for: a `MemoryError` then.
+pub fn long_text<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyString>> {
+    PyString::from_bytes(py, text.as_bytes())
 }
 
 fn pass_names() -> String {

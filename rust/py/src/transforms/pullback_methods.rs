@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use cotan::Program;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
-use crate::program::pyclass::PyProgram;
+use crate::program::pyclass::{PyProgram, long_text};
 use crate::program::report::Facts;
 use crate::runtime::error::OrRaise;
 use crate::runtime::hooks;
@@ -217,8 +218,8 @@ impl PyPullback {
     }
 
     /// The equations that it applies.
-    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.program(py)?.core().to_string())
+    fn __str__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        long_text(py, &self.program(py)?.core().to_string())
     }
 
     fn __repr__(&self) -> String {

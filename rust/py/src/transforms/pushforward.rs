@@ -7,10 +7,10 @@ use cotan::autodiff::{Pushforward, value_and_pushforward};
 use cotan::{Array, Aval, Recording};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::array::cell::PyArray;
-use crate::program::pyclass::PyProgram;
+use crate::program::pyclass::{PyProgram, long_text};
 use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
 use crate::transforms::argument_names::Names;
@@ -324,8 +324,8 @@ impl PyPushforward {
     }
 
     /// The equations that it applies.
-    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.program(py)?.core().to_string())
+    fn __str__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        long_text(py, &self.program(py)?.core().to_string())
     }
 
     fn __repr__(&self) -> String {
