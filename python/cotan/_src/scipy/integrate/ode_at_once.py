@@ -53,7 +53,12 @@ def integrated_at_once(
         is_formula = side.key is not None
         run_of = PlainRun(side.direct, True, is_formula, raises=False)
         y, end, times = run(run_of.function, side.values)
-        if run_of.function.is_refused or end == begin or len(times) < 2 or not np.all(np.isfinite(y)):
+        if (
+            run_of.function.is_refused
+            or end == begin
+            or len(times) < 2
+            or not np.all(np.isfinite(y))
+        ):
             raise NotPlainError
         cls = locate(f"scipy.integrate.{method}")
         if np.any(np.diff(times) * (end - begin) <= 0):

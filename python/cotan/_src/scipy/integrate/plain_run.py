@@ -74,7 +74,12 @@ class PlainRun:
         self.steps: list[Step] = []
         #: What the solver calls.
         self.function = _core.NotedCalls(
-            function, NotPlainError, None if is_formula else is_plain, state_first, keeps_all, raises
+            function,
+            NotPlainError,
+            None if is_formula else is_plain,
+            state_first,
+            keeps_all,
+            raises,
         )
 
     def spans(self) -> Span:
@@ -137,24 +142,29 @@ def plain_slopes(function: Function) -> Function:
 
 
 class Nordsieck(NamedTuple):
-    """The polynomial of a step of LSODA, by its scaled derivatives at the end."""
+    """The polynomial of a step of LSODA, as the solver has it in its memory."""
 
+    #: Where it ends.
     t: float
-    h: float
-    order: int
-    #: One after the other, of all components.
+    #: Its length, and that of the next step, which scales the derivatives.
+    lengths: NDArray
+    #: Its order, and that of the next step.
+    orders: NDArray
+    #: Scaled derivatives at the end, as rows; behind those of its order is something else.
     derivatives: NDArray
-    #: By what the last of them is to be multiplied.
-    factor: float
+
+
+# Derivatives that LSODA has memory for.
+_NORDSIECK = 13
 
 
 def _nordsieck(solver: Any, n: int) -> Nordsieck:
-    """Give what `LSODA.dense_output` gives."""
+    """Give what `LSODA.dense_output` reads."""
     integrator = solver._integrator
-    rwork, (order, after) = integrator.rwork, integrator.iwork[13:15].tolist()
-    before, h = rwork[10:12].tolist()
-    factor = (h / before) ** order if after < order else 1.0
-    return Nordsieck(solver.t, h, order, rwork[20 : 20 + (order + 1) * n].copy(), factor)
+    memory = integrator.rwork[10 : 20 + _NORDSIECK * n].copy()
+    return Nordsieck(
+        solver.t, memory[:2], integrator.iwork[13:15].copy(), memory[10:].reshape(-1, n)
+    )
 
 
 @functools.cache
