@@ -15,7 +15,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.scipy.integrate.explicit_steps import carried
-from cotan._src.scipy.integrate.plain_run import Nordsieck, Outputs, Step
+from cotan._src.scipy.integrate.plain_run import NORDSIECK, Nordsieck, Outputs, Step
 from cotan._src.typing import Function, NDArray
 
 # Up to so many times as many steps as the solver has taken.
@@ -288,9 +288,10 @@ def _evaluated(inside: list[Any], at: NDArray) -> NDArray:
     # LSODA's are polynomials with the derivatives at the end of the step; of lower orders than the
     # highest one the rest are zero.
     ends = np.array([f.t for f in inside])
-    before, h = np.array([f.lengths for f in inside]).T
+    memory = np.array([f.memory for f in inside])
+    before, h = memory[:, :2].T
     orders, after = np.array([f.orders for f in inside]).T
-    terms = np.array([f.derivatives for f in inside])[:, : orders.max() + 1]
+    terms = memory[:, 10:].reshape(len(inside), NORDSIECK, -1)[:, : orders.max() + 1]
     terms[np.arange(terms.shape[1]) > orders[:, None]] = 0.0
     is_scaled = after < orders
     terms[is_scaled, orders[is_scaled]] *= ((h / before) ** orders)[is_scaled, None]

@@ -146,59 +146,64 @@ class Nordsieck(NamedTuple):
 
     #: Where it ends.
     t: float
-    #: Its length, and that of the next step, which scales the derivatives.
-    lengths: NDArray
+    #: Its length and that of the next step, eight other numbers, and scaled derivatives at the end,
+    #: one after the other, of all components; behind those of its order is something else.
+    memory: NDArray
     #: Its order, and that of the next step.
     orders: NDArray
-    #: Scaled derivatives at the end, as rows; behind those of its order is something else.
-    derivatives: NDArray
 
 
-# Derivatives that LSODA has memory for.
-_NORDSIECK = 13
+#: Derivatives that LSODA has memory for.
+NORDSIECK = 13
 
 
-def _nordsieck(solver: Any, n: int) -> Nordsieck:
-    """Give what `LSODA.dense_output` reads."""
-    integrator = solver._integrator
-    memory = integrator.rwork[10 : 20 + _NORDSIECK * n].copy()
-    return Nordsieck(
-        solver.t, memory[:2], integrator.iwork[13:15].copy(), memory[10:].reshape(-1, n)
-    )
+def _nordsieck(solver: Any, _: NDArray) -> Nordsieck:
+    """Give what `LSODA.dense_output` reads, and count what goes around SciPy's counter."""
+    solver.nfev = solver.calls.calls
+    integrator = solver._lsoda_solver._integrator
+    memory = integrator.rwork[10 : 20 + NORDSIECK * solver.n].copy()
+    return Nordsieck(solver.t, memory, integrator.iwork[13:15].copy())
+
+
+def _stages(solver: Any, y_old: NDArray) -> NDArray:
+    return np.vstack([y_old, y_old + solver.Z])
+
+
+def _interpolant(solver: Any, _: NDArray) -> Any:
+    return solver.dense_output()
+
+
+def _nothing(*_: object) -> None:
+    pass
 
 
 @functools.cache
 def noting(cls: type) -> type:
     """Give a solver that notes its steps in `run`."""
-    has_stages = hasattr(cls, "n_stages")
+    is_explicit = hasattr(cls, "n_stages")
 
-    class Noting(quick(cls) if has_stages else cls):  # type: ignore[misc]
+    class Noting(quick(cls) if is_explicit else cls):  # type: ignore[misc]
         def __init__(self, *args: object, run: PlainRun, more: Args = (), **kwargs: object) -> None:
             super().__init__(*args, **kwargs)
             self._run, self.calls, self.more = run, run.function, more
-            self._compiled = getattr(self, "_lsoda_solver", None)
-            if self._compiled is not None:
+            compiled = getattr(self, "_lsoda_solver", None)
+            if compiled is not None:
                 # Without what SciPy has put around it; it may give a list.
                 call = run.function
-                self._compiled.f = (lambda t, y: call(t, y, *more)) if more else call
+                compiled.f = (lambda t, y: call(t, y, *more)) if more else call
+                self._inside: Function = _nordsieck
+            elif is_explicit:
+                self._inside = _nothing
+            else:
+                self._inside = _stages if hasattr(self, "Z") else _interpolant
 
         def step(self) -> str | None:
-            before = self.calls.count
-            y_old = self.y
+            calls, y_old = self.calls, self.y
+            before = calls.count
             message: str | None = super().step()
             if self.status != "failed":
-                inside: Any = None
-                if has_stages:
-                    pass
-                elif hasattr(self, "Z"):
-                    inside = np.vstack([y_old, y_old + self.Z])
-                elif self._compiled is not None:
-                    self.nfev = self.calls.calls
-                    inside = _nordsieck(self._compiled, self.n)
-                else:
-                    inside = self.dense_output()
-                step = Step(self.t_old, self.t, before, self.calls.count, inside)
-                self._run.steps.append(step)
+                inside = self._inside(self, y_old)
+                self._run.steps.append(Step(self.t_old, self.t, before, calls.count, inside))
             return message
 
     Noting.__name__ = cls.__name__
