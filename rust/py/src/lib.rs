@@ -83,7 +83,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<program::equation::PyVariable>()?;
     module.add_class::<runtime::profile::PyProfile>()?;
     module.add_class::<solvers::noted_calls::PyNotedCalls>()?;
-    module.add_class::<solvers::stages::PyStages>()?;
+    module.add_class::<solvers::steps::PySteps>()?;
     module.add_class::<ndarray::export::Memory>()?;
     module.add_class::<interpose::override_function::OverrideFunction>()?;
     module.add_class::<runtime::recording_state::Scope>()?;

@@ -1,4 +1,4 @@
-//! What solvers of SciPy call thousands of times: a right side whose calls are noted, and the stages of a step.
+//! What solvers of SciPy call thousands of times: a right side whose calls are noted, and steps of explicit methods.
 
 pub mod noted_calls;
-pub mod stages;
+pub mod steps;

@@ -42,10 +42,9 @@ class ExplicitSteps:
         is_asked = (ends - steps.after == extra)[:, None]
         more = np.where(is_asked, steps.after[:, None] + np.arange(extra), first[:, None])
         calls = np.column_stack([first, own, more])
-        points, places = np.unique(calls, return_inverse=True)
+        # Of each point also the first stage that lies there.
+        points, self._stage_of, places = np.unique(calls, return_index=True, return_inverse=True)
         self._places = places.reshape(len(calls), size)
-        # Of each point the first stage that lies there.
-        self._stage_of = np.unique(places.ravel(), return_index=True)[1]
         #: Where the right side is to be called.
         self.times, self.states = run.calls.times[points], run.calls.states[points]
         self._begins, self._lasts = steps.begins, steps.ends
@@ -72,8 +71,7 @@ class ExplicitSteps:
 
     def points(self) -> Outputs:
         """Give the same for where the right side is called."""
-        _, first = np.unique(self._places, return_index=True)
-        steps, stages = np.divmod(first, self._places.shape[1])
+        steps, stages = np.divmod(self._stage_of, self._places.shape[1])
         return Outputs(steps, self._a[stages])
 
     def nodes(self) -> tuple[NDArray, Outputs]:

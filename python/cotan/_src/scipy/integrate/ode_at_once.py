@@ -16,7 +16,7 @@ from cotan._src.rebind.engine import locate
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
 from cotan._src.scipy.integrate.moved_states import MovedStates
-from cotan._src.scipy.integrate.plain_run import PlainRun, Span, Step
+from cotan._src.scipy.integrate.plain_run import PlainRun, Span, Step, is_near
 from cotan._src.scipy.integrate.right_side import RightSide
 from cotan._src.state.plain_copy import NotPlainError, is_gradient
 from cotan._src.typing import AnyArray, Args, Function, NDArray
@@ -94,8 +94,8 @@ def _found_steps(run: PlainRun, cls: Any, times: NDArray, y: NDArray) -> Span | 
     sign = np.sign(lengths[0])
     step = np.minimum(np.searchsorted(sign * ends, sign * calls.times[last]), len(ends) - 1)
     second = begins[step] + float(cls.C[1]) * lengths[step]
-    is_near = np.abs(calls.times[last - stages + 1] - second) <= 1e-9 * np.abs(lengths[step])
-    is_last = is_near & (calls.times[last] == ends[step])
+    is_second = np.abs(calls.times[last - stages + 1] - second) <= 1e-9 * np.abs(lengths[step])
+    is_last = is_second & (calls.times[last] == ends[step])
     found, first = np.unique(step[is_last], return_index=True)
     last = last[is_last][first]
     if len(found) < len(ends) or np.any(np.diff(last) < stages):
@@ -105,7 +105,7 @@ def _found_steps(run: PlainRun, cls: Any, times: NDArray, y: NDArray) -> Span | 
     states = calls.states[of_ends]
     expected = states[:-1] + lengths[:, None] * (cls.B @ calls.slopes[of_stages])
     scale = np.max(np.abs(states), initial=0.0)
-    is_same = np.allclose(expected, states[1:], 1e-9, 1e-9 * scale)
+    is_same = is_near(expected, states[1:], 1e-9, 1e-9 * scale)
     if not is_same or not np.array_equal(states[-1], y.reshape(-1)):
         return None
     return Span(begins, ends, last + 1 - stages, last + 1)

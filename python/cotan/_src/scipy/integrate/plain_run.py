@@ -213,5 +213,13 @@ def noting(cls: type) -> type:
 def points_of(run: PlainRun, count: int) -> tuple[NDArray, NDArray, NDArray]:
     """Give times, states and slopes of some calls, spread over the run."""
     calls = run.calls
-    chosen = np.unique(np.linspace(0, len(calls.times) - 1, count).astype(int))
+    last = len(calls.times) - 1
+    chosen = np.arange(last + 1) if last < count else np.arange(count) * last // (count - 1)
     return calls.times[chosen], calls.states[chosen], calls.slopes[chosen]
+
+
+def is_near(found: NDArray, expected: NDArray, rtol: float, atol: float) -> bool:
+    """Say whether numbers are near to others, or the same that are none."""
+    with np.errstate(invalid="ignore"):
+        is_so = np.abs(found - expected) <= atol + rtol * np.abs(expected)
+    return bool(is_so.all()) or np.allclose(found, expected, rtol, atol, equal_nan=True)

@@ -7,16 +7,12 @@ SciPy computes something else, its own code runs.
 """
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.typing import Args, NDArray
-
-# Factors of step sizes, as SciPy has them.
-_SAFETY, _LEAST, _MOST = 0.9, 0.2, 10
 
 
 def quick(cls: type) -> type:
@@ -55,50 +51,30 @@ class _QuickSteps:
     _of: NDArray | None = None
 
     def _step_impl(self) -> tuple[bool, str | None]:
-        t, y, direction = self.t, self.y, self.direction
+        y = self.y
         if self.calls is None or y.dtype != np.float64:
-            found: tuple[bool, str | None] = super()._step_impl()  # type: ignore[misc]
-            return found
+            taken: tuple[bool, str | None] = super()._step_impl()  # type: ignore[misc]
+            return taken
         if self._of is not self.K:
             self._prepare(self.calls)
-        min_step = 10 * abs(math.nextafter(t, direction * math.inf) - t)
-        h_abs = self.h_abs
-        if h_abs > self.max_step:
-            h_abs = self.max_step
-        elif h_abs < min_step:
-            h_abs = min_step
-        is_rejected = False
-        while True:
-            if h_abs < min_step:
-                return False, self.TOO_SMALL_STEP
-            h = h_abs * direction
-            t_new = t + h
-            if direction * (t_new - self.t_bound) > 0:
-                t_new = self.t_bound
-            h = t_new - t
-            h_abs = abs(h)
-            y_new, f_new, norm = self._stages.attempt(t, h, y, self.f)
-            self.nfev += self.n_stages
-            if not self.has_one_estimate:
-                scale = self.atol + np.maximum(np.abs(y), np.abs(y_new)) * self.rtol
-                norm = self._estimate_error_norm(self.K, h, scale)  # type: ignore[attr-defined]
-            if norm < 1:
-                factor = _MOST if norm == 0 else min(_MOST, _SAFETY * norm**self.error_exponent)
-                h_abs *= min(1, factor) if is_rejected else factor
-                break
-            h_abs *= max(_LEAST, _SAFETY * norm**self.error_exponent)
-            is_rejected = True
-        self.h_previous, self.y_old = h, y
-        self.t, self.y, self.h_abs, self.f = t_new, y_new, h_abs, f_new
+        tried, found = self._steps.step(
+            self.t, self.h_abs, self.direction, self.t_bound, self.max_step, y, self.f
+        )
+        self.nfev += tried * self.n_stages
+        if found is None:
+            return False, self.TOO_SMALL_STEP
+        self.y_old = y
+        self.t, self.y, self.f, self.h_previous, self.h_abs = found
         return True, None
 
     def _prepare(self, calls: _core.NotedCalls) -> None:
         """Make the views of the memory of slopes that a step needs."""
         k = self._of = self.K
         sums = [(self.C[s], k[:s].T, self.A[s][:s]) for s in range(1, self.n_stages)]
-        error = (1.0, k.T, self.E) if self.has_one_estimate else None
-        self._stages = _core.RungeKuttaStages(
-            calls, self.more, k, sums, (1.0, k[:-1].T, self.B), error,
+        by_scipy = self._estimate_error_norm  # type: ignore[attr-defined]
+        error = (1.0, k.T, self.E) if self.has_one_estimate else by_scipy
+        self._steps = _core.RungeKuttaSteps(
+            calls, self.more, k, sums, (1.0, k[:-1].T, self.B), error, self.error_exponent,
             *(np.ravel(tolerance).tolist() for tolerance in (self.rtol, self.atol)),
         )  # fmt: skip
 
