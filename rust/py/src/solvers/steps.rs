@@ -168,6 +168,7 @@ impl PySteps {
 impl PySteps {
     #[new]
     #[pyo3(signature = (calls, more, slopes, sums, end, error, exponent, relative, absolute))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         calls: Py<PyNotedCalls>,
         more: Py<PyTuple>,
@@ -227,10 +228,9 @@ impl PySteps {
         } else {
             length
         };
-        for tried in 1.. {
-            if length < shortest {
-                return Ok((tried - 1, None));
-            }
+        let mut tried = 0;
+        while length >= shortest || length.is_nan() {
+            tried += 1;
             let mut end = t + length * direction;
             if direction * (end - bound) > 0.0 {
                 end = bound;
@@ -259,7 +259,7 @@ impl PySteps {
             }
             length *= LEAST.max(SAFETY * norm.powf(self.exponent));
         }
-        unreachable!("a step is accepted, or becomes too small")
+        Ok((tried, None))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
