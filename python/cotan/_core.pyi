@@ -639,6 +639,56 @@ class Device:
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...
 
+@final
+class NotedCalls:
+    """A right side as a solver calls it: of each call it notes time, state and slope."""
+
+    def __new__(
+        cls,
+        function: Function,
+        refusal: type[Exception],
+        is_plain: Callable[[Any], bool] | None,
+        state_first: bool,
+        keeps_all: bool,
+        raises: bool,
+    ) -> Self: ...
+    @property
+    def calls(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def is_refused(self) -> bool: ...
+    def called(self) -> NDArray: ...
+    def noted(self) -> tuple[NDArray, NDArray, NDArray]: ...
+    def __call__(self, *args: object) -> Any: ...
+
+@final
+class RungeKuttaSteps:
+    """Takes steps, with a right side whose calls are noted."""
+
+    def __new__(
+        cls,
+        calls: NotedCalls,
+        more: Args,
+        slopes: NDArray,
+        sums: Sequence[tuple[float, NDArray, NDArray]],
+        end: tuple[float, NDArray, NDArray],
+        error: tuple[float, NDArray, NDArray] | Function,
+        exponent: float,
+        relative: Sequence[float],
+        absolute: Sequence[float],
+    ) -> Self: ...
+    def step(
+        self,
+        t: float,
+        length: float,
+        direction: float,
+        bound: float,
+        longest: float,
+        y: NDArray,
+        slope: NDArray,
+    ) -> tuple[int, tuple[Any, NDArray, NDArray, Any, Any] | None]: ...
+
 @disjoint_base
 class Profile:
     """What a thread computes while it is entered; `ct.profile` shows it."""

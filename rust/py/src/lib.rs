@@ -1,6 +1,6 @@
 //! Python bindings of cotan: conversions and calls, no mathematics.
 //!
-//! Ten layers, of which each imports those below it alone:
+//! Eleven layers, of which each imports those below it alone:
 //!
 //! - this file registers classes and functions as the module `cotan._core`,
 //! - [`prepare`] records a function once and replays it without Python,
@@ -10,6 +10,7 @@
 //! - [`functions`] are the primitives of the core as Python functions,
 //! - [`tree`] takes structures apart into arrays and puts them together again,
 //! - [`array`] is the class `Array`: views, indexing, operators, conversions,
+//! - [`solvers`] is what solvers of SciPy call,
 //! - [`ndarray`] reads and makes NumPy's arrays, dtypes and memory,
 //! - [`runtime`] is what all need of the interpreter: errors, signals, fork and exit.
 // Python classes show themselves by `__repr__`, what a function takes by value it takes from Python, and
@@ -27,6 +28,7 @@ mod ndarray;
 mod prepare;
 mod program;
 mod runtime;
+mod solvers;
 mod transforms;
 mod tree;
 
@@ -82,6 +84,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<program::equation::PyEquation>()?;
     module.add_class::<program::equation::PyVariable>()?;
     module.add_class::<runtime::profile::PyProfile>()?;
+    module.add_class::<solvers::noted_calls::PyNotedCalls>()?;
+    module.add_class::<solvers::steps::PySteps>()?;
     module.add_class::<ndarray::export::Memory>()?;
     module.add_class::<interpose::override_function::OverrideFunction>()?;
     module.add_class::<runtime::recording_state::Scope>()?;

@@ -236,3 +236,23 @@ def test_integers_of_trees_without_gradients():
     assert ct.tree_leaves([1.0, 2]) == [1.0]
     assert ct.tree_structure([1.0, 2]) != ct.tree_structure([1.0, 3])
     assert ct.tree_map(lambda x: 2 * x, [1.0, 2]) == [2.0, 2]
+
+
+def test_numbers_are_numbers_in_a_gradient():
+    vector, unravel = ct.ravel({"f": 1.0, "s": np.float64(2.0), "a": np.array(3.0)})
+
+    def kinds(vector):
+        tree = unravel(vector)
+        return {k: (isinstance(x, float), isinstance(x, np.float64)) for k, x in tree.items()}
+
+    plain = kinds(vector)
+    seen = []
+
+    def f(vector):
+        seen.append(kinds(vector))
+        tree = unravel(vector)
+        return tree["f"] * tree["s"] * tree["a"]
+
+    (slope,) = ct.gradient(f, vector)
+    assert seen == [plain]
+    np.testing.assert_allclose(slope, [6.0, 3.0, 2.0])

@@ -53,9 +53,15 @@ class Replayed:
         return self._prepared is not None
 
     def __call__(self, vector: AnyArray, *args: object) -> Any:
+        found = self.attempt(vector, *args)
+        # An error of the user's is raised again here.
+        return self._plain(vector, *args) if found is None else found
+
+    def attempt(self, vector: AnyArray, *args: object) -> Any:
+        """Give what it gives if it is prepared, or can be; None where it is not."""
         prepared = self._prepared
         if prepared is None:
-            return self._plain(vector, *args)
+            return None
         self._calls += 1
         before = StateSnapshot(self._user, args) if self._calls == 1 else None
         try:
@@ -65,17 +71,14 @@ class Replayed:
             with refused_repeats():
                 result = prepared(vector, *args)
         except TypeError as error:
-            refused = str(error)
+            self.how = f"not prepared: {error}"
         else:
             self._note(prepared.num_recordings)
             return result
         if before is not None:
             before.restore()
         self._prepared = None
-        # An error of the user's is raised again here.
-        result = self._plain(vector, *args)
-        self.how = f"not prepared: {refused}"
-        return result
+        return None
 
     def _note(self, num_recordings: int) -> None:
         """Note how often it was recorded, and give preparing up if that is no gain."""
@@ -170,6 +173,8 @@ class Equations:
         self._undo: Function = np.asarray
         # The last point at which values were asked for, with what gives the derivatives there.
         self._last: tuple[NDArray, Args, _Columns | None] | None = None
+        # The Jacobian at the start, where it was found before the values.
+        self._first: tuple[NDArray, Args, NDArray] | None = None
         self._wants_both = False
         # How many runs with derivatives led to a Jacobian, and how many did not.
         self._used = self._unused = 0
@@ -213,6 +218,11 @@ class Equations:
 
     def values_of_fit(self, vector: AnyArray, *args: object) -> Any:
         """Give the same; raise `ValueError` if the first results are not finite."""
+        if self._is_first and self._jacobian.is_prepared:
+            # The Jacobian is asked for here, too: a function that cannot be prepared runs for both.
+            matrix = self._jacobian.attempt(vector, *args)
+            self._wants_both = matrix is None
+            self._first = None if matrix is None else (np.array(vector), args, matrix)
         found = self.values(vector, *args)
         if self._is_first and not is_recording():
             self._is_first = False
@@ -228,6 +238,11 @@ class Equations:
 
     def jacobian(self, vector: AnyArray, *args: object) -> Any:
         """Give the matrix of derivatives, a row for each result."""
+        if self._first is not None:
+            place, more, matrix = self._first
+            self._first = None
+            if np.array_equal(place, vector) and all(map(is_, more, args)):
+                return matrix
         is_first, is_there = self._last is None, False
         if self._last is not None:
             place, more, columns = self._last

@@ -102,10 +102,9 @@ def _leaf(part: Any, place: _Place) -> object:
     if part.dtype.kind == "c" and place.dtype.kind != "c":
         part = np.real(part)
     values: Any = part.reshape(place.shape).astype(place.dtype)
-    if isinstance(values, _core.Array):
-        return values
     if issubclass(place.kind, _core.Array):
-        return _core.array(values)
+        return values if isinstance(values, _core.Array) else _core.array(values)
+    # In a recording a number is one, too: code may ask what it was given.
     if place.kind is np.ndarray:
         return values
     return values[()] if place.kind is np.generic else values.item()

@@ -144,6 +144,21 @@ pub unsafe fn on_memory(
     }
 }
 
+/// A number as `np.float64`.
+pub fn to_float64(py: Python<'_>, number: f64) -> PyResult<Bound<'_, PyAny>> {
+    let descr = descr(py, DType::F64)?;
+    // SAFETY: there is an element of this dtype at the address; NumPy copies it.
+    unsafe {
+        let scalar = PY_ARRAY_API.PyArray_Scalar(
+            py,
+            ptr::from_ref(&number).cast_mut().cast(),
+            descr.as_ptr().cast(),
+            ptr::null_mut(),
+        );
+        Bound::from_owned_ptr_or_err(py, scalar)
+    }
+}
+
 /// A NumPy scalar with the only element of a value.
 pub fn to_numpy_scalar<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     if value.is_remote() {

@@ -8,3 +8,4 @@ pub mod placement;
 pub mod recent_copies;
 pub mod strided_view;
 pub mod subclass;
+pub mod vectors;

@@ -15,7 +15,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.scipy.integrate.explicit_steps import carried
-from cotan._src.scipy.integrate.plain_run import Nordsieck, Outputs, Step
+from cotan._src.scipy.integrate.plain_run import NORDSIECK, Nordsieck, Outputs, Step
 from cotan._src.typing import Function, NDArray
 
 # Up to so many times as many steps as the solver has taken.
@@ -287,15 +287,16 @@ def _evaluated(inside: list[Any], at: NDArray) -> NDArray:
         return np.array([f(t).T for f, t in zip(inside, at, strict=True)])
     # LSODA's are polynomials with the derivatives at the end of the step; of lower orders than the
     # highest one the rest are zero.
-    known = np.array([(f.t, f.h, f.order, f.factor) for f in inside])
-    orders, every = known[:, 2].astype(int), np.arange(len(inside))
-    n = len(inside[0].derivatives) // (inside[0].order + 1)
-    terms = np.zeros((len(inside), orders.max() + 1, n))
-    is_given = np.arange(terms.shape[1]) <= orders[:, None]
-    terms[is_given] = np.concatenate([f.derivatives for f in inside]).reshape(-1, n)
-    terms[every, orders] *= known[:, 3:]
-    x = ((at - known[:, :1]) / known[:, 1:2])[:, :, None]
-    found = np.zeros((*at.shape, n))
+    ends = np.array([f.t for f in inside])
+    memory = np.array([f.memory for f in inside])
+    before, h = memory[:, :2].T
+    orders, after = np.array([f.orders for f in inside]).T
+    terms = memory[:, 10:].reshape(len(inside), NORDSIECK, -1)[:, : orders.max() + 1]
+    terms[np.arange(terms.shape[1]) > orders[:, None]] = 0.0
+    is_scaled = after < orders
+    terms[is_scaled, orders[is_scaled]] *= ((h / before) ** orders)[is_scaled, None]
+    x = ((at - ends[:, None]) / h[:, None])[:, :, None]
+    found = np.zeros((*at.shape, terms.shape[2]))
     for i in range(terms.shape[1] - 1, -1, -1):
         found *= x
         found += terms[:, i, None]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun
+from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, Span
 from cotan._src.typing import NDArray
 
 # Up to so many numbers the response of stages to changes of their slopes is formed as matrices.
@@ -23,7 +23,8 @@ _IN_BLOCKS = 8
 class ExplicitSteps:
     """States at `Outputs` of a run, as they change with slopes K and the initial state."""
 
-    def __init__(self, run: PlainRun, method: Any) -> None:
+    def __init__(self, run: PlainRun, method: Any, steps: Span | None = None) -> None:
+        """Take a run; `steps` are its steps where it has noted none."""
         self._method = method
         self._stages = stages = method.n_stages
         extra = len(method.A_EXTRA) if hasattr(method, "A_EXTRA") else 0
@@ -32,25 +33,21 @@ class ExplicitSteps:
         self._a[:stages, : method.A.shape[1]] = method.A[:stages]
         self._a[stages, :stages] = method.B
         self._b = self._a[stages]
-        calls = []
-        ends = [*(step.before for step in run.steps[1:]), len(run.times)]
-        first = 0
-        for step, end in zip(run.steps, ends, strict=True):
-            after = step.after
-            own = range(after - stages, after)
-            # The interpolant of order 8 calls the right side, where it is asked for.
-            more = range(after, end) if extra and end - after == extra else [first] * extra
-            calls.append([first, *own, *more])
-            first = after - 1
-        points, places = np.unique(np.array(calls), return_inverse=True)
+        steps = run.spans() if steps is None else steps
+        # A step begins at the last stage before it.
+        first = np.concatenate([[0], steps.after[:-1] - 1])
+        own = steps.after[:, None] - np.arange(stages, 0, -1)
+        ends = np.concatenate([steps.before[1:], [len(run.calls.times)]])
+        # The interpolant of order 8 calls the right side, where it is asked for.
+        is_asked = (ends - steps.after == extra)[:, None]
+        more = np.where(is_asked, steps.after[:, None] + np.arange(extra), first[:, None])
+        calls = np.column_stack([first, own, more])
+        # Of each point also the first stage that lies there.
+        points, self._stage_of, places = np.unique(calls, return_index=True, return_inverse=True)
         self._places = places.reshape(len(calls), size)
-        # Of each point the first stage that lies there; a step begins at the last stage before.
-        self._stage_of = np.unique(places.ravel(), return_index=True)[1]
         #: Where the right side is to be called.
-        self.times = np.array([run.times[i] for i in points])
-        self.states = run.states_at(points)
-        self._begins = np.array([step.begin for step in run.steps])
-        self._lasts = np.array([step.end for step in run.steps])
+        self.times, self.states = run.calls.times[points], run.calls.states[points]
+        self._begins, self._lasts = steps.begins, steps.ends
         self._h = self._lasts - self._begins
         # What is asked for again for each tangent and cotangent.
         self._last_inside: tuple[Outputs, NDArray] | None = None
@@ -74,8 +71,7 @@ class ExplicitSteps:
 
     def points(self) -> Outputs:
         """Give the same for where the right side is called."""
-        _, first = np.unique(self._places, return_index=True)
-        steps, stages = np.divmod(first, self._places.shape[1])
+        steps, stages = np.divmod(self._stage_of, self._places.shape[1])
         return Outputs(steps, self._a[stages])
 
     def nodes(self) -> tuple[NDArray, Outputs]:

@@ -19,7 +19,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.values import attach_derivative, contains_active, is_active, to_numpy
 from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
-from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, points_of
+from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, is_near, points_of
 from cotan._src.scipy.integrate.right_side import Derivatives, RightSide
 from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
@@ -69,7 +69,7 @@ class MovedStates:
                 break
         if known is None:
             k = side.slopes(times, states)
-        if not np.allclose(to_numpy(k[m:]), compared[2], 1e-9, 1e-300, equal_nan=True):
+        if not is_near(to_numpy(k[m:]), compared[2], 1e-9, 1e-300):
             raise NotPlainError
         if known is not None:
             self._take_columns(known, start)

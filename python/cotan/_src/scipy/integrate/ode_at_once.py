@@ -16,7 +16,7 @@ from cotan._src.rebind.engine import locate
 from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
 from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
 from cotan._src.scipy.integrate.moved_states import MovedStates
-from cotan._src.scipy.integrate.plain_run import PlainRun, Step
+from cotan._src.scipy.integrate.plain_run import PlainRun, Span, Step, is_near
 from cotan._src.scipy.integrate.right_side import RightSide
 from cotan._src.state.plain_copy import NotPlainError, is_gradient
 from cotan._src.typing import AnyArray, Args, Function, NDArray
@@ -53,14 +53,20 @@ def integrated_at_once(
         is_formula = side.key is not None
         run_of = PlainRun(side.direct, True, is_formula, raises=False)
         y, end, times = run(run_of.function, side.values)
-        if run_of.is_refused or end == begin or len(times) < 2 or not np.all(np.isfinite(y)):
+        if (
+            run_of.function.is_refused
+            or end == begin
+            or len(times) < 2
+            or not np.all(np.isfinite(y))
+        ):
             raise NotPlainError
         cls = locate(f"scipy.integrate.{method}")
         if np.any(np.diff(times) * (end - begin) <= 0):
             # The first step, of the user's length, leads away from the end.
             raise NotPlainError
-        if _find_steps(run_of, cls, times, y):
-            return y, end, run_of, ExplicitSteps(run_of, cls)
+        steps = _found_steps(run_of, cls, np.array(times), y)
+        if steps is not None:
+            return y, end, run_of, ExplicitSteps(run_of, cls, steps)
         again = PlainRun(lambda t, y: side.direct(t, y, *side.values), True, is_formula)
         if not np.allclose(_repeated(again, cls, times, y0), y, 1e-9, 1e-12):
             raise NotPlainError
@@ -77,37 +83,32 @@ def integrated_at_once(
     return side.run(solve, derived)
 
 
-def _find_steps(run: PlainRun, cls: Any, times: list[float], y: NDArray) -> bool:
-    """Find the stages of steps among the calls of a run; False if they are not all there.
+def _found_steps(run: PlainRun, cls: Any, times: NDArray, y: NDArray) -> Span | None:
+    """Find the stages of steps among the calls of a run; None if they are not all there.
 
     The last call of a step is that at its end, and the others are the stages just before.
     """
-    called, stages, first = run.times, cls.n_stages, float(cls.C[1])
-    steps, last = [], 0
-    for begin, end in itertools.pairwise(times):
-        h = end - begin
-        near, second = 1e-9 * abs(h), begin + first * h
-        last += stages
-        while last < len(called):
-            if called[last] == end and abs(called[last - stages + 1] - second) <= near:
-                break
-            last += 1
-        else:
-            return False
-        steps.append(Step(begin, end, last + 1 - stages, last + 1, None))
-    ends = np.array([0, *(step.after - 1 for step in steps)])
-    states = run.states_at(ends)
-    inside = np.concatenate([ends[:-1, None], ends[1:, None] - np.arange(stages)[::-1]], 1)
-    of_stages = inside[:, :-1].ravel()
-    slopes = run.slopes_at(of_stages, run.states_at(of_stages)).reshape(len(steps), stages, -1)
-    lengths = np.diff(times)[:, None]
-    expected = states[:-1] + lengths * (cls.B @ slopes)
+    calls, stages = run.calls, cls.n_stages
+    begins, ends, lengths = times[:-1], times[1:], np.diff(times)
+    last = np.arange(stages, len(calls.times))
+    sign = np.sign(lengths[0])
+    step = np.minimum(np.searchsorted(sign * ends, sign * calls.times[last]), len(ends) - 1)
+    second = begins[step] + float(cls.C[1]) * lengths[step]
+    is_second = np.abs(calls.times[last - stages + 1] - second) <= 1e-9 * np.abs(lengths[step])
+    is_last = is_second & (calls.times[last] == ends[step])
+    found, first = np.unique(step[is_last], return_index=True)
+    last = last[is_last][first]
+    if len(found) < len(ends) or np.any(np.diff(last) < stages):
+        return None
+    of_ends = np.concatenate([[0], last])
+    of_stages = np.column_stack([of_ends[:-1], last[:, None] - np.arange(stages - 1, 0, -1)])
+    states = calls.states[of_ends]
+    expected = states[:-1] + lengths[:, None] * (cls.B @ calls.slopes[of_stages])
     scale = np.max(np.abs(states), initial=0.0)
-    is_same = np.allclose(expected, states[1:], 1e-9, 1e-9 * scale)
+    is_same = is_near(expected, states[1:], 1e-9, 1e-9 * scale)
     if not is_same or not np.array_equal(states[-1], y.reshape(-1)):
-        return False
-    run.steps.extend(steps)
-    return True
+        return None
+    return Span(begins, ends, last + 1 - stages, last + 1)
 
 
 def _repeated(run: PlainRun, cls: Any, times: list[float], y: NDArray) -> NDArray:
@@ -117,11 +118,11 @@ def _repeated(run: PlainRun, cls: Any, times: list[float], y: NDArray) -> NDArra
     call = run.function
     k[stages] = call(times[0], y)
     for begin, end in itertools.pairwise(times):
-        before, h = len(run.times), end - begin
+        before, h = call.count, end - begin
         k[0] = k[stages]
         for s in range(1, stages):
             k[s] = call(begin + cls.C[s] * h, y + h * (cls.A[s, :s] @ k[:s]))
         y = y + h * (cls.B @ k[:stages])
         k[stages] = call(end, y)
-        run.steps.append(Step(begin, end, before, len(run.times), None))
+        run.steps.append(Step(begin, end, before, call.count, None))
     return y

@@ -5,7 +5,6 @@ which are repeated on active values. For the other solvers the derivative is tha
 with the same tolerances, as it is for `odeint`.
 """
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -121,15 +120,11 @@ def _at_once(solver: _Solver, t: Time) -> Any:
     arguments = integrator.call_args
     times: list[float] = []
 
-    def told(x: float) -> int:
-        times.append(float(x))
-        return 0
-
     def run(plain: Function, values: Args) -> Any:
         try:
             solver.f, solver.f_params = plain, values
             memory = solver._y = np.array(to_numpy(y))
-            listener = _listener(integrator, told)
+            listener = _listener(integrator, times)
             integrator.call_args = [*arguments[:2], listener, 1, *arguments[4:]]
             original_of(locate(_ODE).integrate)(solver, to_numpy(t))
             if solver._y is memory:
@@ -144,21 +139,25 @@ def _at_once(solver: _Solver, t: Time) -> Any:
     return integrated_at_once(function, tuple(params), method, start, first, run)
 
 
-def _listener(integrator: Any, told: Callable[[float], int]) -> Function:
-    """Give what the compiled solver tells of its steps, with the arguments that it counts."""
+def _listener(integrator: Any, times: list[float]) -> Function:
+    """Give what the compiled solver tells of its steps, with the arguments that it counts.
+
+    It puts their times into a list.
+    """
     if integrator._solout.__code__.co_argcount > len(("self", "t", "y")):
 
         def on_fortrans_step(
             nr: int, xold: float, x: float, y: NDArray, nd: int, icomp: NDArray, con: NDArray
         ) -> int:
             del nr, xold, y, nd, icomp, con
-            return told(x)
+            times.append(float(x))
+            return 0
 
         return on_fortrans_step
 
-    def on_step(t: float, y: NDArray, *params: object) -> int:
-        del y, params
-        return told(t)
+    def on_step(t: float, *_: object) -> int:
+        times.append(float(t))
+        return 0
 
     return on_step
 

@@ -6,18 +6,15 @@ as without cotan. So the right side has plain values in the place of the arrays 
 """
 
 import functools
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cotan import _core
 from cotan._src.scipy.integrate.quick_steps import quick
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.plain_copy import NotPlainError, is_plain
 from cotan._src.typing import Args, Function, NDArray
-
-# Of a run whose stages are not needed so many calls are noted, and then ever fewer.
-_SAMPLES = 8
 
 
 class Step(NamedTuple):
@@ -30,6 +27,23 @@ class Step(NamedTuple):
     after: int
     #: The solution within it; of Radau's method the three stages.
     inside: Any
+
+
+class Span(NamedTuple):
+    """Where steps begin and end, and how many calls there were before and after each."""
+
+    begins: NDArray
+    ends: NDArray
+    before: NDArray
+    after: NDArray
+
+
+class Calls(NamedTuple):
+    """Calls of a right side: states and slopes are rows."""
+
+    times: NDArray
+    states: NDArray
+    slopes: NDArray
 
 
 class Outputs(NamedTuple):
@@ -46,7 +60,7 @@ class PlainRun:
 
     `keeps_all` says whether stages are needed, `is_formula` that it has a key and so computes from
     plain values, and nothing else. Where code is compiled that does not stop at exceptions, without
-    `raises` all slopes are zero after one, and `is_refused` is true.
+    `raises` all slopes are zero after one, and `function.is_refused` is true.
     """
 
     def __init__(
@@ -57,51 +71,28 @@ class PlainRun:
         state_first: bool = False,
         raises: bool = True,
     ) -> None:
-        #: The times of all calls of a run whose stages are not needed.
-        self.called: list[float] = []
-        self.times: list[float] = []
-        # As bytes.
-        self.states: list[bytes] = []
-        self.slopes: list[Any] = []
         self.steps: list[Step] = []
-        self.is_refused = False
-        called, times, states, slopes = self.called, self.times, self.states, self.slopes
-
-        def noted(t: Any, y: Any, *args: object) -> Any:
-            state = t if state_first else y
-            before = state.tobytes()
-            try:
-                k = function(t, y, *args)
-            except Exception as error:
-                # What is the user's is raised by the other way.
-                raise NotPlainError from error
-            if state.tobytes() != before:
-                raise NotPlainError
-            if type(k) is tuple:
-                # Compiled solvers may take its items for several results.
-                k = list(k)
-            if not is_formula and not (type(k) is np.ndarray or is_plain(k)):
-                raise NotPlainError
-            if not keeps_all:
-                called.append(y if state_first else t)
-                n = len(called)
-                if n > _SAMPLES and n & (n - 1):
-                    return k
-            times.append(y if state_first else t)
-            states.append(before)
-            slopes.append(k)
-            return k
-
-        def without_errors(t: Any, y: Any, *args: object) -> Any:
-            if not self.is_refused:
-                try:
-                    return noted(t, y, *args)
-                except NotPlainError:
-                    self.is_refused = True
-            return np.zeros(np.shape(t if state_first else y))
-
         #: What the solver calls.
-        self.function: Function = noted if raises else without_errors
+        self.function = _core.NotedCalls(
+            function,
+            NotPlainError,
+            None if is_formula else is_plain,
+            state_first,
+            keeps_all,
+            raises,
+        )
+
+    def spans(self) -> Span:
+        """Give what is known of the steps without what is inside of them."""
+        steps = self.steps
+        times = np.array([(step.begin, step.end) for step in steps], np.float64)
+        calls = np.array([(step.before, step.after) for step in steps])
+        return Span(times[:, 0], times[:, 1], calls[:, 0], calls[:, 1])
+
+    @functools.cached_property
+    def calls(self) -> Calls:
+        """The calls that are noted, once the run is over."""
+        return Calls(*self.function.noted())
 
     def mesh(self, begin: float, end: float) -> NDArray:
         """Give where steps begin and end that a compiled solver has taken, of a run without stages.
@@ -110,21 +101,11 @@ class PlainRun:
         reject they go back.
         """
         sign = 1.0 if end > begin else -1.0
-        called = sign * np.array(self.called, np.float64)
+        called = sign * self.function.called()
         accepted = sign * np.unique(np.minimum.accumulate(called[::-1]))
         near = 1e-10 * abs(end - begin)
         is_inside = (sign * (accepted - begin) > near) & (sign * (end - accepted) > near)
         return np.concatenate([[begin], accepted[is_inside], [end]])
-
-    def states_at(self, calls: Iterable[int]) -> NDArray:
-        """Give the states of some calls, as rows."""
-        found = [self.states[i] for i in calls]
-        return np.frombuffer(b"".join(found), np.float64).reshape(len(found), -1)
-
-    def slopes_at(self, calls: Iterable[int], states: NDArray) -> NDArray:
-        """Give the slopes of some calls, as rows; a right side may give a number for all states."""
-        found = np.array([self.slopes[i] for i in calls], np.float64)
-        return np.broadcast_to(found.reshape(len(states), -1), states.shape)
 
 
 class PlainEvent:
@@ -161,57 +142,68 @@ def plain_slopes(function: Function) -> Function:
 
 
 class Nordsieck(NamedTuple):
-    """The polynomial of a step of LSODA, by its scaled derivatives at the end."""
+    """The polynomial of a step of LSODA, as the solver has it in its memory."""
 
+    #: Where it ends.
     t: float
-    h: float
-    order: int
-    #: One after the other, of all components.
-    derivatives: NDArray
-    #: By what the last of them is to be multiplied.
-    factor: float
+    #: Its length and that of the next step, eight other numbers, and scaled derivatives at the end,
+    #: one after the other, of all components; behind those of its order is something else.
+    memory: NDArray
+    #: Its order, and that of the next step.
+    orders: NDArray
 
 
-def _nordsieck(solver: Any, n: int) -> Nordsieck:
-    """Give what `LSODA.dense_output` gives."""
-    integrator = solver._integrator
-    rwork, (order, after) = integrator.rwork, integrator.iwork[13:15].tolist()
-    before, h = rwork[10:12].tolist()
-    factor = (h / before) ** order if after < order else 1.0
-    return Nordsieck(solver.t, h, order, rwork[20 : 20 + (order + 1) * n].copy(), factor)
+#: Derivatives that LSODA has memory for.
+NORDSIECK = 13
+
+
+def _nordsieck(solver: Any, _: NDArray) -> Nordsieck:
+    """Give what `LSODA.dense_output` reads, and count what goes around SciPy's counter."""
+    solver.nfev = solver.calls.calls
+    integrator = solver._lsoda_solver._integrator
+    memory = integrator.rwork[10 : 20 + NORDSIECK * solver.n].copy()
+    return Nordsieck(solver.t, memory, integrator.iwork[13:15].copy())
+
+
+def _stages(solver: Any, y_old: NDArray) -> NDArray:
+    return np.vstack([y_old, y_old + solver.Z])
+
+
+def _interpolant(solver: Any, _: NDArray) -> Any:
+    return solver.dense_output()
+
+
+def _nothing(*_: object) -> None:
+    pass
 
 
 @functools.cache
 def noting(cls: type) -> type:
     """Give a solver that notes its steps in `run`."""
-    has_stages = hasattr(cls, "n_stages")
+    is_explicit = hasattr(cls, "n_stages")
 
-    class Noting(quick(cls) if has_stages else cls):  # type: ignore[misc]
+    class Noting(quick(cls) if is_explicit else cls):  # type: ignore[misc]
         def __init__(self, *args: object, run: PlainRun, more: Args = (), **kwargs: object) -> None:
             super().__init__(*args, **kwargs)
-            self._run = run
-            call = run.function
-            self.direct = (lambda t, y: call(t, y, *more)) if more else call
-            self._compiled = getattr(self, "_lsoda_solver", None)
-            if self._compiled is not None:
+            self._run, self.calls, self.more = run, run.function, more
+            compiled = getattr(self, "_lsoda_solver", None)
+            if compiled is not None:
                 # Without what SciPy has put around it; it may give a list.
-                self._compiled.f = self.direct
+                call = run.function
+                compiled.f = (lambda t, y: call(t, y, *more)) if more else call
+                self._inside: Function = _nordsieck
+            elif is_explicit:
+                self._inside = _nothing
+            else:
+                self._inside = _stages if hasattr(self, "Z") else _interpolant
 
         def step(self) -> str | None:
-            before = len(self._run.times)
-            y_old = self.y
+            calls, y_old = self.calls, self.y
+            before = calls.count
             message: str | None = super().step()
             if self.status != "failed":
-                inside: Any = None
-                if hasattr(self, "Z"):
-                    inside = np.vstack([y_old, y_old + self.Z])
-                elif self._compiled is not None:
-                    self.nfev = len(self._run.called)
-                    inside = _nordsieck(self._compiled, self.n)
-                elif not has_stages:
-                    inside = self.dense_output()
-                after = len(self._run.times)
-                self._run.steps.append(Step(self.t_old, self.t, before, after, inside))
+                inside = self._inside(self, y_old)
+                self._run.steps.append(Step(self.t_old, self.t, before, calls.count, inside))
             return message
 
     Noting.__name__ = cls.__name__
@@ -220,6 +212,14 @@ def noting(cls: type) -> type:
 
 def points_of(run: PlainRun, count: int) -> tuple[NDArray, NDArray, NDArray]:
     """Give times, states and slopes of some calls, spread over the run."""
-    chosen = np.unique(np.linspace(0, len(run.times) - 1, count).astype(int))
-    states = run.states_at(chosen)
-    return np.array([run.times[i] for i in chosen]), states, run.slopes_at(chosen, states)
+    calls = run.calls
+    last = len(calls.times) - 1
+    chosen = np.arange(last + 1) if last < count else np.arange(count) * last // (count - 1)
+    return calls.times[chosen], calls.states[chosen], calls.slopes[chosen]
+
+
+def is_near(found: NDArray, expected: NDArray, rtol: float, atol: float) -> bool:
+    """Say whether numbers are near to others, or the same that are none."""
+    with np.errstate(invalid="ignore"):
+        is_so = np.abs(found - expected) <= atol + rtol * np.abs(expected)
+    return bool(is_so.all()) or np.allclose(found, expected, rtol, atol, equal_nan=True)

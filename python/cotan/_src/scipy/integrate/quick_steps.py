@@ -7,15 +7,12 @@ SciPy computes something else, its own code runs.
 """
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
 
-from cotan._src.typing import Function, NDArray
-
-# Factors of step sizes, as SciPy has them.
-_SAFETY, _LEAST, _MOST = 0.9, 0.2, 10
+from cotan import _core
+from cotan._src.typing import Args, NDArray
 
 
 def quick(cls: type) -> type:
@@ -46,85 +43,40 @@ class _QuickSteps:
     h_abs: Any
     nfev: int
 
-    #: The right side without what SciPy has put around it; it may give a list.
-    direct: Function | None = None
+    #: The right side without what SciPy has put around it, and what it takes behind time and state.
+    calls: _core.NotedCalls | None = None
+    more: Args = ()
     #: Whether one estimate of the error is all; the method of order 8 combines two.
     has_one_estimate: bool
     _of: NDArray | None = None
 
     def _step_impl(self) -> tuple[bool, str | None]:
-        t, y, direction = self.t, self.y, self.direction
-        if self.direct is None or y.dtype != np.float64:
-            found: tuple[bool, str | None] = super()._step_impl()  # type: ignore[misc]
-            return found
+        y = self.y
+        if self.calls is None or y.dtype != np.float64:
+            taken: tuple[bool, str | None] = super()._step_impl()  # type: ignore[misc]
+            return taken
         if self._of is not self.K:
-            self._prepare()
-        min_step = 10 * abs(math.nextafter(t, direction * math.inf) - t)
-        h_abs = self.h_abs
-        if h_abs > self.max_step:
-            h_abs = self.max_step
-        elif h_abs < min_step:
-            h_abs = min_step
-        size, is_rejected = np.abs(y), False
-        while True:
-            if h_abs < min_step:
-                return False, self.TOO_SMALL_STEP
-            h = h_abs * direction
-            t_new = t + h
-            if direction * (t_new - self.t_bound) > 0:
-                t_new = self.t_bound
-            h = t_new - t
-            h_abs = abs(h)
-            y_new, f_new, norm = self._attempt(h, size)
-            if norm < 1:
-                factor = _MOST if norm == 0 else min(_MOST, _SAFETY * norm**self.error_exponent)
-                h_abs *= min(1, factor) if is_rejected else factor
-                break
-            h_abs *= max(_LEAST, _SAFETY * norm**self.error_exponent)
-            is_rejected = True
-        self.h_previous, self.y_old = h, y
-        self.t, self.y, self.h_abs, self.f = t_new, y_new, h_abs, f_new
+            self._prepare(self.calls)
+        tried, found = self._steps.step(
+            self.t, self.h_abs, self.direction, self.t_bound, self.max_step, y, self.f
+        )
+        self.nfev += tried * self.n_stages
+        if found is None:
+            return False, self.TOO_SMALL_STEP
+        self.y_old = y
+        self.t, self.y, self.f, self.h_previous, self.h_abs = found
         return True, None
 
-    def _prepare(self) -> None:
+    def _prepare(self, calls: _core.NotedCalls) -> None:
         """Make the views of the memory of slopes that a step needs."""
         k = self._of = self.K
-        stages = range(1, self.n_stages)
-        self._stages = [(s, self.C[s], k[:s].T, self.A[s][:s]) for s in stages]
-        self._last, self._all = k[:-1].T, k.T
-        self._root = self.y.size**0.5
-        self._tolerances = np.asarray(self.rtol), np.asarray(self.atol)
-
-    def _attempt(self, h: float, size: NDArray) -> tuple[NDArray, NDArray, float]:
-        """Give the state after a step, the slope there, and the norm of the error."""
-        t, y, k, length = self.t, self.y, self.K, np.array(h)
-        call: Any = self.direct
-        add, multiply = np.add, np.multiply
-        k[0] = self.f
-        for s, c, slopes, a in self._stages:
-            state = slopes.dot(a)
-            multiply(state, length, state)
-            add(y, state, state)
-            k[s] = call(t + c * h, state)
-        y_new = self._last.dot(self.B)
-        multiply(length, y_new, y_new)
-        add(y, y_new, y_new)
-        f_new = call(t + h, y_new)
-        if type(f_new) is not np.ndarray or f_new.dtype != np.float64:
-            f_new = np.asarray(f_new, np.float64)
-        k[-1] = f_new
-        self.nfev += self.n_stages
-        rtol, atol = self._tolerances
-        scale = np.maximum(size, np.abs(y_new))
-        multiply(scale, rtol, scale)
-        add(scale, atol, scale)
-        if not self.has_one_estimate:
-            norm = self._estimate_error_norm(k, h, scale)  # type: ignore[attr-defined]
-            return y_new, f_new, norm
-        error = self._all.dot(self.E)
-        multiply(error, length, error)
-        error /= scale
-        return y_new, f_new, np.sqrt(error.dot(error)) / self._root
+        sums = [(self.C[s], k[:s].T, self.A[s][:s]) for s in range(1, self.n_stages)]
+        by_scipy = self._estimate_error_norm  # type: ignore[attr-defined]
+        error = (1.0, k.T, self.E) if self.has_one_estimate else by_scipy
+        self._steps = _core.RungeKuttaSteps(
+            calls, self.more, k, sums, (1.0, k[:-1].T, self.B), error, self.error_exponent,
+            *(np.ravel(tolerance).tolist() for tolerance in (self.rtol, self.atol)),
+        )  # fmt: skip
 
     def _dense_output_impl(self) -> Any:
         found = super()._dense_output_impl()  # type: ignore[misc]
@@ -185,7 +137,7 @@ def _is_same(cls: Any) -> bool:
     try:
         for end in (1.5, -1.0):
             solver: Any = _quick(cls)(slope, 0.0, start, end, **options)
-            solver.direct = slope
+            solver.calls = _core.NotedCalls(slope, ValueError, None, False, True, True)
             if walked(solver) != walked(cls(slope, 0.0, start, end, **options)):
                 return False
     except (AttributeError, TypeError, ValueError):

@@ -1,0 +1,290 @@
+//! Calls a right side for a solver, and notes when that was, the states, and the slopes.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cotan::DType;
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::PyTypeInfo;
+use pyo3::exceptions::PyException;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyFloat, PyInt, PyList, PyTuple};
+
+use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
+use crate::ndarray::vectors::{Row, row as row_of};
+use crate::runtime::once_cell::{OnceImported, intern};
+
+/// Times, states as rows, and slopes.
+type Noted<'py> = (
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray2<f64>>,
+    Bound<'py, PyArray2<f64>>,
+);
+
+/// Of a run whose states are not needed so many calls are noted, and then ever fewer.
+const SAMPLES: usize = 8;
+
+/// A right side as a solver calls it.
+///
+/// Of each call it notes time, state and slope, without `keeps_all` of the first ones, and then of ever fewer. It raises
+/// `refusal` where the function raises an exception, writes to its argument, or gives what `is_plain` says is no number;
+/// where compiled code does not stop at exceptions, without `raises`, all slopes are zero after that, and `is_refused` is
+/// true.
+#[pyclass(frozen, name = "NotedCalls", module = "cotan._core")]
+pub struct PyNotedCalls {
+    function: Py<PyAny>,
+    refusal: Py<PyAny>,
+    is_plain: Option<Py<PyAny>>,
+    state_first: bool,
+    keeps_all: bool,
+    raises: bool,
+    notes: Mutex<Notes>,
+}
+
+#[derive(Default)]
+struct Notes {
+    /// The times of all calls.
+    called: Vec<f64>,
+    /// What is noted of them.
+    times: Vec<f64>,
+    states: Vec<f64>,
+    slopes: Vec<f64>,
+    /// How many numbers a state has, once one is known.
+    size: Option<usize>,
+    /// Whether something was no vector of numbers, so that this is not all.
+    is_irregular: bool,
+    is_refused: bool,
+}
+
+/// What a call gave.
+pub struct Slope<'py> {
+    /// As the solver gets it.
+    pub object: Bound<'py, PyAny>,
+    /// Its numbers, as many as the state has.
+    pub row: Option<Row>,
+}
+
+impl PyNotedCalls {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The exception that leads to another way.
+    pub fn refuse(&self, py: Python<'_>, cause: Option<PyErr>) -> PyErr {
+        let made = self.refusal.bind(py).call0();
+        made.map_or_else(
+            |failed| failed,
+            |made| {
+                let error = PyErr::from_value(made);
+                error.set_cause(py, cause);
+                error
+            },
+        )
+    }
+
+    /// Calls the function, and notes the call.
+    pub fn call<'py>(&self, args: &Bound<'py, PyTuple>) -> PyResult<Slope<'py>> {
+        let py = args.py();
+        let (at, of) = if self.state_first { (1, 0) } else { (0, 1) };
+        let (time, state) = (args.get_item(at)?, args.get_item(of)?);
+        let before = row_of(&state);
+        let called = self.function.bind(py).call1(args.clone());
+        let object = match called {
+            Ok(object) => object,
+            Err(error) if error.is_instance_of::<PyException>(py) => {
+                // What is the user's is raised by the other way.
+                return Err(self.refuse(py, Some(error)));
+            }
+            Err(error) => return Err(error),
+        };
+        let after = row_of(&state);
+        if !is_same(before.as_deref(), after.as_deref()) {
+            return Err(self.refuse(py, None));
+        }
+        let object = match object.cast_exact::<PyTuple>() {
+            // Compiled solvers may take its items for several results.
+            Ok(items) => items.to_list().into_any(),
+            Err(_) => object,
+        };
+        let mut row = quick_row(&object);
+        if row.is_none() {
+            if !self.is_plain(&object)? {
+                return Err(self.refuse(py, None));
+            }
+            row = converted(&object);
+        }
+        let row = before.as_deref().and_then(|state| {
+            let row = row?;
+            match row.len() {
+                // A number for all states.
+                1 => Some(Row::from_elem(row[0], state.len())),
+                n => (n == state.len()).then_some(row),
+            }
+        });
+        self.note(time.extract().ok(), before, row.as_ref());
+        Ok(Slope { object, row })
+    }
+
+    fn is_plain(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match &self.is_plain {
+            Some(_) if PyUntypedArray::is_exact_type_of(object) => Ok(true),
+            Some(is_plain) => is_plain.bind(object.py()).call1((object,))?.is_truthy(),
+            None => Ok(true),
+        }
+    }
+
+    fn note(&self, time: Option<f64>, state: Option<Row>, slope: Option<&Row>) {
+        let notes = &mut *self.notes();
+        notes.called.extend(time);
+        let (Some(time), Some(state), Some(slope)) = (time, state, slope) else {
+            notes.is_irregular = true;
+            return;
+        };
+        let count = notes.called.len();
+        if !self.keeps_all && count > SAMPLES && !count.is_power_of_two() {
+            return;
+        }
+        if *notes.size.get_or_insert(state.len()) != state.len() {
+            notes.is_irregular = true;
+            return;
+        }
+        notes.times.push(time);
+        notes.states.extend_from_slice(&state);
+        notes.slopes.extend_from_slice(slope);
+    }
+}
+
+/// Whether a state holds what it held, bit by bit.
+fn is_same(before: Option<&[f64]>, after: Option<&[f64]>) -> bool {
+    match (before, after) {
+        (Some(a), Some(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
+        }
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// The numbers of what right sides commonly give.
+fn quick_row(object: &Bound<'_, PyAny>) -> Option<Row> {
+    if let Some(row) = row_of(object) {
+        return PyUntypedArray::is_exact_type_of(object).then_some(row);
+    }
+    if let Ok(items) = object.cast_exact::<PyList>() {
+        return items.iter().map(|item| number(&item)).collect();
+    }
+    number(object).map(|number| Row::from_elem(number, 1))
+}
+
+/// The value of a number, of Python or of NumPy.
+fn number(object: &Bound<'_, PyAny>) -> Option<f64> {
+    let is_number = object.is_exact_instance_of::<PyFloat>()
+        || object.is_exact_instance_of::<PyInt>()
+        || dtype_of_scalar(object).ok()? == Some(DType::F64);
+    is_number.then(|| object.extract().ok()).flatten()
+}
+
+/// The numbers of anything else that NumPy makes an array of.
+fn converted(object: &Bound<'_, PyAny>) -> Option<Row> {
+    static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = object.py();
+    let asarray = ASARRAY.found(py, "numpy", "asarray").ok()?;
+    let array = asarray.call1((object,)).ok()?;
+    let array = array.cast::<PyUntypedArray>().ok()?;
+    if !dtype_of(&array.dtype()).is_ok_and(|dtype| !dtype.is_complex()) {
+        return None;
+    }
+    let float64 = asarray.call1((array, intern!(py, "float64"))).ok()?;
+    let flat = float64.call_method1(intern!(py, "reshape"), (-1,)).ok()?;
+    row_of(&flat)
+}
+
+#[pymethods]
+impl PyNotedCalls {
+    #[new]
+    #[pyo3(signature = (function, refusal, is_plain, state_first, keeps_all, raises))]
+    fn new(
+        function: Py<PyAny>,
+        refusal: Py<PyAny>,
+        is_plain: Option<Py<PyAny>>,
+        state_first: bool,
+        keeps_all: bool,
+        raises: bool,
+    ) -> PyNotedCalls {
+        PyNotedCalls {
+            function,
+            refusal,
+            is_plain,
+            state_first,
+            keeps_all,
+            raises,
+            notes: Mutex::default(),
+        }
+    }
+
+    #[pyo3(signature = (*args))]
+    fn __call__<'py>(&self, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        if self.raises {
+            return Ok(self.call(args)?.object);
+        }
+        if !self.notes().is_refused {
+            match self.call(args) {
+                Ok(slope) => return Ok(slope.object),
+                Err(error) if error.matches(py, self.refusal.bind(py))? => {
+                    self.notes().is_refused = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let state = args.get_item(usize::from(!self.state_first))?;
+        Ok(PyArray1::<f64>::zeros(py, state.len()?, false).into_any())
+    }
+
+    /// How often the function was called.
+    #[getter]
+    fn calls(&self) -> usize {
+        self.notes().called.len()
+    }
+
+    /// How many calls are noted.
+    #[getter]
+    fn count(&self) -> usize {
+        self.notes().times.len()
+    }
+
+    /// Whether the function was refused where compiled code did not stop.
+    #[getter]
+    fn is_refused(&self) -> bool {
+        self.notes().is_refused
+    }
+
+    /// The times of all calls.
+    fn called<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        PyArray1::from_slice(py, &self.notes().called)
+    }
+
+    /// Times, states and slopes of the noted calls, states and slopes as rows.
+    ///
+    /// Raises `refusal` where a state or a slope was no vector of numbers.
+    fn noted<'py>(&self, py: Python<'py>) -> PyResult<Noted<'py>> {
+        let notes = self.notes();
+        if notes.is_irregular {
+            drop(notes);
+            return Err(self.refuse(py, None));
+        }
+        let shape = [notes.times.len(), notes.size.unwrap_or(0)];
+        Ok((
+            PyArray1::from_slice(py, &notes.times),
+            PyArray1::from_slice(py, &notes.states).reshape(shape)?,
+            PyArray1::from_slice(py, &notes.slopes).reshape(shape)?,
+        ))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.function)?;
+        visit.call(&self.refusal)?;
+        self.is_plain.as_ref().map_or(Ok(()), |f| visit.call(f))
+    }
+}

@@ -1,0 +1,282 @@
+//! Steps of explicit Runge-Kutta methods: SciPy's operations on SciPy's numbers, in its order.
+//!
+//! Sums of slopes are NumPy's products of a matrix and a vector, whose last bit depends on the library and the processor;
+//! everything else is rounded as it is by anybody.
+
+use numpy::{PyArray1, PyArrayMethods, PyUntypedArray};
+use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::ndarray::export::to_float64;
+use crate::ndarray::vectors::{Row, row, write};
+use crate::runtime::once_cell::intern;
+use crate::solvers::noted_calls::PyNotedCalls;
+
+type Vector<'py> = Bound<'py, PyUntypedArray>;
+
+/// Factors of step sizes, as SciPy has them.
+const SAFETY: f64 = 0.9;
+const LEAST: f64 = 0.2;
+const MOST: f64 = 10.0;
+
+/// Takes steps, with a right side whose calls are noted.
+#[pyclass(frozen, name = "RungeKuttaSteps", module = "cotan._core")]
+pub struct PySteps {
+    calls: Py<PyNotedCalls>,
+    /// What the right side takes behind time and state.
+    more: Py<PyTuple>,
+    /// A row for each stage, and one for the end.
+    slopes: Py<PyUntypedArray>,
+    /// Where in the step a stage lies, the slopes before it as columns, and how much they count.
+    sums: Vec<Sum>,
+    /// The same for the end.
+    end: Sum,
+    error: Error,
+    /// The power of the norm of the error that step sizes are multiplied by.
+    exponent: f64,
+    relative: Vec<f64>,
+    absolute: Vec<f64>,
+}
+
+/// How the norm of the error of a step is estimated.
+#[derive(FromPyObject)]
+enum Error {
+    /// By one sum of slopes.
+    Sum(Sum),
+    /// By SciPy, from the slopes, the length of the step, and the scale.
+    Estimate(Py<PyAny>),
+}
+
+/// A step that was accepted: time, state and slope at its end, its length, and the next one.
+type Accepted<'py> = (
+    Bound<'py, PyAny>,
+    Vector<'py>,
+    Vector<'py>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+);
+
+/// A part of a step, columns, and weights.
+type Sum = (f64, Py<PyAny>, Py<PyAny>);
+
+/// The numbers of a vector.
+fn numbers(vector: &Vector<'_>) -> PyResult<Row> {
+    row(vector).ok_or_else(not_float64)
+}
+
+/// Writes numbers to an array from this position on.
+fn put(array: &Vector<'_>, from: usize, numbers: &[f64]) -> PyResult<()> {
+    write(array, from, numbers)
+        .then_some(())
+        .ok_or_else(not_float64)
+}
+
+fn not_float64() -> PyErr {
+    PyTypeError::new_err("states and slopes are contiguous arrays of float64")
+}
+
+impl PySteps {
+    /// A weighted sum of slopes: a new array.
+    fn sum<'py>(py: Python<'py>, sum: &Sum) -> PyResult<(Vector<'py>, Row)> {
+        let found = (sum.1.bind(py)).call_method1(intern!(py, "dot"), (&sum.2,))?;
+        let found: Vector<'py> = found.cast_into()?;
+        let numbers = numbers(&found)?;
+        Ok((found, numbers))
+    }
+
+    /// The state that far along a step.
+    fn state<'py>(py: Python<'py>, sum: &Sum, h: f64, y: &[f64]) -> PyResult<(Vector<'py>, Row)> {
+        let (state, mut numbers) = Self::sum(py, sum)?;
+        for (number, y) in numbers.iter_mut().zip(y) {
+            *number = *y + *number * h;
+        }
+        put(&state, 0, &numbers)?;
+        Ok((state, numbers))
+    }
+
+    fn set_slope(&self, py: Python<'_>, stage: usize, slope: &[f64]) -> PyResult<()> {
+        put(self.slopes.bind(py), stage * slope.len(), slope)
+    }
+
+    /// Calls the right side.
+    fn slope(&self, py: Python<'_>, t: f64, state: &Vector<'_>) -> PyResult<Row> {
+        let more = self.more.bind(py);
+        let (t, state) = (to_float64(py, t)?, state.as_any());
+        let args = if more.is_empty() {
+            PyTuple::new(py, [&t, state])?
+        } else {
+            let more = more.iter();
+            let all: Vec<_> = [t, state.clone()].into_iter().chain(more).collect();
+            PyTuple::new(py, all)?
+        };
+        let calls = self.calls.get();
+        let slope = calls.call(&args)?.row;
+        slope.ok_or_else(|| calls.refuse(py, None))
+    }
+
+    /// The norm of the error, in tolerances.
+    fn norm(&self, py: Python<'_>, h: f64, y: &[f64], end: &[f64]) -> PyResult<f64> {
+        let of = |all: &[f64], i: usize| all[if all.len() == 1 { 0 } else { i }];
+        let scale = |i: usize| {
+            let (a, b) = (y[i].abs(), end[i].abs());
+            // As NumPy's maximum, which hands on what is no number.
+            let size = if a.is_nan() || a >= b { a } else { b };
+            of(&self.absolute, i) + size * of(&self.relative, i)
+        };
+        let sum = match &self.error {
+            Error::Sum(sum) => sum,
+            Error::Estimate(estimate) => {
+                let scale = (0..y.len()).map(scale);
+                let args = (&self.slopes, h, PyArray1::from_iter(py, scale));
+                return estimate.bind(py).call1(args)?.extract();
+            }
+        };
+        let (error, mut numbers) = Self::sum(py, sum)?;
+        for (i, number) in numbers.iter_mut().enumerate() {
+            *number = *number * h / scale(i);
+        }
+        put(&error, 0, &numbers)?;
+        let square = error.call_method1(intern!(py, "dot"), (&error,))?;
+        Ok(square.extract::<f64>()?.sqrt() / (y.len() as f64).sqrt())
+    }
+
+    /// Takes a step of length `h`; gives the state at its end, the slope there, and the norm of the error. The slope where it
+    /// begins is set.
+    fn attempt<'py>(
+        &self,
+        py: Python<'py>,
+        t: f64,
+        h: f64,
+        y: &[f64],
+    ) -> PyResult<(Vector<'py>, Row, f64)> {
+        for (i, sum) in self.sums.iter().enumerate() {
+            let (state, _) = Self::state(py, sum, h, y)?;
+            let slope = self.slope(py, t + sum.0 * h, &state)?;
+            self.set_slope(py, i + 1, &slope)?;
+        }
+        let (last, end) = Self::state(py, &self.end, h, y)?;
+        let slope = self.slope(py, t + h, &last)?;
+        self.set_slope(py, self.sums.len() + 1, &slope)?;
+        let norm = self.norm(py, h, y, &end)?;
+        Ok((last, slope, norm))
+    }
+}
+
+#[pymethods]
+impl PySteps {
+    #[new]
+    #[pyo3(signature = (calls, more, slopes, sums, end, error, exponent, relative, absolute))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        calls: Py<PyNotedCalls>,
+        more: Py<PyTuple>,
+        slopes: Py<PyUntypedArray>,
+        sums: Vec<Sum>,
+        end: Sum,
+        error: Error,
+        exponent: f64,
+        relative: Vec<f64>,
+        absolute: Vec<f64>,
+    ) -> PySteps {
+        PySteps {
+            calls,
+            more,
+            slopes,
+            sums,
+            end,
+            error,
+            exponent,
+            relative,
+            absolute,
+        }
+    }
+
+    /// Takes a step from `t`, of this length or less, in a direction, up to `bound`; gives how often that was tried, and what
+    /// was accepted, None where the step has become too small.
+    #[allow(clippy::too_many_arguments)]
+    fn step<'py>(
+        &self,
+        t: f64,
+        length: f64,
+        direction: f64,
+        bound: f64,
+        longest: f64,
+        y: &Vector<'py>,
+        slope: &Bound<'py, PyAny>,
+    ) -> PyResult<(usize, Option<Accepted<'py>>)> {
+        let py = y.py();
+        let y = numbers(y)?;
+        let slope = match row(slope) {
+            Some(slope) if slope.len() == y.len() => slope,
+            // A number for all states.
+            Some(slope) if slope.len() == 1 => Row::from_elem(slope[0], y.len()),
+            _ => Row::from_elem(slope.extract()?, y.len()),
+        };
+        self.set_slope(py, 0, &slope)?;
+        let next = if direction > 0.0 {
+            t.next_up()
+        } else {
+            t.next_down()
+        };
+        let shortest = 10.0 * (next - t).abs();
+        let mut length = if length > longest {
+            longest
+        } else if length < shortest {
+            shortest
+        } else {
+            length
+        };
+        let mut tried = 0;
+        while length >= shortest || length.is_nan() {
+            tried += 1;
+            let mut end = t + length * direction;
+            if direction * (end - bound) > 0.0 {
+                end = bound;
+            }
+            let h = end - t;
+            length = h.abs();
+            let (last, slope, norm) = self.attempt(py, t, h, &y)?;
+            if norm < 1.0 {
+                let mut factor = MOST;
+                if norm != 0.0 {
+                    factor = factor.min(SAFETY * norm.powf(self.exponent));
+                }
+                if tried > 1 {
+                    factor = factor.min(1.0);
+                }
+                let slope = PyArray1::from_slice(py, &slope).as_untyped().clone();
+                let number = |x: f64| to_float64(py, x);
+                let found = (
+                    number(end)?,
+                    last,
+                    slope,
+                    number(h)?,
+                    number(length * factor)?,
+                );
+                return Ok((tried, Some(found)));
+            }
+            length *= LEAST.max(SAFETY * norm.powf(self.exponent));
+        }
+        Ok((tried, None))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.calls)?;
+        visit.call(&self.more)?;
+        visit.call(&self.slopes)?;
+        let error = match &self.error {
+            Error::Sum(sum) => Some(sum),
+            Error::Estimate(estimate) => {
+                visit.call(estimate)?;
+                None
+            }
+        };
+        for sum in self.sums.iter().chain([&self.end]).chain(error) {
+            visit.call(&sum.1)?;
+            visit.call(&sum.2)?;
+        }
+        Ok(())
+    }
+}
