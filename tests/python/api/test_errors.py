@@ -260,6 +260,37 @@ def test_not_callable():
             call(3.0, X)
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ct.grad(3), "grad: function must be a function, not int"),
+        (lambda: ct.value_and_grad(None), "value_and_grad: function must be a function"),
+        (lambda: ct.jacfwd("f"), "jacfwd: function must be a function, not str"),
+        (lambda: ct.nograd(3), "nograd: function must be a function"),
+        (lambda: ct.vmap(3), "vmap: function must be a function"),
+        (lambda: ct.scan(3, 0.0, X), "scan: f must be a function"),
+        (lambda: ct.fori_loop(0, 3, 3, 0.0), "fori_loop: body_fun must be a function"),
+        (lambda: ct.fori_loop(0, 3.5, max, 0.0), "fori_loop: upper must be an integer, not 3.5"),
+        (lambda: ct.while_loop(3, abs, 0.0), "while_loop: cond_fun must be a function"),
+        (lambda: ct.while_loop(abs, abs, 0.0, max_steps="9"), "while_loop: max_steps must be an"),
+        (lambda: ct.cond(True, 3, abs, 1.0), "cond: true_fn must be a function"),
+        (lambda: ct.cond("no", abs, abs, 1.0), "cond: pred must be a bool or a number, not str"),
+        (lambda: ct.update([1.0], [1.0], 3), "update: function must be a function"),
+        (lambda: ct.tree_map(3, X), "tree_map: function must be a function"),
+        (
+            lambda: ct.tree_unflatten(ct.tree_structure([1.0]), 3),
+            "tree_unflatten: leaves must be a list, not int",
+        ),
+        (lambda: ct.check_grads(3, (X,)), "check_grads: f must be a function"),
+        (lambda: ct.clip_gradient(X, low="a"), "clip_gradient: low must be a number, not 'a'"),
+        (lambda: ct.clip_gradient(X, norm="a"), "clip_gradient: norm must be a number, not 'a'"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
 def test_cotangents_that_do_not_fit():
     _, back = ct.pullback(np.sin, X)
     for dy, error, message in (

@@ -1,5 +1,8 @@
 """`x += y` on plain ndarrays: the name gets an array of ours where nobody else has the ndarray."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -85,6 +88,17 @@ def of_another_shape(x):
     return np.sum(y**2)
 
 
+def of_a_function_whose_variables_were_asked_for(x):
+    y = TABLE * 2
+    scale = np.full(3, 2.0)  # found by its name, which asks for the variables
+    y += x
+    assert "y" in locals()
+    z = TABLE + 1
+    assert "z" in locals()
+    z *= x
+    return np.sum(y * z * scale)
+
+
 def slopes(f, x, h=1e-6):
     steps = h * np.eye(x.size)
     return np.array([(f(x + s) - f(x - s)) / (2 * h) for s in steps])
@@ -102,6 +116,7 @@ def slopes(f, x, h=1e-6):
         of_a_copy,
         of_a_product,
         of_another_shape,
+        of_a_function_whose_variables_were_asked_for,
     ],
 )
 def test_a_name_gets_another_array(f):
@@ -130,6 +145,14 @@ def of_whole_numbers(x):
     y = np.array([1, 2, 3]) * 2
     y += x
     return np.sum(y)
+
+
+def with_another_name_asked_for(x):
+    y = TABLE * 2
+    other = y
+    assert "y" in locals()
+    y += x
+    return np.sum(other)
 
 
 def with_another_name(x):
@@ -218,6 +241,7 @@ def by_name(x):
     "f",
     [
         with_another_name,
+        with_another_name_asked_for,
         with_a_view,
         of_a_part,
         of_an_argument,
@@ -236,12 +260,44 @@ def test_what_others_see_is_refused(f):
         ct.gradient(f, X)
 
 
-@pytest.mark.parametrize("name", ["of_a_copy", "of_a_copy_by_name", "of_what_was_met"])
+@pytest.mark.parametrize("name", ["of_a_copy", "of_a_copy_by_name", "of_counts", "of_what_was_met"])
 def test_a_prepared_function_keeps_the_arrays_that_it_met(name):
     f = globals()[name]
     prepared = ct.prepare(f, X)
-    for x in (X, X + 0.5):
+    for x in (X, X + 0.5, X[::-1].copy()):
         np.testing.assert_allclose(prepared(x)[0], slopes(f, x), rtol=1e-6)
+
+
+FIRST_OF_THE_PROCESS = """
+import cotan as ct, numpy as np
+table = np.ones(2)
+def f(x):
+    y = table * 2
+    y += x
+    return np.sum(y * x)
+def with_another_name(x):
+    y = table * 2
+    other = y
+    y += x
+    return np.sum(other * x)
+print(ct.prepare(f, np.ones(2))(np.ones(2))[0])
+try:
+    print(ct.gradient(with_another_name, np.ones(2)))
+except ct.NotDifferentiableError:
+    print("refused")
+"""
+
+
+def test_the_first_operator_in_place_of_a_process_may_be_prepared():
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_OF_THE_PROCESS], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["[4. 4.]", "refused"]
+
+
+def test_counts_are_added_to_in_mapped_functions():
+    rows = np.stack([X, X[::-1], -X])
+    np.testing.assert_allclose(ct.vmap(of_counts)(rows), [of_counts(x) for x in rows])
 
 
 def of_a_copy_by_name(x):
@@ -249,6 +305,13 @@ def of_a_copy_by_name(x):
     for _ in range(3):
         y += x * y
     return np.sum(y)
+
+
+def of_counts(x):
+    counts, ranks = np.zeros(3, int), np.argsort(x)
+    counts += ranks
+    counts -= x > 0.5
+    return np.sum(counts * x)
 
 
 def of_what_was_met(x):

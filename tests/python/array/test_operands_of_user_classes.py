@@ -1,5 +1,7 @@
-"""Numbers on the left of sequences of the user's own classes: Python asks the sequence."""
+"""Numbers beside sequences of the user's own classes, which Python asks, and beside fractions."""
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,3 +84,50 @@ def test_sequences_without_the_operator_are_refused_as_by_python():
 def test_numbers_of_numpy_make_arrays_of_sequences():
     f = lambda x: np.sum(np.float64(x) * Vec(1.0, 2.0))
     assert ct.gradient(f, 1.5) == (3.0,)
+
+
+HALF = Fraction(1, 2)
+
+
+@pytest.mark.parametrize(
+    "decide",
+    [
+        lambda x: x > HALF,
+        lambda x: x >= HALF,
+        lambda x: x < HALF,
+        lambda x: x == HALF,
+        lambda x: x != HALF,
+        lambda x: x in (HALF, 3),
+        lambda x: max(x, HALF) is HALF,
+    ],
+)
+def test_fractions_are_compared_with_traced_numbers(decide):
+    def f(x):
+        return x * x if decide(x) else 7 * x
+
+    for x in (0.25, 0.5, 0.75, np.inf):
+        (gradient,) = ct.gradient(f, x)
+        assert gradient == (2 * x if decide(x) else 7.0)
+        (gradient,) = ct.gradient(lambda v: f(v[0]), np.array([x]))
+        assert gradient[0] == (2 * x if decide(x) else 7.0)
+
+
+def test_a_fraction_is_not_made_of_a_traced_number():
+    for make in (Fraction, Fraction.from_float):
+        with pytest.raises(ct.NotDifferentiableError, match="as_integer_ratio"):
+            ct.gradient(lambda x: float(make(x)) * x, 0.5)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(x * HALF),
+        lambda x: np.sum(HALF / x),
+        lambda x: np.sum(x[x > HALF]),
+        lambda x: np.sum(np.maximum(x, HALF)),
+        lambda x: x[0] * 2 if x[0] < Decimal("0.5") else x[0],
+    ],
+)
+def test_errors_say_how_to_write_fractions_beside_arrays(f):
+    with pytest.raises(TypeError, match=r"write float\(c\) in the place of c"):
+        ct.gradient(f, np.array([0.3, 0.7]))

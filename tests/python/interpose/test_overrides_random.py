@@ -44,6 +44,33 @@ def test_random_numbers(name, make):
     slope_is_right(f)
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda r, x: r.exponential(x),
+        lambda r, x: r.normal(1.0, x),
+        lambda r, x: r.weibull(x),
+        lambda r, x: r.choice(x, 2),
+    ],
+)
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_generators_of_a_prepared_function_take_traced_scales(make, draw):
+    def f(x):
+        return np.sum(draw(make(5), x) ** 2)
+
+    x = np.array([0.5, 1.5, 2.0])
+    prepared = ct.prepare(f, x)
+    for factor in (1.0, 2.0):
+        np.testing.assert_array_equal(prepared(factor * x)[0], ct.gradient(f, factor * x)[0])
+    assert prepared.num_recordings == 1
+
+
+def test_a_replay_refuses_a_negative_scale():
+    prepared = ct.prepare(lambda x: np.random.default_rng(5).normal(0.0, x), 1.0)
+    with pytest.raises(ValueError, match="scale < 0"):
+        prepared(-1.0)
+
+
 @pytest.mark.parametrize("make", ["new", "legacy"])
 def test_a_traced_covariance(make):
     def f(x):

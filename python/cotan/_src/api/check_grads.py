@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from cotan import _core
+from cotan._src.tree.argument_refusal import expect_function
 from cotan._src.tree.structure import without_constants
 from cotan._src.typing import Dtype, Function, NDArray
 
@@ -103,6 +104,7 @@ def check_grads(
     ...     print(error)
     check_grads: the pullback is wrong for args[0]: it gives -1.845..., differences give -3.690...
     """
+    expect_function("check_grads", "f", f)
     modes = (modes,) if isinstance(modes, str) else tuple(modes)
     if not modes or not {*modes} <= {*_MODES}:
         raise ValueError(f"check_grads: modes are {' and '.join(map(repr, _MODES))}, not {modes}")

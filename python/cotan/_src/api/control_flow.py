@@ -8,6 +8,7 @@ step, unless its caller says that it may be `rolled`: one equation (`api.loop_eq
 import math
 import operator
 from collections.abc import Callable
+from numbers import Number
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from cotan._src.api.carry import Outline, expect_same, outline, settled, with_ar
 from cotan._src.api.checkpoint import budget_bytes
 from cotan._src.api.checkpoint import checkpoint as checkpointed
 from cotan._src.api.loop_equation import recorded_loop, recorded_while
+from cotan._src.tree.argument_refusal import expect_function
 from cotan._src.tree.tangent import leaves_of, map_leaves
 from cotan._src.typing import AnyArray, R, Scalar
 
@@ -61,6 +63,10 @@ def cond(
     >>> ct.vmap(root)(np.array([4.0, -4.0]))
     array([2., 4.])
     """
+    expect_function("cond", "true_fn", true_fn)
+    expect_function("cond", "false_fn", false_fn)
+    if not isinstance(pred, (Number, np.generic, np.ndarray, _core.Array)):
+        raise TypeError(f"cond: pred must be a bool or a number, not {type(pred).__name__}")
     if np.shape(pred):
         raise TypeError(f"cond: pred must be a scalar, not an array of shape {np.shape(pred)}")
     if not _differs(pred):
@@ -121,7 +127,9 @@ def while_loop(
     >>> ct.value_and_grad(halved)(12.0)
     (0.75, 0.0625)
     """
-    most = None if max_steps is None else operator.index(max_steps)
+    expect_function("while_loop", "cond_fun", cond_fun)
+    expect_function("while_loop", "body_fun", body_fun)
+    most = None if max_steps is None else _integer("while_loop", "max_steps", max_steps)
     if most is not None and most < 1:
         raise ValueError(f"while_loop: max_steps must be positive, not {most}")
     if rolled:
@@ -152,6 +160,13 @@ def _bool(pred: Any) -> Any:
             what = f"{what.dtype}{tuple(what.shape)}"
         raise TypeError(f"while_loop: cond_fun must return a bool, not {what}")
     return pred
+
+
+def _integer(name: str, what: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: {what} must be an integer, not {value!r}") from None
 
 
 def _holds(pred: Any) -> bool:
@@ -205,7 +220,9 @@ def fori_loop(
     >>> ct.value_and_grad(power)(2.0)
     (8.0, 12.0)
     """
-    steps = range(operator.index(lower), operator.index(upper))
+    expect_function("fori_loop", "body_fun", body_fun)
+    lower, upper = _integer("fori_loop", "lower", lower), _integer("fori_loop", "upper", upper)
+    steps = range(lower, upper)
     size = _segment("fori_loop", checkpoint, len(steps))
     carry: Any = init_val
     expected: Outline | None = None
@@ -293,6 +310,7 @@ def scan(
     >>> ct.grad(lambda x: ct.scan(step, 0.0, x, checkpoint=2)[0] ** 2)(np.array([1.0, 2.0, 3.0]))
     array([12., 12., 12.])
     """
+    expect_function("scan", "f", f)
     count = _length(xs, length)
     size = _segment("scan", checkpoint, count)
 

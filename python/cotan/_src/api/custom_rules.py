@@ -18,6 +18,7 @@ from cotan._src.interpose.adjoint_rules import add_adjoint
 from cotan._src.interpose.users_rules import AdjointRule
 from cotan._src.runtime import call_site
 from cotan._src.runtime.by_example import expect_values
+from cotan._src.runtime.values import to_numpy
 from cotan._src.tree.pickle_by_name import by_name
 from cotan._src.tree.selection import argument_names
 from cotan._src.tree.tangent import leaves_of, map_leaves
@@ -364,6 +365,9 @@ def clip_gradient(
     >>> ct.gradient(lambda x: np.sum(3 * ct.clip_gradient(x, norm=1.0)), np.array([1.0, 2.0]))
     (array([0.70710678, 0.70710678]),)
     """
+    for name, bound in (("low", low), ("high", high), ("norm", norm)):
+        if bound is not None and np.asarray(to_numpy(bound)).dtype.kind not in "biuf":
+            raise TypeError(f"clip_gradient: {name} must be a number, not {bound!r}")
     if norm is not None:
         if low is not None or high is not None:
             raise TypeError("clip_gradient: give low and high, or norm, not both")

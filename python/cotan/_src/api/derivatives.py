@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from cotan import _core
 from cotan._src.api.selected import Argnums, selected
+from cotan._src.tree.argument_refusal import expect_function
 from cotan._src.tree.tangent import leaves_of, map_leaves
 from cotan._src.typing import P, R, T
 
@@ -34,6 +35,7 @@ def nograd(function: Callable[P, R]) -> Callable[P, R]:
     >>> ct.gradient(lambda x: frozen(x) * x, 3.0)
     (9.0,)
     """
+    expect_function("nograd", "function", function)
 
     @functools.wraps(function)
     def constant(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -100,6 +102,7 @@ def grad(
     >>> ct.grad(lambda x: (x * x, {"x": x}), has_aux=True)(3.0)
     (6.0, {'x': 3.0})
     """
+    expect_function("grad", "function", function)
 
     @functools.wraps(function)
     def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -130,6 +133,7 @@ def value_and_grad(
     >>> ct.value_and_grad(lambda x, y: x * y)(2.0, 3.0)
     (6.0, 3.0)
     """
+    expect_function("value_and_grad", "function", function)
 
     @functools.wraps(function)
     def value_and_gradient(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Any]:

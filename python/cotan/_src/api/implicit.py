@@ -22,6 +22,7 @@ from cotan._src.kit.implicit_diff import (
 )
 from cotan._src.kit.linear_systems import LinearSolver, Product, krylov, products
 from cotan._src.runtime.values import is_active, is_known, to_numpy
+from cotan._src.tree.argument_refusal import expect_function
 from cotan._src.tree.ravel import Unravel, ravel
 from cotan._src.tree.tangent import leaves_of, map_leaves
 from cotan._src.typing import AnyArray, Args, Function, Kwargs, NDArray, P, R
@@ -95,7 +96,7 @@ def root(
     >>> ct.grad(lambda a: solve(1.0, a))(10.0)
     0.07692307692307693
     """
-    _expect_function("root", "residual", residual)
+    expect_function("root", "residual", residual)
 
     def equation(unravel: Unravel, params: Args, v: AnyArray) -> AnyArray:
         r: AnyArray = ravel(residual(unravel(v), *params))[0]
@@ -140,7 +141,7 @@ def fixed_point(
     >>> round(ct.grad(lambda a: solve(0.5, a))(1.0), 8)
     -0.29747434
     """
-    _expect_function("fixed_point", "function", function)
+    expect_function("fixed_point", "function", function)
 
     def equation(unravel: Unravel, params: Args, v: AnyArray) -> AnyArray:
         image: AnyArray = ravel(function(unravel(v), *params))[0]
@@ -191,7 +192,7 @@ def minimiser(
     >>> ct.gradient(lambda a: np.sum(solve(np.zeros(2), a)), a)
     (array([0.14285714, 0.04      ]),)
     """
-    _expect_function("minimiser", "objective", objective)
+    expect_function("minimiser", "objective", objective)
 
     def equation(unravel: Unravel, params: Args, v: AnyArray) -> AnyArray:
         (slope,) = _core.gradient(lambda v: objective(unravel(v), *params), v)
@@ -260,7 +261,7 @@ def linear_solve(
     (-1.33333333...,)
     """
     name = "linear_solve"
-    _expect_function(name, "matvec", matvec)
+    expect_function(name, "matvec", matvec)
     if isinstance(solve, str) and solve not in ("dense", *_METHODS):
         raise ValueError(
             f"{name}: solve must be one of dense, {', '.join(_METHODS)}, or a function"
@@ -345,11 +346,11 @@ def _decorator(
             )
         method = None if linear_solver == "dense" else krylov(name, linear_solver)
     else:
-        _expect_function(name, "linear_solver", linear_solver)
+        expect_function(name, "linear_solver", linear_solver)
         method = linear_solver
 
     def decorate(solver: Callable[P, R]) -> Callable[P, R]:
-        _expect_function(name, "the solver", solver)
+        expect_function(name, "the solver", solver)
         implicit = _Implicit(name, solver, equation, has_aux, tol, method)
 
         @functools.wraps(solver)
@@ -524,8 +525,3 @@ def _of_size(name: str, what: str, vector: AnyArray, unravel: Unravel) -> AnyArr
             "agree"
         )
     return vector
-
-
-def _expect_function(name: str, what: str, value: object) -> None:
-    if not callable(value):
-        raise TypeError(f"{name}: {what} must be a function, not {type(value).__name__}")

@@ -7,6 +7,7 @@ from typing import Any
 from cotan import _core
 from cotan._src.api.selected import Argnums, selected
 from cotan._src.api.sparse_derivatives import Sparse, expect_real_call, sparse_jacobian
+from cotan._src.tree.argument_refusal import expect_function
 from cotan._src.typing import Args, Function, Kwargs, P
 
 
@@ -187,6 +188,8 @@ def _maker(
     holomorphic: bool,
     allow_int: bool,
 ) -> Callable[P, Any]:
+    expect_function(operation, "function", function)
+
     @functools.wraps(function)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
         return _jacobian(

@@ -10,7 +10,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.runtime.by_example import needs_values
 from cotan._src.tree import selection
-from cotan._src.tree.argument_refusal import as_ndarray
+from cotan._src.tree.argument_refusal import as_ndarray, expect_function
 from cotan._src.tree.prefix import is_axis, spread
 from cotan._src.tree.structure import tree_structure, without_constants
 from cotan._src.typing import Axis, Function, P, R
@@ -93,6 +93,7 @@ def vmap(
     >>> ct.vmap(score, in_axes=({"w": None, "b": 0}, 0))({"w": w, "b": np.arange(3.0)}, x)
     array([0.5, 0. , 2. ])
     """
+    expect_function("vmap", "function", function)
     name = getattr(function, "__name__", type(function).__name__)
     _expect_axes("in_axes", in_axes)
     if isinstance(in_axes, Mapping):

@@ -2,6 +2,7 @@
 
 import builtins
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
@@ -477,7 +478,7 @@ def _of_scalars(name: str, drops: bool) -> property:
 
     # To ask whether there is the method reads no value, and is no reason to refuse.
     def call(self: Array, *args: object, **kwargs: object) -> Any:
-        if drops and is_active(self):
+        if drops and is_active(self) and not _compares_fractions(sys._getframe(1)):
             raise NotDifferentiableError(
                 f"x.{name} would drop the gradient; compute with x itself, or use "
                 f"ct.dropgrad(x).{name} to drop it on purpose"
@@ -485,6 +486,16 @@ def _of_scalars(name: str, drops: bool) -> property:
         return getattr(_core.value(self).item(), name)(*args, **kwargs)
 
     return property(get, doc=f"What `{name}` is of a scalar; for an array, `AttributeError`.")
+
+
+def _compares_fractions(frame: Any) -> bool:
+    """Say whether a frame is `Fraction.from_float` in a comparison: piecewise constant."""
+    around = frame.f_back
+    return (
+        around is not None
+        and frame.f_globals.get("__name__") == around.f_globals.get("__name__") == "fractions"
+        and around.f_code.co_name in {"__eq__", "_richcmp"}
+    )
 
 
 # Most are piecewise constant, or texts. A ratio would give the number itself to other code.

@@ -117,6 +117,15 @@ _REMEDIES = {
         "an object of another library, even one that holds traced values, is no array: hand over "
         "what is in it, as in s.to_numpy() of pandas and xarray",
     ),
+    **dict.fromkeys(
+        (
+            *(f"'cotan.Array' and '{name}'" for name in ("Fraction", "decimal.Decimal")),
+            *(f"'{name}' and 'cotan.Array'" for name in ("Fraction", "decimal.Decimal")),
+            *(f"not <class '{name}'>" for name in ("fractions.Fraction", "decimal.Decimal")),
+        ),
+        "decimals, and fractions beside arrays, make arrays of objects, which hold no traced "
+        "values: write float(c) in the place of c",
+    ),
     "an Array has no memory to share": (
         "objects of subclasses of ndarray, which are memory, cannot hold traced values: use "
         "ndarrays instead"

@@ -10,6 +10,7 @@ compare with, and the variables of the functions that wait are looked at, too.
 """
 
 import functools
+import inspect
 import sys
 import threading
 from typing import Any
@@ -23,7 +24,7 @@ from cotan._src.runtime.call_site import (
     is_variable_around,
     user_frame,
 )
-from cotan._src.runtime.values import is_active
+from cotan._src.runtime.values import is_active, is_known
 
 # Whether references of variables may be borrowed.
 _BORROWS = sys.version_info >= (3, 14)
@@ -38,18 +39,19 @@ def takes_name(target: Any, inputs: Any, value: Any) -> bool:
     so this has to be called where `_usual_counts` expects it.
     """
     counts = getattr(_measuring, "counts", None)
+    # A function that is being prepared keeps the arrays that it met.
     if counts is not None:
-        counts.append(sys.getrefcount(target))
-        return False
+        counts.append(sys.getrefcount(target) - _core.num_met(target))
+        return True  # Nothing is written, which such a function would be refused for.
     return (
-        is_active(value)
+        # Integers, too, where a program will run with other ones.
+        (is_active(value) or not is_known(value))
         and type(target) is np.ndarray
         and inputs[0] is target
         and target.base is None
         and target.flags.owndata
         and target.flags.writeable
         and (allowed := _allowed_count(target)) is not None
-        # A function that is being prepared keeps the arrays that it met.
         and sys.getrefcount(target) - _core.num_met(target) <= allowed
     )
 
@@ -64,10 +66,20 @@ def _allowed_count(target: Any) -> int | None:
     if here is None or here.opname != "BINARY_OP" or not here.argrepr.endswith("="):
         return None
     if not _BORROWS:
-        return _usual_counts()[0]
+        return _usual_counts()[0] + _copies(frame, target)
     if is_variable_around(frame, target):
         return None
     return _usual_counts()[not borrows_operand(frame)]
+
+
+def _copies(frame: Any, target: Any) -> int:
+    """Count the variables with an array in the dictionary that asking a function for them makes.
+
+    Python 3.13 makes none. Looking a callee up by its name asks for them, for instance.
+    """
+    if sys.version_info >= (3, 13) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return 0
+    return sum(value is target for value in frame.f_locals.values())
 
 
 class _Holder:

@@ -81,7 +81,9 @@ def _plain(size: _Size) -> _Size:
 
 
 def _nonnegative(name: str, x: _Parameter) -> None:
-    if np.any(np.asarray(to_numpy(x)) < 0):
+    # A replay asks again, as of a branch; `vmap` has no values to branch by.
+    negative = x < 0 if is_array(x) and _core.is_preparing() else np.asarray(to_numpy(x)) < 0
+    if np.any(negative):
         raise ValueError(f"{name} < 0")
 
 
@@ -240,7 +242,8 @@ def choice(
     axis: int = 0,
     shuffle: bool | None = None,
 ) -> AnyArray:
-    a = asarray(a) if not isinstance(to_numpy(a), (int, np.integer)) else to_numpy(a)
+    if np.ndim(a) or not isinstance(a := to_numpy(a), (int, np.integer)):
+        a = asarray(a)
     count = np.shape(a)[axis] if np.ndim(a) else a
     options = {} if shuffle is None else {"shuffle": shuffle}
     picked = draws.choice(count, _plain(size), replace, to_numpy(p), **options)

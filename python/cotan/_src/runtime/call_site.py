@@ -26,6 +26,7 @@ _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 _STORE_ATTR = dis.opmap["STORE_ATTR"]
 _EXTENDED, _IS, _LOAD = dis.opmap["EXTENDED_ARG"], dis.opmap["IS_OP"], dis.opmap["LOAD_CONST"]
 _COMPARE, _CACHE = dis.opmap["COMPARE_OP"], dis.opmap["CACHE"]
+_JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 
 
 def package_of(frame: Any) -> str:
@@ -99,21 +100,52 @@ def callee_name(frame: Any, names: Iterable[str], at: int | None = None) -> str 
 def _callee_at(code: CodeType, last: int, names: frozenset[str]) -> str | None:
     here = _instruction_at(code, last)
     # Code that has run often calls classes and functions of C in what prepares a call (3.11).
-    if not here.opname.startswith(("CALL", "PRECALL")) or here.positions is None:
+    if not here.opname.startswith(("CALL", "PRECALL")):
         return None
-    start = here.positions[0], here.positions[2]
+    steps = instructions(code)
     name = None
-    for step in instructions(code):
-        if step.offset >= here.offset:
-            return name
-        place = step.positions
-        if place is None or (place[0], place[2]) != start:
-            continue
+    for step in _callee_steps(steps, steps.index(here)):
         if step.argval in names:
             name = str(step.argval)
         elif step.opname.startswith("CALL"):
             name = None  # What is called now is what that call gave: `name(x)(y)`.
     return name
+
+
+def _callee_steps(steps: list[Instruction], call: int) -> list[Instruction]:
+    """Give the instructions that look up what a call calls: they begin where it does."""
+    place = steps[call].positions
+    if place is None or place[2] is None:
+        return _beneath_arguments(steps, call)
+    start = place[0], place[2]
+    places = ((step, step.positions) for step in steps[:call])
+    return [step for step, at in places if at is not None and (at[0], at[2]) == start]
+
+
+def _beneath_arguments(steps: list[Instruction], call: int) -> list[Instruction]:
+    """Give what looks a callee up by what lies on the stack, for code that knows no columns.
+
+    Python is told to keep none by `-X no_debug_ranges`. Nothing is given where code in between
+    branches.
+    """
+    count = steps[call].arg or 0
+    spread = 4 if sys.version_info >= (3, 14) else 3 + (count & 1)
+    counts = {"CALL": count + 2, "CALL_KW": count + 3, "CALL_FUNCTION_EX": spread}
+    taken = counts.get(steps[call].opname, 0)
+    call -= steps[call - 1].opname == "PRECALL"
+    depth, begin = 0, call
+    while depth < taken:
+        if not begin or steps[begin - 1].opcode in _JUMPS or steps[begin].is_jump_target:
+            return []
+        begin -= 1
+        depth += dis.stack_effect(steps[begin].opcode, steps[begin].arg, jump=False)
+    if depth != taken:
+        return []
+    depth, end = 0, begin
+    for i in range(begin, call):
+        depth += dis.stack_effect(steps[i].opcode, steps[i].arg, jump=False)
+        end = i + 1 if depth == 2 else end
+    return steps[begin:end]
 
 
 def subscript(frame: Any) -> ast.Subscript | None:
@@ -372,13 +404,12 @@ def _callee_path(code: CodeType, at: int) -> tuple[str, ...] | None:
     here += steps[here].opname == "PRECALL"
     if not steps[here].opname.startswith(("CALL", "PRECALL")):
         return None
-    where = steps[here].positions
-    here -= steps[here].opname == "CALL_KW"  # the names of keywords stand before it
-    start = None if where is None else (where[0], where[2])
+    found = _callee_steps(steps, here)
+    if steps[here].opname == "CALL_KW" and steps[here - 1] in found:
+        found.remove(steps[here - 1])  # the names of keywords stand before it
     path: list[str] = []
-    for step in steps[:here]:
-        place = step.positions
-        if place is None or (place[0], place[2]) != start or step.opname in _UNSEEN:
+    for step in found:
+        if step.opname in _UNSEEN:
             continue
         if step.opname in _NAMES or step.opname.startswith("LOAD_FAST"):
             path = [str(step.argval)]

@@ -171,3 +171,9 @@ def _from_text(value: object, path: str) -> str | None:
     except ValueError:
         return None
     return f"float({path})" if texts is not value else f"[float(s) for s in {path}]"
+
+
+def expect_function(name: str, what: str, value: object) -> None:
+    """Refuse an argument that is no function, by the name of what it was given to and its own."""
+    if not callable(value):
+        raise TypeError(f"{name}: {what} must be a function, not {type(value).__name__}")

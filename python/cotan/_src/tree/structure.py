@@ -162,6 +162,8 @@ def tree_unflatten(structure: Structure, leaves: Iterable[object]) -> Any:
             "tree_unflatten: the first argument is a structure, as tree_structure gives it, and "
             f"the second the leaves; not {type(structure).__name__}"
         )
+    if not isinstance(leaves, Iterable):
+        raise TypeError(f"tree_unflatten: leaves must be a list, not {type(leaves).__name__}")
     return structure.unflatten(leaves)
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cotan import _core
+from cotan._src.tree.argument_refusal import expect_function
 from cotan._src.tree.prefix import lies_in, step_to
 from cotan._src.tree.selection import joined, matching
 from cotan._src.tree.tangent import Gradients
@@ -62,6 +63,7 @@ def update(
     >>> ct.update(model, g, lambda p, d: p - 0.25 * d, mask={"w": True})
     {'w': 1.0, 'b': 1.0}
     """
+    expect_function("update", "function", function)
     structure = _core.structure(model, root="model", integers=True)
     gradients = only_gradient("update", model, gradients)
     columns = [_beside(structure, tree) for tree in (gradients, *rest)]
@@ -220,6 +222,7 @@ def tree_map(function: Function, tree: object, *rest: object) -> Any:
     >>> ct.update([1.0, 2], [1.0, 1.0], lambda x, d: x - d)
     [0.0, 1.0]
     """
+    expect_function("tree_map", "function", function)
     structure = _core.structure(tree, root="tree")
     columns = [structure.align(other, "tree_map") for other in rest]
     return structure.build(
