@@ -341,3 +341,15 @@ print("done")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_children_compile_what_the_parent_was_compiling():
     assert printed(FORKS, "always") == "done\n"
+
+
+def test_elements_that_are_read_one_after_the_other_are_no_loop():
+    def f(x):
+        y = [x[i] for i in range(600)]
+        return np.stack(y)[::2].sum() + sum(y[:30])
+
+    x = np.linspace(0.0, 1.0, 600)
+    g = ct.prepare(f, x)
+    expected = ct.gradient(f, x)[0]
+    for _ in range(10 * CALLS):
+        np.testing.assert_array_equal(g(x)[0], expected)

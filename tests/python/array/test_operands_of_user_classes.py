@@ -1,5 +1,6 @@
 """Numbers beside sequences of the user's own classes, which Python asks, and beside fractions."""
 
+import operator
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -131,3 +132,31 @@ def test_a_fraction_is_not_made_of_a_traced_number():
 def test_errors_say_how_to_write_fractions_beside_arrays(f):
     with pytest.raises(TypeError, match=r"write float\(c\) in the place of c"):
         ct.gradient(f, np.array([0.3, 0.7]))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Fraction(3, 2),
+        Decimal("1.5"),
+        {},
+        set(),
+        slice(1),
+        memoryview(np.array([1.5, 2.5])),
+    ],
+    ids=lambda other: type(other).__name__,
+)
+def test_objects_with_an_equality_of_their_own_are_compared_with_each_element(other):
+    x = np.array([1.5, 2.5])
+    for compare in (operator.eq, operator.ne):
+        found = ct.pullback(lambda x: compare(x, other), x)[0]
+        np.testing.assert_array_equal(found, compare(x, other))
+
+
+def test_a_number_that_equals_a_decimal():
+    def f(x):
+        return x * x if x == Decimal("1.5") else 7 * x
+
+    assert ct.gradient(f, 1.5) == (3.0,)
+    g = ct.prepare(f, 1.5)
+    assert [g(x) for x in (1.5, 2.5, 1.5)] == [(3.0,), (7.0,), (3.0,)]

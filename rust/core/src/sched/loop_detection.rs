@@ -260,8 +260,7 @@ fn together(program: &Program, body: &Body<'_>) -> Option<usize> {
     if bodies.clone().any(alone) {
         return Some(TOGETHER);
     }
-    let in_pass = program.eqns().len() >= LONG_PASS && bodies.clone().next().is_some();
-    (in_pass && bodies.all(short)).then_some(TOGETHER_IN_PASS)
+    (program.eqns().len() >= LONG_PASS && bodies.all(short)).then_some(TOGETHER_IN_PASS)
 }
 
 /// What is done with each equation of a body, and how many equations are planned together; `None` where its
@@ -306,6 +305,10 @@ fn places(
             _ => Place::Body,
         })
         .collect();
+    // What is nothing but parts that vary, as reading one element after the other, is no loop.
+    if !places.contains(&Place::Body) {
+        return None;
+    }
     let together = together(
         program,
         &Body {

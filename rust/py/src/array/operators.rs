@@ -7,12 +7,15 @@ use cotan::{Array, Number, ops};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::array::cell::{PyArray, ScalarKind, wrap, wrap_result};
 use crate::array::escapes;
 use crate::array::operand::{EXACT, Operand, common_dtype};
+use crate::array::to_host;
 use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
+use crate::ndarray::export::to_ndarray;
 use crate::ndarray::memory::{Borrow, from_ndarray, is_numpy_scalar, original};
 use crate::runtime::error::OrRaise;
 use crate::runtime::hooks;
@@ -270,7 +273,12 @@ fn unequal(
     };
     let array = slf.get().scalar_kind() == ScalarKind::Array;
     if !strange && !array {
-        return Ok(text.then(|| py.NotImplemented()));
+        // Fractions know how to compare themselves with floats; a `Decimal` asks for a plain one.
+        let decimal = !text && is_decimal(other)?;
+        return match decimal {
+            true => compared(slf, other, prim).map(Some),
+            false => Ok(text.then(|| py.NotImplemented())),
+        };
     }
     let plain = || -> PyResult<bool> {
         let kind = other.get_type();
@@ -279,7 +287,15 @@ fn unequal(
             && kind.getattr(eq)?.is(&py.get_type::<PyAny>().getattr(eq)?))
     };
     if !strange && !text && !other.is_none() && !plain()? {
-        return Ok(None);
+        let kind = other.get_type();
+        // NumPy leaves the comparison to what knows arrays, and asks others for each element.
+        let knows = kind.hasattr(intern!(py, "__array_ufunc__"))?
+            || kind.hasattr(intern!(py, "__array_priority__"))?;
+        return if knows {
+            Ok(None)
+        } else {
+            compared(slf, other, prim).map(Some)
+        };
     }
     // Whatever the values are, so zeros will do, and nothing has to be computed.
     let shape = PyTuple::new(py, slf.get().read()?.shape())?;
@@ -292,6 +308,35 @@ fn unequal(
     Ok(Some(
         wrap(py, Array::constant(value), ScalarKind::Array)?.unbind(),
     ))
+}
+
+/// What `==` and `!=` give for an object with a comparison of its own, such as a fraction: of the values, which a
+/// replay looks at.
+fn compared(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>, prim: Prim) -> PyResult<Py<PyAny>> {
+    let py = slf.py();
+    let how = if prim == ops::EQ {
+        CompareOp::Eq
+    } else {
+        CompareOp::Ne
+    };
+    let array = slf.get().read()?;
+    let value = escapes::guard(py, &array)?;
+    if slf.get().scalar_kind() != ScalarKind::Array {
+        let number = to_host::number(py, &array)?;
+        return Ok(number.rich_compare(other, how)?.unbind());
+    }
+    let out = to_ndarray(py, value)?.rich_compare(other, how)?;
+    if !out.is_instance_of::<PyUntypedArray>() {
+        return Ok(out.unbind());
+    }
+    let value = from_ndarray(out.cast::<PyUntypedArray>()?, Borrow::Copy)?;
+    Ok(wrap(py, Array::constant(value), ScalarKind::Array)?.unbind())
+}
+
+/// Whether something is a `decimal.Decimal`, without importing that module.
+fn is_decimal(other: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let name = other.get_type().name()?;
+    Ok(name.to_cow()? == "Decimal" && other.get_type().module()?.to_cow()? == "decimal")
 }
 
 /// What an operator gives for an object that is no [`Operand`]. One that knows ufuncs is asked as a
