@@ -278,6 +278,44 @@ fn products_of_reversed_matrices() {
     }
 }
 
+/// Matrices that wait for others, in rows and in columns, with calls between: more than there are registers.
+#[test]
+fn more_values_than_registers() {
+    let mut rng = Rng::new(10);
+    let dtypes = [DType::F64, DType::F32].into_iter();
+    for (n, dtype) in (2..8).zip(dtypes.cycle()) {
+        let of = format!("{dtype}[{n},{n}]");
+        let mut text = format!("program(%0: {of}, %1: {of}) {{\n");
+        let mut next = 2;
+        let mut line = |op: &str, args: &str| {
+            writeln!(text, "  %{next}: {of} = {op}({args})").unwrap();
+            next += 1;
+            format!("%{}", next - 1)
+        };
+        let (mut all, mut outs) = (vec!["%0".to_string(), "%1".to_string()], Vec::new());
+        for k in 0..6 {
+            let turned = line("transpose[axes=(1, 0)]", &all[k + 1]);
+            let product = line("matmul", &format!("{}, {turned}", all[k]));
+            let sum = line("add", &format!("{product}, {turned}"));
+            let size = line("neg", &sum);
+            let size = line("abs", &size);
+            let root = line("sqrt", &size);
+            all.push(line("sin", &root));
+            all.push(line("div", &format!("{sum}, {root}")));
+            outs.push(line("transpose[axes=(1, 0)]", &product));
+        }
+        for x in all.iter().rev() {
+            outs.push(line("sub", &format!("{x}, {}", outs[outs.len() - 1])));
+        }
+        writeln!(text, "  return {}, %0, %1\n}}", outs.join(", ")).unwrap();
+        let program = Program::parse(&text).unwrap();
+        let values = [(); 2].map(|()| rng.array(dtype, &[n, n], -2.0, 2.0).unwrap());
+        for (program, values) in with_derivatives(&program, &values, &mut rng) {
+            assert!(check(&program, &values), "{program}");
+        }
+    }
+}
+
 #[test]
 fn random_programs_and_their_gradients() {
     let mut rng = Rng::new(8);

@@ -197,3 +197,22 @@ fn numbers_are_computed_where_they_stand() {
     }
     assert_eq!(x.item().unwrap(), wanted);
 }
+
+/// Such code is run with threads in mind, and not by kernels because of it.
+#[cfg(feature = "machine-code")]
+#[test]
+fn code_that_runs_long_is_not_left_for_kernels() {
+    let line = |k| format!("  %{}: f64[3] = sin(%{k})\n", k + 1);
+    let lines: String = (0..6000).map(line).collect();
+    let text = format!("program(%0: f64[3]) {{\n{lines}  return %6000\n}}");
+    let program = cotan::Program::parse(&text).unwrap();
+    let plan = sched::plan(&program).unwrap();
+    let replay = sched::Replay::new(plan, vec![program.aval(0).clone()]);
+    assert!(replay.compile().unwrap() && replay.cost() > 100_000.0);
+    let nothing: std::sync::Arc<[Value]> = std::sync::Arc::from([]);
+    for _ in 0..3 {
+        assert!(replay.frame(&nothing).unwrap().is_none());
+        let x = [Value::from_slice(&[3], &[0.1, 0.2, 0.3]).unwrap()];
+        replay.run(&x, &nothing, &[], &mut || false).unwrap();
+    }
+}

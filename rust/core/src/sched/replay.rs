@@ -237,9 +237,11 @@ impl Replay {
             return Ok(None);
         }
         if let Some(compiled) = self.compiled.known() {
-            if compiled.cost < WORTH_THREADS
-                && let Some(frame) = self.take_frame(compiled, more)?
-            {
+            // What runs longer does so without the caller, and in its code all the same.
+            if compiled.cost >= WORTH_THREADS {
+                return Ok(None);
+            }
+            if let Some(frame) = self.take_frame(compiled, more)? {
                 return Ok(Some(frame));
             }
         } else if self.compiled.is_due(&self.plan, 0) {

@@ -242,15 +242,14 @@ impl SystemWriter<'_> {
             let j = if how.lower { step } else { n - 1 - step };
             if !how.unit {
                 let inverse = self.of_one(LaneOp::Reciprocal, a[j][j])?;
-                for x in &mut b[j] {
-                    *x = self.code.combine(LaneOp::Mul, *x, inverse)?;
-                }
+                let factors = [b[j].clone(), vec![inverse; b[j].len()]];
+                b[j] = self.code.lanes(LaneOp::Mul, &factors)?;
             }
             let known = b[j].clone();
             for i in if how.lower { j + 1..n } else { 0..j } {
-                for (x, &y) in b[i].iter_mut().zip(&known) {
-                    *x = self.without(*x, a[i][j], y)?;
-                }
+                let factors = [vec![a[i][j]; known.len()], known.clone()];
+                let products = self.code.lanes(LaneOp::Mul, &factors)?;
+                b[i] = self.code.lanes(LaneOp::Sub, &[b[i].clone(), products])?;
             }
         }
         Some(())

@@ -301,15 +301,17 @@ impl Writer<'_> {
             return self.code.cast(sum, dtype);
         }
         let mut sums = [identity; ROW_LANES];
-        for (i, &x) in row.iter().enumerate() {
-            sums[i % ROW_LANES] = self.code.combine(join, sums[i % ROW_LANES], x)?;
+        for x in row.chunks(ROW_LANES) {
+            let more = self
+                .code
+                .lanes(join, &[sums[..x.len()].to_vec(), x.to_vec()])?;
+            sums[..x.len()].copy_from_slice(&more);
         }
         let mut width = ROW_LANES;
         while width > 1 {
             width /= 2;
-            for i in 0..width {
-                sums[i] = self.code.combine(join, sums[i], sums[i + width])?;
-            }
+            let parts = [sums[..width].to_vec(), sums[width..2 * width].to_vec()];
+            sums[..width].copy_from_slice(&self.code.lanes(join, &parts)?);
         }
         self.code.cast(sums[0], dtype)
     }
@@ -327,11 +329,9 @@ impl Writer<'_> {
         while left > 1 {
             let half = left / 2;
             left -= half;
-            for i in 0..half * inner {
-                sums[i] = self
-                    .code
-                    .combine(joining(op), sums[i], sums[left * inner + i])?;
-            }
+            let (size, behind) = (half * inner, left * inner);
+            let parts = [sums[..size].to_vec(), sums[behind..behind + size].to_vec()];
+            sums[..size].copy_from_slice(&self.code.lanes(joining(op), &parts)?);
         }
         sums.truncate(inner);
         Some(sums)
@@ -376,9 +376,19 @@ impl Writer<'_> {
         let zero = self.code.number(dtype, 0);
         let mut results = Vec::with_capacity(m * n);
         for row in a.chunks(k) {
-            for column in b.chunks(k) {
-                results.push(self.dot(row, column, zero, lanes)?);
+            if lanes > 1 {
+                for column in b.chunks(k) {
+                    results.push(self.dot(row, column, zero, lanes)?);
+                }
+                continue;
             }
+            // All sums of a row side by side.
+            let mut sums = vec![zero; n];
+            for (l, &x) in row.iter().enumerate() {
+                let y: Vec<Line> = b.chunks(k).map(|column| column[l]).collect();
+                sums = self.code.multiply_add(&vec![x; n], &y, &sums)?;
+            }
+            results.extend(sums);
         }
         Some(results)
     }
@@ -386,20 +396,28 @@ impl Writer<'_> {
     /// A dot product in several sums.
     fn dot(&mut self, x: &[Line], y: &[Line], zero: Line, lanes: usize) -> Option<Line> {
         let mut sums = vec![zero; lanes];
-        for (l, (&x, &y)) in x.iter().zip(y).enumerate() {
-            sums[l % lanes] = self.code.multiply_add(x, y, sums[l % lanes])?;
+        for (x, y) in x.chunks(lanes).zip(y.chunks(lanes)) {
+            let more = self.code.multiply_add(x, y, &sums[..x.len()])?;
+            sums[..x.len()].copy_from_slice(&more);
         }
         // Whether a sum is no negative zero any more: what is added to it later changes nothing then, if it is zero.
         let mut positive = vec![false; lanes];
         let mut half = lanes / 2;
         while half > 0 {
-            for i in 0..half {
+            let adds = |i: &usize| {
                 let other = sums[i + half];
-                if sums[i] == zero || (other == zero && positive[i]) {
-                    continue;
+                sums[*i] != zero && (other != zero || !positive[*i])
+            };
+            let added: Vec<usize> = (0..half).filter(adds).collect();
+            let list = |from: usize| added.iter().map(|i| sums[i + from]).collect::<Vec<Line>>();
+            if !added.is_empty() {
+                let joined = self
+                    .code
+                    .lanes(kernels::LaneOp::Add, &[list(0), list(half)])?;
+                for (&i, line) in added.iter().zip(joined) {
+                    positive[i] = sums[i + half] == zero || (positive[i] && positive[i + half]);
+                    sums[i] = line;
                 }
-                sums[i] = self.code.combine(kernels::LaneOp::Add, sums[i], other)?;
-                positive[i] = other == zero || (positive[i] && positive[i + half]);
             }
             half /= 2;
         }

@@ -258,7 +258,7 @@ impl<S: Source, T: Target> Unary for Cast<S, T> {
 }
 
 /// Conversions from a type, for these machines, and for any into types that are rarely computed with.
-fn from<S: Source>(machines: impl Machines, to: DType) -> Lane {
+fn from<S: Source>(machines: impl Machines<Function = Lane>, to: DType) -> Lane {
     match to {
         DType::Bool => machines.unary::<Cast<S, Flag>>(),
         DType::I8 => Any.unary::<Cast<S, i8>>(),

@@ -142,14 +142,15 @@ leveled! {
 }
 
 leveled! {
-    fn unary_one[K: Unary](out: *mut u8, a: *const u8) {
-        // SAFETY: the contract of `Lane` for one element, which is read before the result is written.
-        unsafe {
-            let x = a.cast::<K::A>().read();
-            let y = if K::misses(x) { K::slow(x) } else { K::call(x) };
-            out.cast::<K::R>().write(y);
-        }
+    fn unary_value[K: Unary](a: K::A) -> K::R {
+        if K::misses(a) { K::slow(a) } else { K::call(a) }
     }
+}
+
+/// A function of one float as C calls it: with the float in a register.
+unsafe extern "C" fn unary_register<K: Unary, const LEVEL: usize>(a: K::A) -> K::R {
+    // SAFETY: the caller's processor supports the level.
+    unsafe { unary_value::<K>(Level::ALL[LEVEL])(a) }
 }
 
 unsafe fn unary_long<K: Unary, const LEVEL: usize>(
@@ -160,12 +161,15 @@ unsafe fn unary_long<K: Unary, const LEVEL: usize>(
     n: usize,
 ) {
     if n <= FEW {
-        let one = unary_one::<K>(Level::ALL[LEVEL]);
+        let one = unary_value::<K>(Level::ALL[LEVEL]);
         for i in 0..n {
-            let at = |p: *const u8, size: usize| p.wrapping_add(i * size);
-            let to = at(out, size_of::<K::R>()).cast_mut();
-            // SAFETY: the contract of `Lane`; the level is supported, see `unary`.
-            unsafe { one(to, at(a, size_of::<K::A>())) };
+            // SAFETY: the contract of `Lane`; the level is supported, see `unary`. An element is read before its result
+            // is written.
+            unsafe {
+                out.cast::<K::R>()
+                    .add(i)
+                    .write(one(a.cast::<K::A>().add(i).read()));
+            };
         }
         return;
     }
@@ -193,13 +197,51 @@ unsafe fn unary_long<K: Unary, const LEVEL: usize>(
 
 /// For which machines functions are compiled: a level stands for every one, and picks itself.
 pub(super) trait Machines: Copy {
-    /// The lane of a function of one element.
-    fn unary<K: Unary>(self) -> Lane;
-    /// The lane of a function of two elements.
-    fn binary<K: Binary>(self) -> Lane;
+    /// What is asked for, in most cases a lane.
+    type Function;
+    /// That of a function of one element.
+    fn unary<K: Unary>(self) -> Self::Function;
+    /// That of a function of two elements.
+    fn binary<K: Binary>(self) -> Self::Function;
+    /// That of a lane that is made in another way.
+    fn other(self, lane: impl FnOnce(Level) -> Lane) -> Self::Function;
+}
+
+/// The addresses of functions that are called with one float in a register, where there are such.
+#[derive(Clone, Copy)]
+pub(super) struct Registers(pub Level);
+
+impl Machines for Registers {
+    type Function = Option<usize>;
+
+    fn unary<K: Unary>(self) -> Option<usize> {
+        if !K::LONG {
+            return None;
+        }
+        let function: unsafe extern "C" fn(K::A) -> K::R = match self.0 {
+            Level::Baseline => unary_register::<K, 0>,
+            Level::Avx2 => unary_register::<K, 1>,
+            Level::Avx512 => unary_register::<K, 2>,
+        };
+        Some(function as usize)
+    }
+
+    fn binary<K: Binary>(self) -> Option<usize> {
+        None
+    }
+
+    fn other(self, _: impl FnOnce(Level) -> Lane) -> Option<usize> {
+        None
+    }
 }
 
 impl Machines for Level {
+    type Function = Lane;
+
+    fn other(self, lane: impl FnOnce(Level) -> Lane) -> Lane {
+        lane(self)
+    }
+
     fn unary<K: Unary>(self) -> Lane {
         match (K::LONG, self) {
             (false, _) => unary_short::<K>(self),
@@ -224,6 +266,12 @@ impl Machines for Level {
 pub(super) struct Any;
 
 impl Machines for Any {
+    type Function = Lane;
+
+    fn other(self, lane: impl FnOnce(Level) -> Lane) -> Lane {
+        lane(Level::Baseline)
+    }
+
     fn unary<K: Unary>(self) -> Lane {
         const { assert!(!K::LONG) };
         unary_body::<K>

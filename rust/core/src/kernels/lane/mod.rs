@@ -25,6 +25,8 @@ use crate::kernels::simd_level::Level;
 pub(in crate::kernels) use half_bits::{Bf16Bits, F16Bits};
 pub use loops::Lane;
 pub(in crate::kernels) use sincos::pair;
+#[cfg(feature = "machine-code")]
+pub(in crate::kernels) use sincos::pair_of_one;
 pub use table::{LaneOp, result_dtype};
 
 const DTYPES: usize = DType::ALL.len();
@@ -38,6 +40,18 @@ pub fn lane(op: LaneOp, dtype: DType) -> Option<Lane> {
         LaneOp::ALL.iter().map(row).collect()
     });
     table[op as usize][dtype as usize]
+}
+
+/// The address of a function that does a long operation to one float in a register, as C calls it; `None` where there is
+/// none. It gives what the lane gives.
+#[cfg_attr(not(feature = "machine-code"), allow(dead_code))]
+pub(in crate::kernels) fn function_of_one(op: LaneOp, dtype: DType) -> Option<usize> {
+    let registers = loops::Registers(Level::best());
+    match dtype {
+        DType::F32 => real::f32_lane(registers, op).flatten(),
+        DType::F64 => real::f64_lane(registers, op).flatten(),
+        _ => None,
+    }
 }
 
 /// Makes the tables of lanes now, and not when the first is asked for.

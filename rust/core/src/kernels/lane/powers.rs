@@ -7,25 +7,24 @@
 
 use std::mem::MaybeUninit;
 
-use super::Lane;
 use super::loops::{BLOCK, Binary, Buffer, Machines, binary, operands, results};
 use crate::kernels::math;
 use crate::kernels::math::half_powers::{half_power, has_few_halves, parts, takes};
 use crate::kernels::simd_level::{Level, leveled};
 
 /// The lane for `f32`.
-pub(super) fn f32(level: Level) -> Option<Lane> {
+pub(super) fn f32<M: Machines>(level: M) -> Option<M::Function> {
     binary!(level, f32, f32 => f32, long |x, y| math::f32::pow(x, y))
 }
 
 /// The lane for `f64`.
 #[allow(clippy::unnecessary_wraps)]
-pub(super) fn f64(level: Level) -> Option<Lane> {
-    Some(match level {
+pub(super) fn f64<M: Machines>(level: M) -> Option<M::Function> {
+    Some(level.other(|level| match level {
         Level::Baseline => powers::<0>,
         Level::Avx2 => powers::<1>,
         Level::Avx512 => powers::<2>,
-    })
+    }))
 }
 
 /// A power by logarithm and exponential.

@@ -2,11 +2,10 @@
 
 use num_complex::Complex;
 
-use super::loops::{binary, copy, unary};
+use super::LaneOp;
+use super::loops::{Machines, binary, copy, unary};
 use super::table::for_each_lane_op;
-use super::{Lane, LaneOp};
 use crate::kernels::math;
-use crate::kernels::simd_level::Level;
 
 macro_rules! vector_lane {
     (1 $t:ident $function:ident, $level:ident) => {
@@ -21,16 +20,16 @@ macro_rules! vector_lanes {
     ($($(#[$meta:meta])* $op:ident $arity:tt $weight:literal $result:ident $($function:ident)?,)*) => {
         /// The lanes that are a vector function and nothing else.
         mod vector {
-            use super::{Lane, LaneOp, Level, binary, math, unary};
+            use super::{LaneOp, Machines, binary, math, unary};
 
-            pub(super) fn f32(level: Level, op: LaneOp) -> Option<Lane> {
+            pub(super) fn f32<M: Machines>(level: M, op: LaneOp) -> Option<M::Function> {
                 match op {
                     $($(LaneOp::$op => vector_lane!($arity f32 $function, level),)?)*
                     _ => None,
                 }
             }
 
-            pub(super) fn f64(level: Level, op: LaneOp) -> Option<Lane> {
+            pub(super) fn f64<M: Machines>(level: M, op: LaneOp) -> Option<M::Function> {
                 match op {
                     $($(LaneOp::$op => vector_lane!($arity f64 $function, level),)?)*
                     _ => None,
@@ -44,7 +43,7 @@ for_each_lane_op!(vector_lanes);
 macro_rules! real_lanes {
     ($(#[$meta:meta])* $name:ident, $t:ident) => {
         $(#[$meta])*
-        pub(super) fn $name(level: Level, op: LaneOp) -> Option<Lane> {
+        pub(super) fn $name<M: Machines>(level: M, op: LaneOp) -> Option<M::Function> {
             use math::$t as m;
             match op {
                 LaneOp::Neg => unary!(level, $t => $t, |x| -x),
@@ -61,7 +60,7 @@ macro_rules! real_lanes {
                 LaneOp::Cos => unary!(level, $t => $t, long |x| m::cos(x), m::cos_slow, m::needs_fixup),
                 LaneOp::Tan => unary!(level, $t => $t, long |x| m::tan(x), m::tan_slow, m::needs_fixup),
                 LaneOp::Relu => unary!(level, $t => $t, |x| if x > 0.0 || x.is_nan() { x } else { 0.0 }),
-                LaneOp::Conj | LaneOp::Real => Some(copy::<$t>),
+                LaneOp::Conj | LaneOp::Real => Some(level.other(|_| copy::<$t>)),
                 LaneOp::Imag => unary!(level, $t => $t, |_x| 0.0),
                 LaneOp::Not => unary!(level, $t => u8, |x| u8::from(x == 0.0)),
                 LaneOp::IsNan => unary!(level, $t => u8, |x| u8::from(x.is_nan())),

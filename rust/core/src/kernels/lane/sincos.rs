@@ -55,6 +55,48 @@ pub(in crate::kernels) fn pair(first: LaneOp, second: LaneOp, dtype: DType) -> O
     })
 }
 
+/// The same for one `f64` that is in a register, as are both results: the address of the function. `None` where C returns
+/// two floats in another way.
+#[cfg_attr(not(feature = "machine-code"), allow(dead_code))]
+pub(in crate::kernels) fn pair_of_one(
+    first: LaneOp,
+    second: LaneOp,
+    dtype: DType,
+) -> Option<usize> {
+    let level = Level::best();
+    Some(match (first, second, dtype) {
+        _ if cfg!(windows) => return None,
+        (LaneOp::Sin, LaneOp::Cos, DType::F64) => in_registers::<Double<true>>(level),
+        (LaneOp::Cos, LaneOp::Sin, DType::F64) => in_registers::<Double<false>>(level),
+        _ => return None,
+    })
+}
+
+/// Two results, as C returns them.
+#[repr(C)]
+struct Two<T>(T, T);
+
+leveled! {
+    fn pair_value[K: Pair](a: K::T) -> Two<K::T> {
+        let (y, z) = if K::misses(a) { K::slow(a) } else { K::call(a) };
+        Two(y, z)
+    }
+}
+
+unsafe extern "C" fn pair_register<K: Pair, const LEVEL: usize>(a: K::T) -> Two<K::T> {
+    // SAFETY: the caller's processor supports the level.
+    unsafe { pair_value::<K>(Level::ALL[LEVEL])(a) }
+}
+
+fn in_registers<K: Pair>(level: Level) -> usize {
+    let function: unsafe extern "C" fn(K::T) -> Two<K::T> = match level {
+        Level::Baseline => pair_register::<K, 0>,
+        Level::Avx2 => pair_register::<K, 1>,
+        Level::Avx512 => pair_register::<K, 2>,
+    };
+    function as usize
+}
+
 fn at<K: Pair>(level: Level) -> Lane {
     match level {
         Level::Baseline => long::<K, 0>,
@@ -76,18 +118,6 @@ leveled! {
         }
         if missed {
             correct::<K>(a, first, second);
-        }
-    }
-}
-
-leveled! {
-    fn pair_one[K: Pair](out: *mut u8, a: *const u8, second: *mut u8) {
-        // SAFETY: the contract of `long` for one element, which is read before the results are written.
-        unsafe {
-            let x = a.cast::<K::T>().read();
-            let (y, z) = if K::misses(x) { K::slow(x) } else { K::call(x) };
-            out.cast::<K::T>().write(y);
-            second.cast::<K::T>().write(z);
         }
     }
 }
@@ -114,8 +144,13 @@ unsafe fn long<K: Pair, const LEVEL: usize>(
     let core = pair_loop::<K>(Level::ALL[LEVEL]);
     let second = second.cast_mut();
     if n == 1 {
-        // SAFETY: as below.
-        return unsafe { pair_one::<K>(Level::ALL[LEVEL])(out, a, second) };
+        // SAFETY: as below; the operand is read before the results are written.
+        unsafe {
+            let Two(y, z) = pair_value::<K>(Level::ALL[LEVEL])(a.cast::<K::T>().read());
+            out.cast::<K::T>().write(y);
+            second.cast::<K::T>().write(z);
+        }
+        return;
     }
     let mut done = 0;
     // SAFETY: the contract of `Lane`, and `second` is a place for results of its own; the level is the machine's.

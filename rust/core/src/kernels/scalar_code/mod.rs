@@ -8,9 +8,19 @@
 
 mod bound;
 #[cfg(feature = "machine-code")]
+mod calls;
+#[cfg(feature = "machine-code")]
 mod machine;
 #[cfg(feature = "machine-code")]
 mod operations;
+#[cfg(feature = "machine-code")]
+mod places;
+#[cfg(feature = "machine-code")]
+mod registers;
+#[cfg(feature = "machine-code")]
+mod vectors;
+#[cfg(feature = "machine-code")]
+mod writer;
 
 #[cfg(not(feature = "machine-code"))]
 pub use bound::no_machine::Code;
@@ -26,7 +36,7 @@ use crate::error::Error;
 pub type Line = u32;
 
 /// How an element is computed.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Op {
     /// These bits.
     Number(u64),
@@ -70,6 +80,8 @@ pub struct ScalarCode {
     pub(super) lines: Vec<(Op, DType)>,
     /// The operands of `Lanes`: all first ones, then all second ones.
     pub(super) operands: Vec<Line>,
+    /// Lines that are one operation on neighbours: the first of them, and how many they are.
+    pub(super) rows: Vec<(Line, u32)>,
     pub(super) inputs: Vec<(DType, usize)>,
     pub(super) outputs: Vec<(DType, usize)>,
     /// Which element of which output a line is.
@@ -166,7 +178,8 @@ impl ScalarCode {
                 }
                 Op::Lane { op, args: lines }
             };
-            return Some((0..count).map(|i| self.push(line(i), result)).collect());
+            let lines = (0..count).map(|i| self.push(line(i), result)).collect();
+            return Some(self.row(lines));
         }
         let first = self.operands.len() as u32;
         for list in args {
@@ -186,14 +199,31 @@ impl ScalarCode {
         Some(self.lanes(op, &[vec![x], vec![y]])?[0])
     }
 
-    /// `x * y + z` as products of matrices have it; `None` for elements that are not of one float type.
-    pub fn multiply_add(&mut self, x: Line, y: Line, z: Line) -> Option<Line> {
-        let dtype = self.dtype(x);
-        let fits = matches!(dtype, DType::F32 | DType::F64);
-        if !fits || self.dtype(y) != dtype || self.dtype(z) != dtype {
+    /// `x * y + z` as products of matrices have it, for some neighbours; `None` for elements that are not of one float
+    /// type.
+    pub fn multiply_add(&mut self, x: &[Line], y: &[Line], z: &[Line]) -> Option<Vec<Line>> {
+        let dtype = self.dtype(*x.first()?);
+        let fits = |&line: &Line| self.dtype(line) == dtype;
+        let all = x.iter().chain(y).chain(z);
+        let sizes = [x, y, z].map(<[Line]>::len);
+        if !matches!(dtype, DType::F32 | DType::F64)
+            || sizes != [x.len(); 3]
+            || !all.clone().all(fits)
+        {
             return None;
         }
-        Some(self.push(Op::MultiplyAdd([x, y, z]), dtype))
+        let args = x.iter().zip(y).zip(z);
+        let lines = args.map(|((&x, &y), &z)| self.push(Op::MultiplyAdd([x, y, z]), dtype));
+        let lines = lines.collect();
+        Some(self.row(lines))
+    }
+
+    /// Remembers that lines are one operation on neighbours.
+    fn row(&mut self, lines: Vec<Line>) -> Vec<Line> {
+        if lines.len() > 1 {
+            self.rows.push((lines[0], lines.len() as u32));
+        }
+        lines
     }
 
     /// An element as another dtype; `None` where code cannot have it.
@@ -225,7 +255,7 @@ impl ScalarCode {
     /// Estimated nanoseconds of a run.
     pub fn cost(&self) -> f64 {
         /// Of a line, and of what is written.
-        const LINE: f64 = 0.9;
+        const LINE: f64 = 0.4;
         let needed = self.needed();
         let lines = self.lines.iter().zip(needed).filter(|(_, needed)| *needed);
         let line = |op: &Op| match op {

@@ -53,6 +53,20 @@ pub(super) fn inline(
     }
 }
 
+/// The operation on vectors: one of those that `vectors` chooses.
+pub(super) fn side_by_side(b: &mut FunctionBuilder<'_>, op: LaneOp, x: &[Value]) -> Value {
+    match op {
+        LaneOp::Add => b.ins().fadd(x[0], x[1]),
+        LaneOp::Sub => b.ins().fsub(x[0], x[1]),
+        LaneOp::Mul => b.ins().fmul(x[0], x[1]),
+        LaneOp::Div => b.ins().fdiv(x[0], x[1]),
+        LaneOp::Square => b.ins().fmul(x[0], x[0]),
+        LaneOp::Abs => b.ins().fabs(x[0]),
+        LaneOp::Sqrt => b.ins().sqrt(x[0]),
+        _ => unreachable!("no operation on vectors"),
+    }
+}
+
 fn float(
     b: &mut FunctionBuilder<'_>,
     op: LaneOp,
@@ -216,4 +230,12 @@ pub(super) fn cast(b: &mut FunctionBuilder<'_>, x: Value, from: DType, to: DType
         (false, false) if z.bits() < a.bits() => b.ins().ireduce(z, x),
         (false, false) => x,
     })
+}
+
+/// The processor's multiplication and addition in one, where the kernels of products use it.
+pub(super) fn has_fma() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    cfg!(target_arch = "aarch64")
 }

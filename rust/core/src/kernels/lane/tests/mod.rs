@@ -544,3 +544,18 @@ fn complex_formulas_hold_where_textbook_ones_fail() {
         c(1.0, 0.0),
     );
 }
+
+#[test]
+fn long_functions_of_one_float_can_have_it_in_a_register() {
+    for &op in LaneOp::ALL {
+        for dtype in DType::ALL {
+            let is_float = matches!(dtype, DType::F32 | DType::F64);
+            let wanted = is_float && op.arity() == 1 && op.is_long();
+            assert_eq!(
+                function_of_one(op, dtype).is_some(),
+                wanted,
+                "{op:?} of {dtype}"
+            );
+        }
+    }
+}
