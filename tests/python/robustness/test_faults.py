@@ -16,8 +16,8 @@ import cotan as ct
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="fork, signals and limits are POSIX")
 
-# A free-threaded Python says that it switches its lock on. In other words than in conftest.py: Python drops the second
-# one of two options that are the same, and the first one comes before `-W error`.
+# A free-threaded Python says that it switches its lock on. In other words than in conftest.py:
+# Python drops the second one of two options that are the same, and the first comes before `error`.
 OF_THE_LOCK = ("-W", "ignore:The global interpreter:RuntimeWarning")
 
 # What every script below starts with: a gradient that is large enough for the thread pool.

@@ -274,11 +274,10 @@ fn unequal(
     let array = slf.get().scalar_kind() == ScalarKind::Array;
     if !strange && !array {
         // Fractions know how to compare themselves with floats; a `Decimal` asks for a plain one.
-        let decimal = !text && is_decimal(other)?;
-        return match decimal {
-            true => compared(slf, other, prim).map(Some),
-            false => Ok(text.then(|| py.NotImplemented())),
-        };
+        if !text && is_decimal(other)? {
+            return compared(slf, other, prim).map(Some);
+        }
+        return Ok(text.then(|| py.NotImplemented()));
     }
     let plain = || -> PyResult<bool> {
         let kind = other.get_type();

@@ -20,8 +20,12 @@ pub fn row(object: &Bound<'_, PyAny>) -> Option<Row> {
     // bytes apart from there. No other code runs meanwhile.
     unsafe {
         let data = (*array.as_array_ptr()).fields.data.cast::<u8>();
-        let at = |i: usize| data.offset(step * i.cast_signed()).cast::<f64>();
-        Some((0..count).map(|i| at(i).read_unaligned()).collect())
+        let at = |i: usize| data.offset(step * i.cast_signed()).cast::<[u8; 8]>();
+        Some(
+            (0..count)
+                .map(|i| f64::from_ne_bytes(at(i).read()))
+                .collect(),
+        )
     }
 }
 
