@@ -198,7 +198,7 @@ fn numbers_are_computed_where_they_stand() {
     assert_eq!(x.item().unwrap(), wanted);
 }
 
-/// Such code is run with threads in mind, and not by kernels because of it.
+/// Code that runs for long does not fall back to a frame of kernels.
 #[cfg(feature = "machine-code")]
 #[test]
 fn code_that_runs_long_is_not_left_for_kernels() {

@@ -143,3 +143,18 @@ def test_results_that_are_not_plain():
     with pytest.raises(Refusal) as refused:
         noted(lambda t, y: 1 / 0)(0.0, np.ones(1))
     assert isinstance(refused.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("method", ["RK45", "RK23", "DOP853"])
+@pytest.mark.parametrize("size", [2, 4])
+def test_tolerances_of_another_length_are_refused_as_by_scipy(method, size):
+    def f(k):
+        return integrate.solve_ivp(
+            lambda t, y: -k * y, (0.0, 1.0), np.ones(3), method=method,
+            rtol=np.full(size, 1e-4), first_step=0.1,
+        ).y[0, -1]  # fmt: skip
+
+    with pytest.raises(ValueError, match="broadcast"):
+        f(1.0)
+    with pytest.raises(ValueError, match="broadcast"):
+        ct.gradient(f, 1.0)

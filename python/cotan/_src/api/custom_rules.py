@@ -18,7 +18,8 @@ from cotan._src.interpose.adjoint_rules import add_adjoint
 from cotan._src.interpose.users_rules import AdjointRule
 from cotan._src.runtime import call_site
 from cotan._src.runtime.by_example import expect_values
-from cotan._src.runtime.values import to_numpy
+from cotan._src.runtime.values import is_array
+from cotan._src.tree.argument_refusal import expect_function
 from cotan._src.tree.pickle_by_name import by_name
 from cotan._src.tree.selection import argument_names
 from cotan._src.tree.tangent import leaves_of, map_leaves
@@ -152,8 +153,7 @@ class custom_jvp:  # noqa: N801 - a decorator, as in JAX
     """
 
     def __init__(self, function: Function) -> None:
-        if not callable(function):
-            raise TypeError(f"custom_jvp: the argument must be a function, not {type(function)}")
+        expect_function("custom_jvp", "the argument", function)
         functools.update_wrapper(self, function)
         self._function = function
         self._rule: Function | None = None
@@ -366,7 +366,9 @@ def clip_gradient(
     (array([0.70710678, 0.70710678]),)
     """
     for name, bound in (("low", low), ("high", high), ("norm", norm)):
-        if bound is not None and np.asarray(to_numpy(bound)).dtype.kind not in "biuf":
+        given: Any = bound
+        dtype = given.dtype if is_array(given) else np.asarray(given).dtype
+        if bound is not None and dtype.kind not in "biuf":
             raise TypeError(f"clip_gradient: {name} must be a number, not {bound!r}")
     if norm is not None:
         if low is not None or high is not None:

@@ -15,6 +15,7 @@ pub mod view_op;
 
 // Operands and operators.
 pub mod axes;
+pub mod comparisons;
 pub mod matmul;
 pub mod memory;
 pub mod operand;

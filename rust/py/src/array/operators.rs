@@ -4,19 +4,17 @@
 use cotan::aval::{DType, Kind};
 use cotan::prim::{Class, Params, Prim};
 use cotan::{Array, Number, ops};
-use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
+use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::array::cell::{PyArray, ScalarKind, wrap, wrap_result};
+use crate::array::comparisons;
 use crate::array::escapes;
 use crate::array::operand::{EXACT, Operand, common_dtype};
-use crate::array::to_host;
-use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
-use crate::ndarray::export::to_ndarray;
-use crate::ndarray::memory::{Borrow, from_ndarray, is_numpy_scalar, original};
+use crate::ndarray::dtype::dtype_of_scalar;
+use crate::ndarray::memory::is_numpy_scalar;
 use crate::runtime::error::OrRaise;
 use crate::runtime::hooks;
 use crate::runtime::interpreter_exit;
@@ -129,7 +127,7 @@ pub fn binary(
     }
     let operand = Operand::of(other);
     if !matches!(operand, Ok(Some(_)))
-        && let Some(out) = unequal(slf, other, prim)?
+        && let Some(out) = comparisons::with_object(slf, other, prim)?
     {
         return Ok(out);
     }
@@ -243,99 +241,6 @@ fn repeats(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<bool>
             dtype.numpy_name(),
         ))),
     }
-}
-
-/// What `==` and `!=` give for something that no number equals: `x == None`, `bandwidth == "scott"`. `None`
-/// where it is another operator, or something else.
-fn unequal(
-    slf: &Bound<'_, PyArray>,
-    other: &Bound<'_, PyAny>,
-    prim: Prim,
-) -> PyResult<Option<Py<PyAny>>> {
-    let py = slf.py();
-    let method = if prim == ops::EQ {
-        intern!(py, "__eq__")
-    } else if prim == ops::NE {
-        intern!(py, "__ne__")
-    } else {
-        return Ok(None);
-    };
-    let text = other.is_instance_of::<PyString>() || other.is_instance_of::<PyBytes>();
-    // Texts, dates and records, of which NumPy has no loop that compares them with numbers (for spans of time
-    // and integers it has one).
-    let strange = match other.getattr_opt(intern!(py, "dtype"))? {
-        Some(dtype) => match dtype.cast::<PyArrayDescr>() {
-            Ok(dtype) if dtype.kind() == b'm' => slf.get().own_dtype().is_inexact(),
-            Ok(dtype) => b"SUMV".contains(&dtype.kind()) && dtype_of(dtype).is_err(),
-            Err(_) => false,
-        },
-        None => false,
-    };
-    let array = slf.get().scalar_kind() == ScalarKind::Array;
-    if !strange && !array {
-        // Fractions know how to compare themselves with floats; a `Decimal` asks for a plain one.
-        if !text && is_decimal(other)? {
-            return compared(slf, other, prim).map(Some);
-        }
-        return Ok(text.then(|| py.NotImplemented()));
-    }
-    let plain = || -> PyResult<bool> {
-        let kind = other.get_type();
-        let eq = intern!(py, "__eq__");
-        Ok(!kind.hasattr(intern!(py, "__array_ufunc__"))?
-            && kind.getattr(eq)?.is(&py.get_type::<PyAny>().getattr(eq)?))
-    };
-    if !strange && !text && !other.is_none() && !plain()? {
-        let kind = other.get_type();
-        // NumPy leaves the comparison to what knows arrays, and asks others for each element.
-        let knows = kind.hasattr(intern!(py, "__array_ufunc__"))?
-            || kind.hasattr(intern!(py, "__array_priority__"))?;
-        return if knows {
-            Ok(None)
-        } else {
-            compared(slf, other, prim).map(Some)
-        };
-    }
-    // Whatever the values are, so zeros will do, and nothing has to be computed.
-    let shape = PyTuple::new(py, slf.get().read()?.shape())?;
-    let zeros = original(py, "numpy", "zeros")?.call1((shape,))?;
-    let out = zeros.call_method1(method, (other,))?;
-    if !out.is_instance_of::<PyUntypedArray>() {
-        return Ok(Some(out.unbind()));
-    }
-    let value = from_ndarray(out.cast::<PyUntypedArray>()?, Borrow::Copy)?;
-    Ok(Some(
-        wrap(py, Array::constant(value), ScalarKind::Array)?.unbind(),
-    ))
-}
-
-/// What `==` and `!=` give for an object with a comparison of its own, such as a fraction: of the values, which a
-/// replay looks at.
-fn compared(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>, prim: Prim) -> PyResult<Py<PyAny>> {
-    let py = slf.py();
-    let how = if prim == ops::EQ {
-        CompareOp::Eq
-    } else {
-        CompareOp::Ne
-    };
-    let array = slf.get().read()?;
-    let value = escapes::guard(py, &array)?;
-    if slf.get().scalar_kind() != ScalarKind::Array {
-        let number = to_host::number(py, &array)?;
-        return Ok(number.rich_compare(other, how)?.unbind());
-    }
-    let out = to_ndarray(py, value)?.rich_compare(other, how)?;
-    if !out.is_instance_of::<PyUntypedArray>() {
-        return Ok(out.unbind());
-    }
-    let value = from_ndarray(out.cast::<PyUntypedArray>()?, Borrow::Copy)?;
-    Ok(wrap(py, Array::constant(value), ScalarKind::Array)?.unbind())
-}
-
-/// Whether something is a `decimal.Decimal`, without importing that module.
-fn is_decimal(other: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let name = other.get_type().name()?;
-    Ok(name.to_cow()? == "Decimal" && other.get_type().module()?.to_cow()? == "decimal")
 }
 
 /// What an operator gives for an object that is no [`Operand`]. One that knows ufuncs is asked as a

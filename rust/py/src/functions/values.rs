@@ -48,8 +48,8 @@ pub fn peek<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 /// What a function of Python's numbers gives where some of them are float64 `Array`s: `compute` of them, once `original` has
 /// taken the values.
 ///
-/// None where the original refuses them, for other arguments, and while a function is prepared: a longer way tells why, or
-/// watches.
+/// None where the original refuses them, for other arguments, and while a function is prepared: the general rule raises the
+/// error, or records the guard.
 #[pyfunction]
 #[pyo3(signature = (original: "Callable[..., object]", compute: "Callable[..., Any]", args: "tuple[object, ...]") -> "Array | None")]
 pub fn function_of_numbers<'py>(

@@ -1,4 +1,5 @@
-//! Steps of explicit Runge-Kutta methods: SciPy's operations on SciPy's numbers, in its order.
+//! Takes steps of explicit Runge-Kutta methods, which in Python cost several times what the right side does: SciPy's operations
+//! on SciPy's numbers, in its order.
 //!
 //! Sums of slopes are NumPy's products of a matrix and a vector, whose last bit depends on the library and the processor;
 //! everything else is rounded as it is by anybody.
@@ -33,7 +34,7 @@ pub struct PySteps {
     sums: Vec<Sum>,
     /// The same for the end.
     end: Sum,
-    error: Error,
+    error: ErrorNorm,
     /// The power of the norm of the error that step sizes are multiplied by.
     exponent: f64,
     relative: Vec<f64>,
@@ -42,7 +43,7 @@ pub struct PySteps {
 
 /// How the norm of the error of a step is estimated.
 #[derive(FromPyObject)]
-enum Error {
+enum ErrorNorm {
     /// By one sum of slopes.
     Sum(Sum),
     /// By SciPy, from the slopes, the length of the step, and the scale.
@@ -77,6 +78,15 @@ fn not_float64() -> PyErr {
     PyTypeError::new_err("states and slopes are contiguous arrays of float64")
 }
 
+fn expect_length(what: &str, length: usize, expected: usize) -> PyResult<()> {
+    if length == expected {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(format!(
+        "{what} has {length} elements, and the state {expected}"
+    )))
+}
+
 impl PySteps {
     /// A weighted sum of slopes: a new array.
     fn sum<'py>(py: Python<'py>, sum: &Sum) -> PyResult<(Vector<'py>, Row)> {
@@ -89,6 +99,7 @@ impl PySteps {
     /// The state that far along a step.
     fn state<'py>(py: Python<'py>, sum: &Sum, h: f64, y: &[f64]) -> PyResult<(Vector<'py>, Row)> {
         let (state, mut numbers) = Self::sum(py, sum)?;
+        expect_length("the sum of slopes", numbers.len(), y.len())?;
         for (number, y) in numbers.iter_mut().zip(y) {
             *number = *y + *number * h;
         }
@@ -126,14 +137,15 @@ impl PySteps {
             of(&self.absolute, i) + size * of(&self.relative, i)
         };
         let sum = match &self.error {
-            Error::Sum(sum) => sum,
-            Error::Estimate(estimate) => {
+            ErrorNorm::Sum(sum) => sum,
+            ErrorNorm::Estimate(estimate) => {
                 let scale = (0..y.len()).map(scale);
                 let args = (&self.slopes, h, PyArray1::from_iter(py, scale));
                 return estimate.bind(py).call1(args)?.extract();
             }
         };
         let (error, mut numbers) = Self::sum(py, sum)?;
+        expect_length("the estimate of the error", numbers.len(), y.len())?;
         for (i, number) in numbers.iter_mut().enumerate() {
             *number = *number * h / scale(i);
         }
@@ -175,7 +187,7 @@ impl PySteps {
         slopes: Py<PyUntypedArray>,
         sums: Vec<Sum>,
         end: Sum,
-        error: Error,
+        error: ErrorNorm,
         exponent: f64,
         relative: Vec<f64>,
         absolute: Vec<f64>,
@@ -208,6 +220,11 @@ impl PySteps {
     ) -> PyResult<(usize, Option<Accepted<'py>>)> {
         let py = y.py();
         let y = numbers(y)?;
+        for tolerances in [&self.relative, &self.absolute] {
+            if tolerances.len() != 1 {
+                expect_length("a tolerance", tolerances.len(), y.len())?;
+            }
+        }
         let slope = match row(slope) {
             Some(slope) if slope.len() == y.len() => slope,
             // A number for all states.
@@ -267,8 +284,8 @@ impl PySteps {
         visit.call(&self.more)?;
         visit.call(&self.slopes)?;
         let error = match &self.error {
-            Error::Sum(sum) => Some(sum),
-            Error::Estimate(estimate) => {
+            ErrorNorm::Sum(sum) => Some(sum),
+            ErrorNorm::Estimate(estimate) => {
                 visit.call(estimate)?;
                 None
             }

@@ -27,7 +27,7 @@ pub struct Code {
     inputs: Vec<(DType, usize)>,
     outputs: Vec<(DType, usize)>,
     /// The numbers that it reads.
-    _numbers: Box<[u64]>,
+    _numbers: Box<[u128]>,
     /// Where the function lies.
     _memory: Arc<Memory>,
 }

@@ -1,7 +1,7 @@
 //! Straight-line code over single elements: what a program of numbers and small arrays is once its arrays are taken
 //! apart.
 //!
-//! Each line computes one element out of earlier ones. Layouts leave no trace, since an element has no neighbours.
+//! Each line computes one element out of earlier ones, and layouts leave no trace.
 //! `machine` makes machine code of it, which computes the same bits as the kernels do: additions and comparisons become
 //! instructions, `sin` and its like are calls of the lanes.
 #![cfg_attr(not(feature = "machine-code"), allow(dead_code))]

@@ -87,7 +87,6 @@ fn float(
     };
     let compare = |b: &mut FunctionBuilder<'_>, cc: FloatCC| b.ins().fcmp(cc, x, y);
     Some(match op {
-        LaneOp::Neg => b.ins().fneg(x),
         LaneOp::Abs => b.ins().fabs(x),
         LaneOp::Floor => b.ins().floor(x),
         LaneOp::Ceil => b.ins().ceil(x),

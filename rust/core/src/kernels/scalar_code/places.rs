@@ -54,7 +54,7 @@ pub(super) struct Writer<'a> {
     pub(super) stores: FastMap<Line, Vec<(u32, u32)>>,
     /// Where numbers lie, and these.
     pub(super) numbers: FastMap<Lines, i32>,
-    pub(super) pool: Box<[u64]>,
+    pub(super) pool: Box<[u128]>,
     pub(super) pool_address: Option<Value>,
     /// How lanes are called.
     pub(super) signature: SigRef,
@@ -138,6 +138,7 @@ impl Writer<'_> {
 
     /// Finds places for all numbers that are read as floats, behind those that have only a sign.
     pub(super) fn collect_numbers(&mut self, needed: &[bool]) {
+        // As wide as a register and as aligned, also for single elements: the instruction reads all of it.
         let mut bytes: Vec<u8> = [SIGN_F64.to_ne_bytes(); 2].concat();
         bytes.extend([SIGN_F32.to_ne_bytes(); 4].concat());
         let bits = |line: Line| match self.code.lines[line as usize] {
@@ -154,9 +155,9 @@ impl Writer<'_> {
             self.numbers.insert(lines, bytes.len() as i32);
             bytes.extend(all.concat());
         }
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-        let word = |x: &[u8]| u64::from_ne_bytes(x.try_into().unwrap_or_default());
-        self.pool = bytes.chunks(8).map(word).collect();
+        bytes.resize(bytes.len().next_multiple_of(16), 0);
+        let word = |x: &[u8]| u128::from_ne_bytes(x.try_into().unwrap_or_default());
+        self.pool = bytes.chunks(16).map(word).collect();
     }
 
     /// The negative of a float, or of each in a vector.
@@ -269,7 +270,7 @@ impl Writer<'_> {
         }
     }
 
-    /// When a group in a register is needed again: what lies nowhere is, too, where a part of it is.
+    /// When a group in a register is needed again: one without a place is, too, where a part of it is.
     pub(super) fn next(&self, group: Group) -> Option<u32> {
         match self.reads.computed_by(group) {
             Some(owner) if self.place(owner).is_none() => self.reads.next_of_line(owner, self.now),
@@ -305,7 +306,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes what lies nowhere yet.
+    /// Writes values that have no place yet.
     pub(super) fn put(&mut self, owner: Line, value: Value) {
         let bytes = self.count(owner) * self.dtype(owner).size();
         let place = Place::Stack(self.room(bytes));
@@ -452,7 +453,7 @@ impl Writer<'_> {
         let owner = self.reads.owner(line);
         let is_it = |&&(group, _): &&(Group, Value)| self.reads.computed_by(group) == Some(owner);
         let found = self.waiting.iter().find(is_it);
-        let &(_, vector) = found.expect("what lies nowhere is in a register");
+        let &(_, vector) = found.expect("a value without a place is in a register");
         self.b.ins().extractlane(vector, (line - owner) as u8)
     }
 

@@ -3,7 +3,8 @@
 //! The register allocator of the code generator spills what does not fit, and reads it back by instructions of their
 //! own. Code of arrays that are taken apart has a hundred values that wait, so half of its instructions did that. Here
 //! every value has a place in memory as soon as it leaves its register: that of an input, of an output, or one of its
-//! own, written once. It is read by the instruction that needs it. What leaves is what is needed last.
+//! own, written once. It is read by the instruction that needs it. The value whose next use is furthest away is spilled
+//! (Belady 1966).
 
 use super::vectors::{Lines, NONE, width};
 use super::{Line, Op, ScalarCode};
@@ -43,7 +44,7 @@ pub(super) fn is_float(dtype: DType) -> bool {
     width(dtype) > 1
 }
 
-/// When what is read.
+/// The uses of each value, by node.
 #[derive(Debug)]
 pub(super) struct Reads {
     /// The first lines of what is computed, in order.

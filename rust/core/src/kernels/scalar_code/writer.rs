@@ -11,7 +11,7 @@ use crate::kernels::lane::{LaneOp, cast_lane, function_of_one, lane};
 
 impl Writer<'_> {
     /// Writes the function; gives the numbers that it reads.
-    pub(super) fn write(mut self) -> Box<[u64]> {
+    pub(super) fn write(mut self) -> Box<[u128]> {
         for node in 0..self.reads.nodes.len() {
             (self.node, self.now) = (node as u32, node as u32);
             let line = self.reads.nodes[node];
