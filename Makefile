@@ -21,7 +21,7 @@
 #   make fuzz    damaged files and texts for everything that is parsed; FUZZ_SECONDS=60
 #   make fuzz-coverage  the same by libFuzzer, which looks for new paths (nightly Rust)
 #   make miri    tests of the core under Miri (nightly Rust)
-#   make sanitize  the core's tests under AddressSanitizer (Linux)
+#   make sanitize  the core's tests under AddressSanitizer, those with threads under ThreadSanitizer (Linux)
 #   make sbom    bills of materials in dist/
 #   make doctor  python -m cotan doctor
 #   make test-oldest  some tests with the oldest NumPy that is allowed
@@ -68,6 +68,9 @@ ON_MIRI := aval:: kernels::buffer::tests kernels::finite kernels::index::tests::
     kernels::fused::tests::unaligned kernels::lane::tests::complex kernels::lane::tests::huge kernels::lane::tests::tables \
     kernels::reduce::tests::empty kernels::simd_level kernels::strided::tests::concatenates \
     kernels::strided::tests::copies kernels::value_bytes kernels::view prim::
+# Tests of the core that start threads.
+ON_THREADS := prepared:: host:: sched:: nested:: faults::
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 ACTIONLINT := v1.7.12
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0
@@ -228,11 +231,14 @@ miri:
 	MIRIFLAGS="-Zmiri-tree-borrows -Zmiri-permissive-provenance -Zmiri-disable-isolation" \
 	    cargo +nightly miri test --package cotan --lib -- $(ON_MIRI)
 
-# A stable compiler takes the option by RUSTC_BOOTSTRAP.
+# A stable compiler takes the options by RUSTC_BOOTSTRAP. To see races, the standard library is compiled, too.
 sanitize:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
-	    cargo test --package cotan --all-features --lib --test core \
-	    --target $$(rustc -vV | sed -n 's/^host: //p') --target-dir target/sanitize
+	    cargo test --package cotan --all-features --lib --test core --target $(HOST) --target-dir target/sanitize
+	rustup component add rust-src
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread" TSAN_OPTIONS=allocator_may_return_null=1 \
+	    cargo test -Zbuild-std --package cotan --all-features --test core --target $(HOST) --target-dir target/sanitize-threads \
+	    -- $(ON_THREADS)
 
 doctor: $(VENV)/.module
 	$(PYTHON) -m cotan doctor

@@ -14,29 +14,15 @@ use pyo3::types::{
 };
 
 use crate::array::cell::{PyArray, ScalarKind, wrap};
-use crate::array::operators::binary;
 use crate::array::{decisions, escapes};
 use crate::ndarray::dtype::dtype_of;
 use crate::ndarray::export::to_ndarray;
 use crate::ndarray::memory::{Borrow, from_ndarray, original};
 use crate::runtime::once_cell::intern;
 
-/// What a comparison with an object gives that is no operand; `None` where it is another operator, or the object is asked.
-pub fn with_object(
-    slf: &Bound<'_, PyArray>,
-    other: &Bound<'_, PyAny>,
-    prim: Prim,
-) -> PyResult<Option<Py<PyAny>>> {
-    if let Some((prim, number)) = beside_rational(slf, other, prim)? {
-        let number = PyFloat::new(slf.py(), number);
-        return binary(slf, number.as_any(), prim, false).map(Some);
-    }
-    unequal(slf, other, prim)
-}
-
 /// The comparison with a float that a comparison of float64 with a `Fraction` or a `Decimal` is: these are compared by their
 /// exact values, so where no float is equal, one of the two beside it is compared with.
-fn beside_rational(
+pub fn as_with_float(
     slf: &Bound<'_, PyArray>,
     other: &Bound<'_, PyAny>,
     prim: Prim,
@@ -98,9 +84,9 @@ fn is_rational(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// What `==` and `!=` give for something that no number equals: `x == None`, `bandwidth == "scott"`. `None`
-/// where it is another operator, or something else.
-fn unequal(
+/// What `==` and `!=` give for something that no number equals: `x == None`, `bandwidth == "scott"`, and for objects with
+/// an equality of their own. `None` where it is another operator, or the object is asked.
+pub fn unequal(
     slf: &Bound<'_, PyArray>,
     other: &Bound<'_, PyAny>,
     prim: Prim,

@@ -126,10 +126,13 @@ pub fn binary(
         return Ok(py.NotImplemented()); // the sequence is asked next
     }
     let operand = Operand::of(other);
-    if !matches!(operand, Ok(Some(_)))
-        && let Some(out) = comparisons::with_object(slf, other, prim)?
-    {
-        return Ok(out);
+    if !matches!(operand, Ok(Some(_))) {
+        if let Some((prim, number)) = comparisons::as_with_float(slf, other, prim)? {
+            return binary(slf, PyFloat::new(py, number).as_any(), prim, false);
+        }
+        if let Some(out) = comparisons::unequal(slf, other, prim)? {
+            return Ok(out);
+        }
     }
     if operand.is_err() && !slf.get().read()?.is_active() && is_of_numpy(other)? {
         // A dtype that no `Array` has, beside a constant.
