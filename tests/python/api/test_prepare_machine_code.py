@@ -344,6 +344,7 @@ def test_children_compile_what_the_parent_was_compiling():
 
 
 def test_elements_that_are_read_one_after_the_other_are_no_loop():
+    # Once compiled, a stretch of the program that varies in every equation was a division by zero.
     def f(x):
         y = [x[i] for i in range(600)]
         return np.stack(y)[::2].sum() + sum(y[:30])

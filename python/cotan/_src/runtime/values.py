@@ -138,9 +138,8 @@ def of_table(x: Any) -> Any:
 def of_column(x: Any) -> Any:
     """Give numbers of pandas as an array, as functions of NumPy that it does not know take them."""
     kind = type(x)
-    if kind is Array or kind is float or kind.__module__.partition(".")[0] != "pandas":
-        return x
-    if not hasattr(x, "to_numpy"):
+    is_other = kind is Array or kind is float or kind.__module__.partition(".")[0] != "pandas"
+    if is_other or not hasattr(x, "to_numpy"):
         return x
     values = x.to_numpy()
     return values if is_array(values) or values.dtype.kind in "biufc" else x

@@ -7,7 +7,7 @@ use pyo3::types::{PyFloat, PyInt, PyTuple};
 use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
-use crate::array::escapes::{compute as computed, force, is_on};
+use crate::array::escapes::{self, force};
 use crate::array::traced::expect_no_variable;
 use crate::functions::creation::number;
 use crate::ndarray::export::to_ndarray;
@@ -38,7 +38,7 @@ pub fn value<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 pub fn peek<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match x.cast::<PyArray>() {
         Ok(array) => {
-            let value = computed(x.py(), &array.get().read()?)?;
+            let value = escapes::compute(x.py(), &array.get().read()?)?;
             to_ndarray(x.py(), value)
         }
         Err(_) => value(x),
@@ -58,7 +58,7 @@ pub fn function_of_numbers<'py>(
     args: &Bound<'py, PyTuple>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = args.py();
-    if is_on() {
+    if escapes::is_on() {
         return Ok(None);
     }
     let mut values: SmallVec<[Bound<'_, PyAny>; 2]> = SmallVec::new();
@@ -74,7 +74,7 @@ pub fn function_of_numbers<'py>(
         if array.dtype() != DType::F64 || !array.shape().is_empty() {
             return Ok(None);
         }
-        let Some(number) = computed(py, &array)?.item() else {
+        let Some(number) = escapes::compute(py, &array)?.item() else {
             return Ok(None);
         };
         values.push(PyFloat::new(py, number.re).into_any());

@@ -49,14 +49,15 @@ class _QuickSteps:
     #: Whether one estimate of the error is all; the method of order 8 combines two.
     has_one_estimate: bool
     _of: NDArray | None = None
+    _steps: _core.RungeKuttaSteps | None = None
 
     def _step_impl(self) -> tuple[bool, str | None]:
         y = self.y
-        if self.calls is None or y.dtype != np.float64 or not self._has_usual_tolerances():
+        if self._of is not self.K:
+            self._prepare()
+        if self._steps is None or y.dtype != np.float64:
             taken: tuple[bool, str | None] = super()._step_impl()  # type: ignore[misc]
             return taken
-        if self._of is not self.K:
-            self._prepare(self.calls)
         tried, found = self._steps.step(
             self.t, self.h_abs, self.direction, self.t_bound, self.max_step, y, self.f
         )
@@ -67,19 +68,21 @@ class _QuickSteps:
         self.t, self.y, self.f, self.h_previous, self.h_abs = found
         return True, None
 
-    def _has_usual_tolerances(self) -> bool:
-        """Say whether each is a number or one for each state; SciPy broadcasts others."""
-        usual = ((), (1,), self.y.shape)
-        return np.shape(self.rtol) in usual and np.shape(self.atol) in usual
+    def _prepare(self) -> None:
+        """Make the views of the memory of slopes that a step needs, if it is taken here.
 
-    def _prepare(self, calls: _core.NotedCalls) -> None:
-        """Make the views of the memory of slopes that a step needs."""
+        Each tolerance is a number, or one for each state; SciPy's own code broadcasts others.
+        """
         k = self._of = self.K
+        usual = ((), (1,), self.y.shape)
+        if self.calls is None or any(np.shape(x) not in usual for x in (self.rtol, self.atol)):
+            self._steps = None
+            return
         sums = [(self.C[s], k[:s].T, self.A[s][:s]) for s in range(1, self.n_stages)]
         by_scipy = self._estimate_error_norm  # type: ignore[attr-defined]
         error = (1.0, k.T, self.E) if self.has_one_estimate else by_scipy
         self._steps = _core.RungeKuttaSteps(
-            calls, self.more, k, sums, (1.0, k[:-1].T, self.B), error, self.error_exponent,
+            self.calls, self.more, k, sums, (1.0, k[:-1].T, self.B), error, self.error_exponent,
             *(np.ravel(tolerance).tolist() for tolerance in (self.rtol, self.atol)),
         )  # fmt: skip
 

@@ -118,7 +118,9 @@ impl Writer<'_> {
             }
             if !is_float(dtype) || self.stores.contains_key(&line) {
                 let value = self.load(register(dtype), place);
-                self.values[line as usize] = Some(value);
+                if !is_float(dtype) {
+                    self.values[line as usize] = Some(value);
+                }
                 self.write_out(line, 1, value);
             }
         }

@@ -104,6 +104,27 @@ pub fn long_cost(op: LaneOp, count: usize) -> f64 {
     }
 }
 
+impl Op {
+    /// What an operation on one element reads.
+    pub(super) fn args(&self) -> &[Line] {
+        match self {
+            Op::Lane { op, args } => &args[..op.arity()],
+            Op::MultiplyAdd(args) => args,
+            Op::Cast(arg) => std::slice::from_ref(arg),
+            _ => &[],
+        }
+    }
+
+    pub(super) fn args_mut(&mut self) -> &mut [Line] {
+        match self {
+            Op::Lane { op, args } => &mut args[..op.arity()],
+            Op::MultiplyAdd(args) => args,
+            Op::Cast(arg) => std::slice::from_mut(arg),
+            _ => &mut [],
+        }
+    }
+}
+
 impl ScalarCode {
     /// Code that does nothing.
     pub fn new() -> ScalarCode {
@@ -269,6 +290,15 @@ impl ScalarCode {
         lines.map(|((op, _), _)| line(op)).sum::<f64>() + LINE * self.stores.len() as f64
     }
 
+    /// What a call reads, one list for each operand.
+    pub(super) fn lists_of(&self, op: Op) -> impl Iterator<Item = &[Line]> {
+        let (first, count, arity) = match op {
+            Op::Lanes { op, first, count } => (first as usize, count as usize, op.arity()),
+            _ => (0, 1, 0),
+        };
+        self.operands[first..first + arity * count].chunks(count)
+    }
+
     /// For each line whether an output depends on it, or whether the run fails.
     pub(super) fn needed(&self) -> Vec<bool> {
         let mut needed = vec![false; self.lines.len()];
@@ -282,26 +312,12 @@ impl ScalarCode {
             if !needed[k] {
                 continue;
             }
-            match self.lines[k].0 {
-                Op::Number(_) | Op::Element { .. } => {}
-                Op::Lane { op, args } => {
-                    for &arg in &args[..op.arity()] {
-                        needed[arg as usize] = true;
-                    }
-                }
-                Op::MultiplyAdd(args) => {
-                    for arg in args {
-                        needed[arg as usize] = true;
-                    }
-                }
-                Op::Lanes { op, first, count } => {
-                    let first = first as usize;
-                    for &arg in &self.operands[first..first + op.arity() * count as usize] {
-                        needed[arg as usize] = true;
-                    }
-                }
-                Op::Result { number } => needed[k - 1 - number as usize] = true,
-                Op::Cast(arg) => needed[arg as usize] = true,
+            let op = self.lines[k].0;
+            for &arg in self.lists_of(op).flatten().chain(op.args()) {
+                needed[arg as usize] = true;
+            }
+            if let Op::Result { number } = op {
+                needed[k - 1 - number as usize] = true;
             }
         }
         needed

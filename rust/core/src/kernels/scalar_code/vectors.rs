@@ -46,18 +46,6 @@ fn weight(op: Op) -> Option<f64> {
     }
 }
 
-impl Op {
-    /// What an operation on one element reads.
-    pub(super) fn args(&self) -> &[Line] {
-        match self {
-            Op::Lane { op, args } => &args[..op.arity()],
-            Op::MultiplyAdd(args) => args,
-            Op::Cast(arg) => std::slice::from_ref(arg),
-            _ => &[],
-        }
-    }
-}
-
 impl ScalarCode {
     /// The same code, where of lines that compute the same only the first one is read.
     pub(super) fn merged(&self) -> ScalarCode {
@@ -65,16 +53,8 @@ impl ScalarCode {
         let mut firsts: Vec<Line> = Vec::with_capacity(code.lines.len());
         let mut known: FastMap<(Op, DType), Line> = FastMap::default();
         for (k, (op, dtype)) in code.lines.iter_mut().enumerate() {
-            match op {
-                Op::Lane { op, args } => {
-                    let arity = op.arity();
-                    for arg in &mut args[..arity] {
-                        *arg = firsts[*arg as usize];
-                    }
-                }
-                Op::MultiplyAdd(args) => *args = args.map(|arg| firsts[arg as usize]),
-                Op::Cast(arg) => *arg = firsts[*arg as usize],
-                _ => {}
+            for arg in op.args_mut() {
+                *arg = firsts[*arg as usize];
             }
             let own = k as Line;
             // Results are told apart by what lies before them.
@@ -169,15 +149,6 @@ impl ScalarCode {
             }
         }
         all
-    }
-
-    /// What a call reads, one list for each operand.
-    pub(super) fn lists_of(&self, op: Op) -> impl Iterator<Item = &[Line]> {
-        let (first, count, arity) = match op {
-            Op::Lanes { op, first, count } => (first as usize, count as usize, op.arity()),
-            _ => (0, 1, 0),
-        };
-        self.operands[first..first + arity * count].chunks(count)
     }
 
     /// The lines that a vector reads as one of its operands.
