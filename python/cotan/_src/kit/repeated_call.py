@@ -25,10 +25,10 @@ from cotan import _core
 from cotan._core import Array
 from cotan._src.kit.result_layout import Layout, NotRepeatableError, put_together, take_apart
 from cotan._src.runtime.call_site import assigns_captured
-from cotan._src.runtime.values import is_array
+from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.state.random_states import repeated_call
 from cotan._src.state.snapshot import StateSnapshot
-from cotan._src.typing import AnyArray, Args, Function, Kwargs
+from cotan._src.typing import AnyArray, Args, Function, Kwargs, NDArray
 
 _ARE_REFUSED = ContextVar("cotan.repeated_calls_are_refused", default=False)
 
@@ -96,6 +96,14 @@ class _Output(NamedTuple):
     dtype: np.dtype[Any]
 
 
+class _Recorded(NamedTuple):
+    """A pullback, of which results, and for which values of the recorded arrays."""
+
+    pull: Function
+    wanted: list[bool]
+    inputs: list[NDArray]
+
+
 class _RepeatedCall:
     """A call, the recorded arrays that it reads, and what it gives."""
 
@@ -105,6 +113,10 @@ class _RepeatedCall:
         self._state: StateSnapshot | None = None
         # A callback has written to what the next call would read.
         self._is_spent = False
+        # Which results had cotangents when the derivative was asked for last; None without a rule.
+        self._wanted: list[bool] | None = None
+        # The pullback that the last run of `values` has recorded, until it is used.
+        self._recorded: _Recorded | None = None
 
     def record(self, *, has_callbacks: bool) -> Any:
         """Call the function as it is called unprepared; give its result, which replays compute."""
@@ -135,17 +147,41 @@ class _RepeatedCall:
 
         Raises `ReplayMismatch` where they are not like those of the recorded call.
         """
+        self._recorded = None
+        if self._wanted is not None and (self._state is not None or any(self._wanted)):
+            # What has no derivative here may have a value; other errors are raised once more.
+            with contextlib.suppress(ArithmeticError, TypeError, ValueError):
+                return self._values_to_pull(inputs, self._wanted)
         leaves, layout = self._called(inputs)
         if layout != self._layout:
             raise _core.ReplayMismatch(f"{self._name} gives a result of another structure")
         return tuple(leaves)
 
-    def _inexact(self, *inputs: Array) -> tuple[AnyArray, ...]:
+    def _values_to_pull(self, inputs: Sequence[Array], wanted: list[bool]) -> tuple[AnyArray, ...]:
+        """Give the results, and keep their pullback, which would compute them once more.
+
+        Under a gradient solvers run on a plain copy of a callback: that is faster in any case.
+        """
+        leaves: list[AnyArray] = []
+
+        def call(*x: Array) -> tuple[AnyArray, ...]:
+            leaves[:] = self._in_places(x)
+            return tuple(itertools.compress(filter(_is_inexact, leaves), wanted))
+
+        pull = self._pulled(inputs, call)
+        if any(wanted):
+            self._recorded = _Recorded(pull, wanted, [np.array(to_numpy(x)) for x in inputs])
+        return tuple(_core.dropgrad(x) for x in leaves)
+
+    def _in_places(self, inputs: Sequence[Array]) -> list[AnyArray]:
         leaves, layout = self._called(inputs)
         # With active arrays the classes of results may be others than in the recorded call.
         if layout.places() != self._layout.places():
             raise _core.ReplayMismatch(f"{self._name} gives a result of another structure")
-        return tuple(filter(_is_inexact, leaves))
+        return leaves
+
+    def _inexact(self, *inputs: Array) -> tuple[AnyArray, ...]:
+        return tuple(filter(_is_inexact, self._in_places(inputs)))
 
     def _expect_pullback(self) -> None:
         """Raise `NotRepeatableError` where the function gives another result for active arrays."""
@@ -156,6 +192,8 @@ class _RepeatedCall:
             raise NotRepeatableError from None
         except (ArithmeticError, TypeError, ValueError):
             pass  # Without a derivative rule it is refused where the derivative is asked for.
+        else:
+            self._wanted = [False] * sum(map(_is_inexact, self._outputs))
 
     def _called(self, inputs: Sequence[Array]) -> tuple[list[AnyArray], Layout]:
         if self._is_spent:
@@ -191,8 +229,15 @@ class _RepeatedCall:
 
         # A part of the result that nobody has used may have no derivative rule.
         wanted = [_core.is_active(ct) or bool(np.any(_core.peek(ct))) for ct in cts]
-        pull = self._pulled(inputs, lambda *x: tuple(itertools.compress(self._inexact(*x), wanted)))
+        recorded, self._recorded = self._recorded, None
+        if recorded is not None and recorded.wanted == wanted and _are_same(recorded.inputs, inputs):
+            pull = recorded.pull
+        else:
+            pull = self._pulled(
+                inputs, lambda *x: tuple(itertools.compress(self._inexact(*x), wanted))
+            )
         found = pull(tuple(itertools.compress(cts, wanted)))
+        self._wanted = wanted
         inexact = inputs[: len(found)]
         return tuple(
             np.zeros(x.shape, x.dtype) if ct is None else ct
@@ -204,7 +249,14 @@ class _RepeatedCall:
             return take_apart(self._function(*self._args, **self._kwargs))
 
 
-def _is_inexact(x: AnyArray) -> bool:
+def _are_same(a: Sequence[NDArray], b: Sequence[Array]) -> bool:
+    """Say whether arrays have the same values, bit by bit, and nothing is recorded of them."""
+    return not contains_active(b) and all(
+        x.tobytes() == np.asarray(to_numpy(y)).tobytes() for x, y in zip(a, b, strict=True)
+    )
+
+
+def _is_inexact(x: AnyArray | _Output) -> bool:
     # The kind of bfloat16 is that of no number.
     return x.dtype.kind in "fcV"
 

@@ -73,14 +73,21 @@ impl Prepared {
             )));
         }
         let _timed = timed(Phase::Derive);
-        let mut program = opt::optimize(program, Passes::ALL)?;
         let calls_back = program.has_host_calls();
+        let mut program = program.clone();
         if calls_back {
-            // What only remembers the last call belongs to the recording.
+            // What only remembers the last call belongs to the recording. Pure calls are what they are, so that those
+            // which the function and its derivative have in common become one.
             program.renew_calls(|call| {
-                Arc::new(Again(call.bare().unwrap_or_else(|| Arc::clone(call))))
+                let bare = call.bare().unwrap_or_else(|| Arc::clone(call));
+                if bare.is_pure() {
+                    bare
+                } else {
+                    Arc::new(Again(bare))
+                }
             });
         }
+        let program = opt::optimize(&program, Passes::ALL)?;
         let held: Vec<bool> = held.iter().map(|&h| h && !calls_back).collect();
         let (early, late) = if held.contains(&true) {
             let is_late: Vec<bool> = held.iter().map(|&h| !h).collect();

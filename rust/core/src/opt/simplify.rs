@@ -108,8 +108,7 @@ fn rewritten(program: &Program, passes: Passes, barriers: bool) -> Result<Progra
         }
         map[var as usize] = match result {
             Some(v) => v,
-            // Two calls are two, until they are lowered: a rule may treat each one's cotangent by itself.
-            None if passes.cse && (params.call().is_none() || prim == ops::LOOP) => {
+            None if passes.cse && params.may_be_shared() => {
                 seen.find(&builder, prim, &params, &args, |args| {
                     builder.push_numbered(prim, params.clone(), args, number)
                 })

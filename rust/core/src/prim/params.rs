@@ -81,6 +81,10 @@ pub trait Host: Send + Sync {
     /// Its pullback: from the arguments, then a cotangent for each inexact output, to a cotangent for each
     /// inexact argument. The error says why there is none.
     fn derivative(&self, x: &[Aval]) -> Result<Arc<dyn Host>>;
+    /// Whether two calls with the same values may be one: it is called for its outputs alone.
+    fn is_pure(&self) -> bool {
+        false
+    }
     /// What is called, when this only remembers what it gave.
     fn bare(&self) -> Option<Arc<dyn Host>> {
         None
@@ -199,6 +203,16 @@ impl Params {
         Params::Literal {
             dtype,
             value: Complex::new(value, 0.0),
+        }
+    }
+
+    /// Whether one equation may take the place of two that are equal. Two calls are two, until they are lowered: a rule
+    /// may treat each one's cotangent by itself.
+    pub(crate) fn may_be_shared(&self) -> bool {
+        match self {
+            Params::Custom { .. } => false,
+            Params::Host { call, .. } => call.is_pure(),
+            _ => true,
         }
     }
 

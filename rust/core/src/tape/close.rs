@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::Array;
 use super::application::Application;
 use super::node::{Applied, Node, Op, Shared};
-use super::seen::Seen;
+use super::node_map::NodeMap;
 use crate::error::{Error, Result};
 use crate::interrupt::{Steps, room_for};
 use crate::prim::{Cost, Params, Site, Var};
@@ -77,11 +77,6 @@ impl<'a> NodeRef<'a> {
             NodeRef::Owned(array) => NodeInputs::Copied(array.0.inputs()),
         }
     }
-
-    /// How many references to the node the walk itself holds.
-    fn count(&self) -> usize {
-        usize::from(matches!(self, NodeRef::Owned(_)))
-    }
 }
 
 impl Deref for NodeRef<'_> {
@@ -135,8 +130,9 @@ pub(crate) fn close_with(
     let (leaves, tag) = leaves.map_or((&[][..], RUN), |(l, t)| (l, t));
     let scope = Scope { leaves, tag };
     let mut steps = Steps::default();
-    let visited = scope.visit(outputs, &mut steps)?;
-    let mut closing = Closing::new(scope, &visited);
+    let mut visit = scope.visit(outputs, &mut steps)?;
+    let vars = Vars::new(visit.take_map());
+    let mut closing = Closing::new(scope, &visit, vars);
     closing.inputs(outputs, number)?;
     closing.equations(&mut steps)?;
     closing.finish(outputs)
@@ -170,18 +166,15 @@ impl Scope<'_> {
         }
     }
 
-    /// All nodes between the leaves and the outputs with their inputs, in order of creation: that is a topological
-    /// order.
-    fn visit<'a>(&self, outputs: &[&'a Array], steps: &mut Steps) -> Result<Vec<Visited<'a>>> {
-        let mut seen = Seen::below(outputs.iter().copied().chain(self.leaves));
+    /// All nodes between the leaves and the outputs with their inputs.
+    fn visit<'a>(&self, outputs: &[&'a Array], steps: &mut Steps) -> Result<Visit<'a>> {
+        let mut visit = Visit::up_to(outputs.iter().copied().chain(self.leaves));
         for leaf in self.leaves {
-            seen.is_new(leaf);
+            visit.is_new(leaf);
         }
-        let mut is_new = |a: &Array| seen.is_new(a);
-        let mut visited: Vec<Visited<'_>> = Vec::with_capacity(FEW);
         let mut work: Vec<NodeRef<'_>> = Vec::with_capacity(FEW);
         for &output in outputs {
-            if is_new(output) {
+            if visit.is_new(output) {
                 work.push(NodeRef::Borrowed(output));
             }
         }
@@ -194,30 +187,79 @@ impl Scope<'_> {
             };
             match &inputs {
                 NodeInputs::Borrowed(inputs) => {
-                    work.extend(inputs.iter().filter(|a| is_new(a)).map(NodeRef::Borrowed));
+                    let new = inputs.iter().filter(|a| visit.is_new(a));
+                    work.extend(new.map(NodeRef::Borrowed));
                 }
                 NodeInputs::Copied(inputs) => {
-                    let new = inputs.iter().filter(|a| is_new(a));
+                    let new = inputs.iter().filter(|a| visit.is_new(a));
                     work.extend(new.cloned().map(NodeRef::Owned));
                 }
             }
-            if visited.len() == visited.capacity() {
-                room_for(visited.len())?;
-            }
-            visited.push((array, inputs));
+            visit.push(array, inputs)?;
         }
-        room_for(visited.len())?;
-        // Mostly in reverse order already.
-        visited.reverse();
-        visited.sort_by_key(|(a, _)| a.id());
-        Ok(visited)
+        room_for(visit.nodes.len())?;
+        visit.order = visit.at.in_order().filter(|&at| at != MET).collect();
+        Ok(visit)
+    }
+}
+
+/// What a walk has come to.
+struct Visit<'a> {
+    nodes: Vec<Visited<'a>>,
+    /// Which of the nodes each one is, or that it has been met only.
+    at: NodeMap<u32>,
+    /// The nodes in order of creation: that is a topological order.
+    order: Vec<u32>,
+}
+
+/// The number of a node that is none of the visited ones, yet.
+const MET: u32 = NONE - 1;
+
+impl<'a> Visit<'a> {
+    /// Of nodes that are no newer than these.
+    fn up_to<'n>(arrays: impl Iterator<Item = &'n Array>) -> Visit<'a> {
+        Visit {
+            nodes: Vec::with_capacity(FEW),
+            at: NodeMap::up_to(arrays.map(Array::id).max().unwrap_or(0), NONE),
+            order: Vec::new(),
+        }
+    }
+
+    /// Whether a node is met for the first time.
+    fn is_new(&mut self, array: &Array) -> bool {
+        let at = self.at.place(array.id());
+        let is_new = *at == NONE;
+        if is_new {
+            *at = MET;
+        }
+        is_new
+    }
+
+    fn push(&mut self, array: NodeRef<'a>, inputs: NodeInputs<'a>) -> Result<()> {
+        if self.nodes.len() == self.nodes.capacity() {
+            room_for(self.nodes.len())?;
+        }
+        *self.at.place(array.id()) = self.nodes.len() as u32;
+        self.nodes.push((array, inputs));
+        Ok(())
+    }
+
+    fn in_order(&self) -> impl DoubleEndedIterator<Item = &Visited<'a>> {
+        self.order.iter().map(|&at| &self.nodes[at as usize])
+    }
+
+    /// Its map, for other numbers of the same nodes.
+    fn take_map(&mut self) -> NodeMap<u32> {
+        let mut map = std::mem::replace(&mut self.at, NodeMap::up_to(0, NONE));
+        map.clear();
+        map
     }
 }
 
 /// The program that visited nodes become, under construction.
 struct Closing<'v, 'a> {
     scope: Scope<'v>,
-    visited: &'v [Visited<'a>],
+    visit: &'v Visit<'a>,
     builder: Builder,
     vars: Vars,
     inputs: Vec<Array>,
@@ -240,14 +282,14 @@ struct CallInRun {
 
 impl<'v, 'a> Closing<'v, 'a> {
     /// With the leaves as its first inputs.
-    fn new(scope: Scope<'v>, visited: &'v [Visited<'a>]) -> Closing<'v, 'a> {
+    fn new(scope: Scope<'v>, visit: &'v Visit<'a>, vars: Vars) -> Closing<'v, 'a> {
         let count = scope.leaves.len() + FEW;
-        let (calls, call_at) = collect_calls(&scope, visited);
+        let (calls, call_at) = collect_calls(&scope, visit);
         let mut closing = Closing {
             scope,
-            visited,
-            builder: Builder::with_capacity(count, visited.len()),
-            vars: Vars::new(visited),
+            visit,
+            builder: Builder::with_capacity(count, visit.nodes.len()),
+            vars,
             inputs: Vec::with_capacity(count),
             known: Vec::new(),
             computed: Vec::new(),
@@ -273,7 +315,7 @@ impl<'v, 'a> Closing<'v, 'a> {
         number: &dyn Fn(&Array) -> Option<Complex<f64>>,
     ) -> Result<()> {
         let mut has_numbers = false;
-        for (array, inputs) in self.visited {
+        for (array, inputs) in self.visit.in_order() {
             let role = self.scope.role(array);
             if role == Role::LeafCopy && inputs.is_empty() {
                 return Err(unknown(array));
@@ -328,7 +370,7 @@ impl<'v, 'a> Closing<'v, 'a> {
     /// A number that was met before is an older node or a new one, as it happens: as an input it stands where it is read
     /// first.
     fn numbers(&mut self, outputs: &[&Array]) {
-        let read = self.visited.iter().flat_map(|(_, inputs)| inputs.iter());
+        let read = self.visit.in_order().flat_map(|(_, inputs)| inputs.iter());
         for array in read.chain(outputs.iter().copied()) {
             if is_number(array) && !self.vars.has(array.id()) {
                 self.input(array);
@@ -339,7 +381,7 @@ impl<'v, 'a> Closing<'v, 'a> {
     /// Writes the equations.
     fn equations(&mut self, steps: &mut Steps) -> Result<()> {
         let mut args: SmallVec<[Var; 4]> = SmallVec::new();
-        for (array, inputs) in self.visited {
+        for (array, inputs) in self.visit.in_order() {
             steps.count()?;
             if self.vars.has(array.id()) || is_literal(array) {
                 continue;
@@ -371,9 +413,8 @@ impl<'v, 'a> Closing<'v, 'a> {
                 }
                 Op::Leaf | Op::Known | Op::Number(_) => args[0],
             };
-            // A leaf of an inner recording is what it copies, perhaps an input: nothing to be cut there.
             let is_known = array.value().is_some() && self.scope.tag != RUN;
-            if is_known && !matches!(array.0.op, Op::Leaf) {
+            if is_known && is_worth_knowing(array) {
                 self.known.push((var, Array::clone(array)));
             }
             self.vars.insert(array.id(), var);
@@ -391,7 +432,7 @@ impl<'v, 'a> Closing<'v, 'a> {
             let is_made = self
                 .builder
                 .with(|program| program.needed_for(outs.iter().copied(), |_| false));
-            kept = shared_elsewhere(self.visited, outputs);
+            kept = shared_elsewhere(self.visit, outputs);
             kept.retain(|a| {
                 let is_equation = self.scope.role(a) == Role::Equation;
                 is_equation && !vars.is_input(a.id(), count) && is_made[vars.get(a.id()) as usize]
@@ -431,20 +472,24 @@ fn unknown(array: &Array) -> Error {
 
 /// Pending arrays on the way that somebody else holds, too: he is likely to ask for more of them, as
 /// a loop does that looks at its state in every step, and should not start from the beginning then.
-fn shared_elsewhere(visited: &[Visited<'_>], outputs: &[&Array]) -> Vec<Array> {
-    let mut uses: FastMap<u64, usize> = FastMap::default();
-    for (array, inputs) in visited {
+fn shared_elsewhere(visit: &Visit<'_>, outputs: &[&Array]) -> Vec<Array> {
+    let newest = visit.in_order().next_back().map_or(0, |(a, _)| a.id());
+    let mut uses: NodeMap<usize> = NodeMap::up_to(newest, 0);
+    for (array, inputs) in visit.in_order().rev() {
+        // The walk itself holds references to what inactive nodes may forget.
         let copies = 1 + usize::from(matches!(inputs, NodeInputs::Copied(_)));
         for input in inputs.iter() {
-            *uses.entry(input.id()).or_default() += copies;
+            *uses.place(input.id()) += copies;
         }
-        *uses.entry(array.id()).or_default() += array.count();
+        if let NodeRef::Owned(_) = array {
+            *uses.place(array.id()) += 1;
+        }
     }
     let asked: FastMap<u64, ()> = outputs.iter().map(|o| (o.id(), ())).collect();
     let is_output = |a: &Array| asked.contains_key(&a.id());
-    (visited.iter().map(|(array, _)| array))
+    (visit.in_order().map(|(array, _)| array))
         .filter(|a| a.value().is_none() && is_worth_keeping(a))
-        .filter(|a| Shared::strong_count(&a.0) > uses[&a.id()] && !is_output(a))
+        .filter(|a| Shared::strong_count(&a.0) > uses.get(a.id()) && !is_output(a))
         .map(|a| Array::clone(a))
         .collect()
 }
@@ -458,12 +503,9 @@ fn is_worth_keeping(array: &Array) -> bool {
     }
 }
 
-/// The variables of nodes. Ids of what was recorded together lie close together, so most of them are
-/// an index into a list.
+/// The variables of nodes.
 struct Vars {
-    base: u64,
-    dense: Vec<Var>,
-    sparse: FastMap<u64, Var>,
+    of: NodeMap<Var>,
     /// Nodes that become literals when they are read.
     numbers: FastMap<u64, Complex<f64>>,
 }
@@ -472,43 +514,19 @@ struct Vars {
 const NONE: Var = Var::MAX;
 
 impl Vars {
-    /// For nodes in order of their ids.
-    fn new(visited: &[Visited<'_>]) -> Vars {
-        let first = visited.first().map_or(0, |(a, _)| a.id());
-        let last = visited.last().map_or(0, |(a, _)| a.id());
-        let range = (last - first + 1) as usize;
-        let dense = if range <= 8 * visited.len() {
-            vec![NONE; range]
-        } else {
-            Vec::new()
-        };
+    fn new(of: NodeMap<Var>) -> Vars {
         Vars {
-            base: first,
-            dense,
-            sparse: FastMap::default(),
+            of,
             numbers: FastMap::default(),
         }
     }
 
-    fn slot(&self, id: u64) -> Option<usize> {
-        let at = id.wrapping_sub(self.base);
-        (at < self.dense.len() as u64).then_some(at as usize)
-    }
-
     fn insert(&mut self, id: u64, var: Var) {
-        match self.slot(id) {
-            Some(at) => self.dense[at] = var,
-            None => {
-                self.sparse.insert(id, var);
-            }
-        }
+        *self.of.place(id) = var;
     }
 
     fn contains(&self, id: u64) -> bool {
-        match self.slot(id) {
-            Some(at) => self.dense[at] != NONE,
-            None => self.sparse.contains_key(&id),
-        }
+        self.get(id) != NONE
     }
 
     /// Whether a node has a variable, or will have that of a literal.
@@ -536,10 +554,18 @@ impl Vars {
 
     /// The variable of a node that has one: inputs come before what is made of them.
     fn get(&self, id: u64) -> Var {
-        match self.slot(id) {
-            Some(at) => self.dense[at],
-            None => self.sparse[&id],
-        }
+        self.of.get(id)
+    }
+}
+
+/// Whether a program is the better for the value of an array that it computes. A leaf of an inner recording is what it
+/// copies, perhaps an input: nothing to be cut there. An operation on numbers takes less time than handing over its
+/// result.
+fn is_worth_knowing(array: &Array) -> bool {
+    match array.0.op {
+        Op::Leaf => false,
+        Op::Prim(prim) => !(prim.is_elementwise() && array.shape().is_empty()),
+        _ => true,
     }
 }
 
@@ -554,11 +580,11 @@ fn is_literal(array: &Array) -> bool {
 /// The applications of programs, in the order of their outputs, with the outputs that are wanted.
 fn collect_calls(
     scope: &Scope<'_>,
-    visited: &[Visited<'_>],
+    visit: &Visit<'_>,
 ) -> (Vec<CallInRun>, FastMap<u64, usize>) {
     let mut calls: Vec<CallInRun> = Vec::new();
     let mut at: FastMap<u64, usize> = FastMap::default();
-    for (array, _) in visited {
+    for (array, _) in visit.in_order() {
         if let Op::Output(output) = &array.0.op
             && scope.role(array) == Role::Equation
         {

@@ -9,8 +9,8 @@ pub(crate) mod call_once;
 pub(crate) mod close;
 mod keep_history;
 pub(crate) mod node;
+mod node_map;
 pub(crate) mod recording;
-mod seen;
 
 pub use close::ClosedProgram;
 pub use keep_history::{KeepHistory, is_differentiated_inside, keeps_history};

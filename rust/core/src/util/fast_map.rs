@@ -44,5 +44,6 @@ impl Hasher for FastHasher {
     }
 }
 
-/// A hash map with [`FastHasher`]. Never iterated over: order comes from indices.
+/// A hash map with [`FastHasher`]. The order of its entries decides nothing: order comes from
+/// indices.
 pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;

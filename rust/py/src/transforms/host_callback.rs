@@ -43,6 +43,9 @@ fn made_inside(py: Python<'_>, error: PyErr, what: &str, name: &str) -> PyErr {
     error
 }
 
+/// What is called back for its outputs: a function of plain values.
+const FUNCTION: &str = "function";
+
 /// A Python function of arrays, which returns a tuple of them.
 struct Callback {
     /// What the function is for, in messages.
@@ -105,6 +108,10 @@ impl Host for Callback {
 
     fn outputs(&self) -> &[Aval] {
         &self.outputs
+    }
+
+    fn is_pure(&self) -> bool {
+        self.what == FUNCTION
     }
 
     fn call(&self, x: &[Value]) -> cotan::Result<Vec<Value>> {
@@ -229,7 +236,7 @@ pub fn call_back<'py>(
     let dtype = operand.dtype();
     let value = force(py, &operand.cast(dtype)?)?;
     let call: Arc<dyn Host> = Arc::new(Callback {
-        what: "function",
+        what: FUNCTION,
         name: name.into(),
         function: function.clone().unbind(),
         pullback: Some(pullback.clone().unbind()),
@@ -331,7 +338,7 @@ pub fn call_back_again<'py>(
         values.push(compute(py, &output.read()?)?);
     }
     let call: Arc<dyn Host> = Arc::new(Callback {
-        what: "function",
+        what: FUNCTION,
         name: name.into(),
         function: function.clone().unbind(),
         pullback: Some(pullback.clone().unbind()),

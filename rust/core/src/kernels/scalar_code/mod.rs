@@ -277,17 +277,21 @@ impl ScalarCode {
     pub fn cost(&self) -> f64 {
         /// Of a line, and of what is written.
         const LINE: f64 = 0.4;
+        /// Of a line whose neighbours are computed together with it.
+        const NEIGHBOUR: f64 = 0.25;
+        let mut each = vec![LINE; self.lines.len()];
+        for &(first, count) in &self.rows {
+            each[first as usize..][..count as usize].fill(NEIGHBOUR);
+        }
         let needed = self.needed();
-        let lines = self.lines.iter().zip(needed).filter(|(_, needed)| *needed);
-        let line = |op: &Op| match op {
+        let lines = (0..each.len()).filter(|&k| needed[k]);
+        let line = |k: usize| match self.lines[k].0 {
             Op::Number(_) | Op::Result { .. } => 0.0,
-            Op::Lane { op, .. } => LINE + long_cost(*op, 1),
-            Op::Lanes { op, count, .. } => {
-                LINE * f64::from(*count) + long_cost(*op, *count as usize)
-            }
-            _ => LINE,
+            Op::Lane { op, .. } => each[k] + long_cost(op, 1),
+            Op::Lanes { op, count, .. } => LINE * f64::from(count) + long_cost(op, count as usize),
+            _ => each[k],
         };
-        lines.map(|((op, _), _)| line(op)).sum::<f64>() + LINE * self.stores.len() as f64
+        lines.map(line).sum::<f64>() + LINE * self.stores.len() as f64
     }
 
     /// What a call reads, one list for each operand.
