@@ -27,7 +27,9 @@ const LARGE: usize = 4096;
 /// A function computes at least so many elements, where the program goes on for so long.
 const LINES: usize = 1200;
 /// All functions have at most so many lines together.
-const ALL_LINES: usize = 1 << 16;
+const ALL_LINES: usize = 1 << 18;
+/// An operation on larger arrays that becomes a step of its own counts as so many steps: its neighbours do, too.
+const FUSED: usize = 8;
 /// Estimated nanoseconds of cutting an equation, and of compiling a line,
 const CUTTING: u64 = 1000;
 const COMPILING: u64 = 10_000;
@@ -323,22 +325,22 @@ impl Compilation {
 
 /// Whether a program computes with single elements for the most part, and with nothing that is large.
 fn is_worth_it(program: &Program, scalar: &[bool]) -> bool {
-    let mut taken_apart = 0;
+    let (mut taken_apart, mut others) = (0, 0);
     for (k, &is_scalar) in scalar.iter().enumerate() {
         let eqn = &program.eqns()[k];
         if is_scalar {
             taken_apart += usize::from(eqn.prim != ops::LITERAL && !eqn.prim.is_view());
             continue;
         }
-        // Elementwise operations are better off in one pass with their neighbours.
         let large = |&v: &u32| program.aval(v).size() > LARGE;
-        let fused =
-            eqn.prim.is_elementwise() || matches!(eqn.prim.kernel_ref(), Some(Kernel::Reduce(_)));
-        if fused || large(&program.result(k)) || program.args(eqn).iter().any(large) {
+        if large(&program.result(k)) || program.args(eqn).iter().any(large) {
             return false;
         }
+        // Elementwise operations are better off in one pass with their neighbours.
+        let fused =
+            eqn.prim.is_elementwise() || matches!(eqn.prim.kernel_ref(), Some(Kernel::Reduce(_)));
+        others += if fused { FUSED } else { 1 };
     }
-    let others = scalar.iter().filter(|&&is_scalar| !is_scalar).count();
     taken_apart >= FEW && taken_apart >= 4 * others
 }
 

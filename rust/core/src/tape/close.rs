@@ -578,10 +578,7 @@ fn is_literal(array: &Array) -> bool {
 }
 
 /// The applications of programs, in the order of their outputs, with the outputs that are wanted.
-fn collect_calls(
-    scope: &Scope<'_>,
-    visit: &Visit<'_>,
-) -> (Vec<CallInRun>, FastMap<u64, usize>) {
+fn collect_calls(scope: &Scope<'_>, visit: &Visit<'_>) -> (Vec<CallInRun>, FastMap<u64, usize>) {
     let mut calls: Vec<CallInRun> = Vec::new();
     let mut at: FastMap<u64, usize> = FastMap::default();
     for (array, _) in visit.in_order() {

@@ -61,14 +61,15 @@ impl<T: Copy + PartialEq> NodeMap<T> {
         let len = (age + 1).max(2 * self.near.len());
         self.near.resize(len, self.none);
         let (newest, near) = (self.newest, &mut self.near);
-        self.far
-            .retain(|&id, value| match near.get_mut(newest.wrapping_sub(id) as usize) {
+        self.far.retain(
+            |&id, value| match near.get_mut(newest.wrapping_sub(id) as usize) {
                 Some(place) => {
                     *place = *value;
                     false
                 }
                 None => true,
-            });
+            },
+        );
     }
 
     /// The values in the order in which their nodes were recorded.

@@ -2,6 +2,7 @@
 //! are escapes, and what a replay could not repeat is refused.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 use cotan::aval::Kind;
 use cotan::kernels::Value;
@@ -45,6 +46,8 @@ pub struct Decision {
 pub struct Escapes {
     /// Arrays that decided which way the code took.
     pub value_guards: Vec<Decision>,
+    /// Which ones these are.
+    decided: HashSet<u64>,
     /// What else has to stay as it is: objects with an attribute that is computed when it is read, its name, and its
     /// value.
     pub computed: Vec<(Py<PyAny>, String, Py<PyAny>)>,
@@ -183,6 +186,9 @@ pub fn take_refusal(mark: &Mark) -> Option<PyErr> {
     let error = ESCAPES.with_borrow_mut(|escapes| {
         let escapes = escapes.as_mut()?;
         let error = escapes.failure.take()?;
+        for decision in &escapes.value_guards[mark.value_guards..] {
+            escapes.decided.remove(&decision.array.id());
+        }
         dropped = Some((
             escapes.value_guards.split_off(mark.value_guards),
             escapes.roots.split_off(mark.roots),
@@ -338,11 +344,11 @@ pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
         enter(py, |_| value.bring_here())?;
     }
     if keeps_history(array) {
-        let is_known = ESCAPES.with_borrow(|escapes| {
-            let mut known = escapes.iter().flat_map(|e| &e.value_guards);
-            known.any(|d| d.array.id() == array.id())
+        let is_new = ESCAPES.with_borrow_mut(|escapes| {
+            let escapes = escapes.as_mut();
+            escapes.is_some_and(|escapes| escapes.decided.insert(array.id()))
         });
-        if !is_known {
+        if is_new {
             let decision = Decision {
                 array: array.clone(),
                 value: value.clone(),

@@ -8,6 +8,7 @@ pub mod specialization;
 pub mod varying;
 
 // What a recording is valid for.
+pub mod decisions;
 pub mod guards;
 pub mod reasons;
 

@@ -225,9 +225,10 @@ pub fn reason(
             .take();
         let found = match mismatch {
             Some(Mismatch::Decision(at, value)) => {
-                let old = text(py, &specialization.value_guards[at]);
+                let taken = &specialization.decisions.taken()[at];
+                let old = text(py, &taken.value);
                 Some(Reason {
-                    source: decision(&specialization.places[at]),
+                    source: decision(&taken.place),
                     guard: format!("the value is {old}"),
                     old,
                     new: text(py, &value),
@@ -270,10 +271,9 @@ pub fn outline(
         .collect();
     let around = (specialization.guards.iter())
         .map(|watched| (watched.source.clone(), watched.guard.condition(py)));
-    let decisions = (specialization
-        .places
-        .iter()
-        .zip(&specialization.value_guards))
-    .map(|(place, value)| (decision(place), format!("the value is {}", text(py, value))));
+    let decisions = (specialization.decisions.taken().iter()).map(|taken| {
+        let value = format!("the value is {}", text(py, &taken.value));
+        (decision(&taken.place), value)
+    });
     (arguments, around.chain(decisions).collect())
 }

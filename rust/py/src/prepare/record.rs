@@ -23,6 +23,7 @@ use crate::array::escapes::{EscapeLog, Escapes};
 use crate::ndarray::content::Content;
 use crate::ndarray::memory::{Borrow, same_bits, to_owned};
 use crate::ndarray::placement::is_used;
+use crate::prepare::decisions::Decisions;
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Guard, Spec, Watched};
 use crate::prepare::specialization::{Around, Outputs, Specialization, Taken, plain};
@@ -84,11 +85,8 @@ pub fn record(
     let slots: Vec<usize> = flat.inputs.active.iter().map(|(i, _)| *i).collect();
     let held = held_constant(&specs, &slots, taken, varying);
     let written = flat.inputs.written.take();
-    let decisions = &escapes.value_guards;
-    let value_guards = (decisions.iter())
-        .map(|decision| to_owned(decision.value.clone()))
-        .collect::<PyResult<_>>()?;
-    let places = decisions.iter().map(|d| d.place.clone()).collect();
+    let value_guards = std::mem::take(&mut escapes.value_guards);
+    let (decisions, decided) = Decisions::of(py, value_guards)?;
     let count = results.arrays.len();
     // What a pullback holds outlives the call, and what is on a device stays there.
     let captured = match outputs {
@@ -96,7 +94,7 @@ pub fn record(
         _ if is_used() => Vec::new(),
         _ => std::mem::take(&mut escapes.captured_ndarrays),
     };
-    let (program, others) = plan(py, flat, results.arrays, escapes, &held)?;
+    let (program, others) = plan(py, flat, results.arrays, (decided, escapes.roots), &held)?;
     let others = around(py, others, &guards, &captured);
     let is_plain = taken.arrays.is_none()
         && !taken.by_keyword
@@ -119,8 +117,7 @@ pub fn record(
         program,
         others,
         results: count,
-        value_guards,
-        places,
+        decisions,
         mismatch: Mutex::default(),
         num_replays: AtomicU64::new(0),
         choice: OnceLock::new(),
@@ -476,7 +473,7 @@ fn plan(
     py: Python<'_>,
     flat: Flat,
     results: Vec<Array>,
-    escapes: Escapes,
+    (decided, roots): (Vec<Array>, Vec<Array>),
     held: &[bool],
 ) -> PyResult<(Prepared, Vec<Value>)> {
     let Flat {
@@ -486,20 +483,15 @@ fn plan(
         leaves,
     } = flat;
     drop(inputs);
-    let Escapes {
-        value_guards,
-        roots,
-        ..
-    } = escapes;
     let leaves: Vec<Array> = leaves.into_iter().flatten().collect();
     let (program, others) = enter(py, |interrupted| {
         let mut outs: Vec<&Array> = results.iter().collect();
-        outs.extend(value_guards.iter().map(|d| &d.array));
+        outs.extend(&decided);
         let read = outs.len();
         outs.extend(&roots);
         let prepared = Prepared::of(&outer, &outs, &leaves, held, interrupted);
         drop(outs);
-        drop((results, value_guards, roots, leaves, inner, outer));
+        drop((results, decided, roots, leaves, inner, outer));
         prepared.map(|(program, others)| (program.reading(read), others))
     })?;
     let others = others.into_iter().map(to_owned).collect::<PyResult<_>>()?;

@@ -16,6 +16,7 @@ use pyo3::types::{PyFloat, PyTuple};
 use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::ndarray::export::{to_ndarray, to_numpy_scalar};
 use crate::ndarray::memory::{Borrow, copied, from_ndarray, same_bits, to_owned};
+use crate::prepare::decisions::Decisions;
 use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Spec, Watched, same_object, same_structure};
 use crate::prepare::out_buffers::Buffers;
@@ -73,11 +74,9 @@ pub struct Specialization {
     pub program: Prepared,
     /// The program's inputs behind the leaves.
     pub others: Vec<Around>,
-    /// How many outputs are results; the values of the decisions are behind them.
+    /// How many outputs are results; those of the decisions are behind them.
     pub results: usize,
-    pub value_guards: Vec<Value>,
-    /// The lines of the code that took these decisions.
-    pub places: Vec<String>,
+    pub decisions: Decisions,
     /// Why the last replay that was begun gave nothing.
     pub mismatch: Mutex<Option<Mismatch>>,
     /// How often it was replayed.
@@ -243,7 +242,7 @@ impl Specialization {
 
     /// The same; nothing where they cannot be computed.
     pub fn decided(&self, py: Python<'_>, taken: &Taken) -> PyResult<Option<bool>> {
-        if self.value_guards.is_empty() {
+        if self.decisions.num_outputs() == 0 {
             return Ok(Some(true));
         }
         let choice = if let Some(choice) = self.choice.get() {
@@ -252,7 +251,7 @@ impl Specialization {
             let first = self.results;
             let made = self
                 .program
-                .part(first, self.value_guards.len())
+                .part(first, self.decisions.num_outputs())
                 .map_err(to_py)?;
             self.choice.get_or_init(|| made)
         };
@@ -305,14 +304,11 @@ impl Specialization {
     }
 
     /// The same for the decisions alone.
-    fn are_as_decided(&self, values: &[Value]) -> bool {
-        let mut pairs = values.iter().zip(&self.value_guards);
-        // What cannot be fetched has not been decided; whoever records anew meets the error.
-        let differ = |a: &Value, b: &Value| a.bring_here().is_err() || !a.same_bits(b);
-        let Some(at) = pairs.position(|(a, b)| differ(a, b)) else {
+    fn are_as_decided(&self, outputs: &[Value]) -> bool {
+        let Some((at, value)) = self.decisions.first_difference(outputs) else {
             return true;
         };
-        if let Ok(value) = to_owned(values[at].clone()) {
+        if let Ok(value) = to_owned(value) {
             self.note_mismatch(Mismatch::Decision(at, value));
         }
         false
