@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 import signal
+import subprocess
 import sys
 import threading
 import weakref
@@ -147,3 +148,16 @@ def test_whether_a_number_is_whole_is_a_decision():
     prepared = ct.prepare(g)
     assert prepared(np.array([2.5]))[0] == 3.0
     assert prepared(np.array([2.0]))[0] == 2.0
+
+
+def test_a_generator_by_name_in_the_first_call_of_a_process():
+    # Its maker is a function of C whose class has a member that is another integer in each look.
+    code = (
+        "import numpy as np, cotan as ct\n"
+        "from numpy.random import default_rng\n"
+        "def f(x): return np.sum(x * default_rng(3).normal(size=3))\n"
+        "print(*ct.prepare(f, np.ones(3))(np.ones(3))[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = [float(word) for word in done.stdout.split()]
+    np.testing.assert_array_equal(found, np.random.default_rng(3).normal(size=3))

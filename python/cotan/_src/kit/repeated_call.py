@@ -230,7 +230,11 @@ class _RepeatedCall:
         # A part of the result that nobody has used may have no derivative rule.
         wanted = [_core.is_active(ct) or bool(np.any(_core.peek(ct))) for ct in cts]
         recorded, self._recorded = self._recorded, None
-        if recorded is not None and recorded.wanted == wanted and _are_same(recorded.inputs, inputs):
+        if (
+            recorded is not None
+            and recorded.wanted == wanted
+            and _are_same(recorded.inputs, inputs)
+        ):
             pull = recorded.pull
         else:
             pull = self._pulled(

@@ -476,12 +476,19 @@ def functions_handed_on(frame: Any) -> Iterator[Any]:
 
     What was computed is left out.
     """
-    written = expression(frame)
+    for node in _names_handed_on(frame.f_code, frame.f_lasti):
+        with contextlib.suppress(*UNRESOLVED):
+            yield resolve_expression(node, frame)
+
+
+@functools.lru_cache(maxsize=1024)
+def _names_handed_on(code: CodeType, at: int) -> tuple[ast.expr, ...]:
+    # Solvers call back a thousand times from one place.
+    written = _expression_at(code, at)
     if written is None:
-        return
-    called = {id(node.func) for node in ast.walk(written) if isinstance(node, ast.Call)}
-    inner = {id(n.value) for n in ast.walk(written) if isinstance(n, ast.Attribute)}
-    for node in ast.walk(written):
-        if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in called | inner:
-            with contextlib.suppress(*UNRESOLVED):
-                yield resolve_expression(node, frame)
+        return ()
+    nodes = list(ast.walk(written))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    names = (node for node in nodes if isinstance(node, (ast.Name, ast.Attribute)))
+    return tuple(node for node in names if id(node) not in called | inner)

@@ -27,6 +27,11 @@ def is_open(cls: type) -> bool:
     return not is_immutable(cls) and not is_installed(cls.__module__)
 
 
+#: What classes of C code tell the interpreter of the memory of their instances. It is no state, and
+#: every look gives another integer.
+LAYOUT = frozenset({"__vectorcalloffset__", "__dictoffset__", "__weaklistoffset__"})
+
+
 def members_of_class(cls: type) -> dict[str, object]:
     """Give the dictionary behind the `__dict__` of a class.
 

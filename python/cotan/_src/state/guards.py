@@ -32,6 +32,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.state.class_members import (
+    LAYOUT,
     MISSING,
     filled_in,
     is_immutable,
@@ -439,7 +440,7 @@ class GuardCollector(GuardStore):
     ) -> None:
         name, member = found
         if isinstance(member, MemberDescriptorType):
-            if not isinstance(value, type):
+            if not isinstance(value, type) and name not in LAYOUT:
                 self._visit_slot(value, name, member, names)
             return
         if is_immutable(owner) or is_library(vars(owner).get("__module__")):
