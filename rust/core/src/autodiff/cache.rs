@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use super::known_values::cut;
 use crate::error::Result;
 use crate::interrupt::room_for;
-use crate::kernels;
+use crate::kernels::{self, Value};
 use crate::opt::{self, Passes};
 use crate::prim::{Prim, Var};
 use crate::program::{Builder, Program};
-use crate::sched::{self, Phase, Plan, timed};
+use crate::sched::{self, Phase, Plan, Replay, timed};
 use crate::tape::close::ClosedProgram;
 use crate::transform::defer::{Deferred, defer};
 use crate::transform::{split, vjp_of_first};
@@ -55,17 +55,27 @@ pub(super) struct PullbackPrograms {
 /// Gradients as a function of the primal inputs: the cotangent of the only output is 1.
 pub(super) struct SeededGradient {
     pub program: Arc<Program>,
-    /// Made when it is run; a nested one only becomes a part of other programs.
-    plan: OnceLock<Arc<Plan>>,
+    /// Its plan, and what runs leave for later ones. Made when it is run; a nested one only becomes a part of other
+    /// programs.
+    replay: OnceLock<Replay>,
 }
 
 impl SeededGradient {
-    pub fn plan(&self) -> Result<&Plan> {
-        if let Some(plan) = self.plan.get() {
-            return Ok(plan);
-        }
-        let plan = sched::plan_optimized(&self.program)?;
-        Ok(self.plan.get_or_init(|| plan))
+    /// The values and gradients for these inputs.
+    pub fn run(
+        &self,
+        inputs: &[Value],
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<Value>> {
+        let replay = if let Some(replay) = self.replay.get() {
+            replay
+        } else {
+            let plan = sched::plan_optimized(&self.program)?;
+            let avals = (0..self.program.num_inputs()).map(|i| self.program.aval(i as Var).clone());
+            let replay = Replay::new(plan, avals.collect()).unprepared();
+            self.replay.get_or_init(|| replay)
+        };
+        replay.run(inputs, &Arc::default(), &[], interrupted)
     }
 }
 
@@ -197,8 +207,8 @@ impl DerivedPrograms {
         // Nested gradients differentiate this again: what is common now would double with every level.
         let program = self.seed(&self.joint, with_value)?;
         let program = Arc::new(opt::optimize(&program, Passes::ALL)?);
-        let plan = OnceLock::new();
-        Ok(cell.get_or_init(|| SeededGradient { program, plan }))
+        let replay = OnceLock::new();
+        Ok(cell.get_or_init(|| SeededGradient { program, replay }))
     }
 
     /// A joint program with 1 for the cotangent of its first output, as it is written.

@@ -200,7 +200,7 @@ fn seeded(
         return Ok((Array::call(&seeded.program, &recorded.inputs), slots));
     }
     let inputs = values(&recorded.inputs, interrupted)?;
-    let results = sched::run(seeded.plan()?, inputs, interrupted)?;
+    let results = seeded.run(&inputs, interrupted)?;
     Ok((results.into_iter().map(Array::constant).collect(), slots))
 }
 
@@ -219,7 +219,7 @@ fn watched(
             let plan = Plan::new(&derived.seed(joint, with_value)?)?;
             sched::run(&plan, inputs, interrupted)?
         }
-        None => sched::run(derived.seeded(with_value)?.plan()?, inputs, interrupted)?,
+        None => derived.seeded(with_value)?.run(&inputs, interrupted)?,
     };
     let Some((look, out)) = nonfinite::found(&results)? else {
         return Ok(results);

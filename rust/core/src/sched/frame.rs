@@ -1,7 +1,7 @@
 //! The memory of a run, all of it in its place before the run begins.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::arena::Arena;
 use super::bodies::PATIENCE;
@@ -21,6 +21,30 @@ pub struct Frame {
     /// What it was made for: the same until the frame is dropped.
     more: Arc<[Value]>,
     acts: Acts,
+    share: Option<Share>,
+}
+
+/// Frames of programs that nobody has prepared have at most so many bytes together.
+const UNPREPARED: usize = 64 << 20;
+static SHARED: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes that a frame has of these, until it is dropped.
+#[derive(Debug)]
+struct Share(usize);
+
+impl Share {
+    /// Nothing where there are not so many left.
+    fn of(bytes: usize) -> Option<Share> {
+        let taken = |all: usize| all.checked_add(bytes).filter(|&all| all <= UNPREPARED);
+        let shared = SHARED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
+        shared.is_ok().then_some(Share(bytes))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        SHARED.fetch_sub(self.0, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug)]
@@ -64,7 +88,14 @@ impl Frame {
             plan: Arc::clone(plan),
             more: Arc::clone(more),
             acts,
+            share: None,
         }))
+    }
+
+    /// The same frame, as one that nobody has asked for; nothing where such frames have too many bytes together.
+    pub(super) fn sharing(mut self) -> Option<Frame> {
+        self.share = Some(Share::of(self.nbytes())?);
+        Some(self)
     }
 
     /// Whether it was made for this plan.

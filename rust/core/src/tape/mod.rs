@@ -11,6 +11,7 @@ mod keep_history;
 pub(crate) mod node;
 mod node_map;
 pub(crate) mod recording;
+mod visit;
 
 pub use close::ClosedProgram;
 pub use keep_history::{KeepHistory, is_differentiated_inside, keeps_history};
