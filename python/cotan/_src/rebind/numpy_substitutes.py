@@ -200,6 +200,12 @@ def asarray(
         return asarray(inside, dtype, order, **options)
 
 
+def gathered(x: Any) -> Any:
+    """Give an `Array` for lists that hold some, as `[[1, c], [c, 1]]`, others as they are."""
+    is_list = isinstance(x, (list, tuple))
+    return asarray(x) if is_list and _core.contains_array((x,), {}) else x
+
+
 def _given_out(a: object, error: ValueError) -> Array | None:
     """Give the `Array` that an object gives itself out as, which NumPy takes for no array."""
     method = getattr(type(a), "__array__", None)

@@ -14,7 +14,7 @@ from cotan._src.kit.host_call import linear
 from cotan._src.kit.implicit_diff import without_rule
 from cotan._src.numpy.matrix import Matrix
 from cotan._src.rebind.engine import locate, locate_original
-from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.rebind.numpy_substitutes import asarray, gathered
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.scipy.sparse.products import (
@@ -459,7 +459,7 @@ def spsolve_triangular(
     unit_diagonal: bool = False,
 ) -> AnyArray:
     compute = locate_original(f"{_HERE}.linalg.spsolve_triangular")
-    matrix = settled(A)
+    matrix, b = settled(A), gathered(b)
     x: AnyArray
     if not (has_active_entries(matrix) or is_array(b)):
         x = compute(matrix, b, lower, overwrite_A, overwrite_b, unit_diagonal)

@@ -17,7 +17,7 @@ from cotan._src.kit.callbacks import probes_callback
 from cotan._src.kit.host_call import inverse
 from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.rebind.engine import REBOUND, locate, refused
-from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.rebind.numpy_substitutes import asarray, gathered
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
 from cotan._src.runtime.values import assign, contains_active, is_array, to_numpy
@@ -368,6 +368,7 @@ def query(
     distance_upper_bound: float = np.inf, workers: int = 1,
 ) -> tuple[AnyArray, NDArray]:  # fmt: skip
     ask = original_of(vars(locate("scipy.spatial.KDTree"))["query"])
+    x = gathered(x)
     limits = to_numpy(eps), p, to_numpy(distance_upper_bound)
     distances, index = ask(_built(self), to_numpy(x), k, *limits, workers)
     if not is_array(x) and not hasattr(self, "_traced"):
