@@ -36,7 +36,7 @@ class _Tree(Protocol):
 
 
 def _weighted(terms: AnyArray, w: ArrayLike | None) -> AnyArray:
-    return terms if w is None else terms * asarray(w)
+    return terms if w is None else terms * asarray(w, np.float64)
 
 
 def _total(terms: AnyArray) -> Array:
@@ -167,10 +167,22 @@ def _vectors(*items: ArrayLike) -> list[AnyArray]:
     return floats
 
 
+def _is_root(p: Scalar = 2, w: ArrayLike | None = None) -> bool:
+    del w
+    return not is_array(p) and p == 2
+
+
 def _between_vectors(name: str, metric: Callable[..., AnyArray]) -> None:
     @override(f"{_HERE}.{name}")
     def distance(u: ArrayLike, v: ArrayLike, *args: Any, **kwargs: Any) -> AnyArray:
-        return metric(*_vectors(u, v), *args, **kwargs)
+        first, second = _vectors(u, v)
+        if name in {"braycurtis", "canberra"}:
+            second = _core.asarray(second, np.float64)
+        result = metric(first, second, *args, **kwargs)
+        if name == "euclidean" or (name == "minkowski" and _is_root(*args, **kwargs)):
+            # BLAS gives the norm as a number of Python's.
+            return _core.number(result, np.float64)
+        return result
 
 
 for _name, _metric in _METRICS.items():
@@ -305,10 +317,10 @@ def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> AnyArray
 def directed_hausdorff(
     u: ArrayLike, v: ArrayLike, *args: Any, **options: Any
 ) -> tuple[AnyArray, int, int]:
-    a, b = asarray(u), asarray(v)
+    a, b = asarray(u, np.float64), asarray(v, np.float64)
     compute = locate("scipy.spatial.distance.directed_hausdorff")
     _, i, j = compute(to_numpy(a), to_numpy(b), *args, **options)
-    return _euclidean(a[i], b[j]), i, j
+    return _core.number(_euclidean(a[i], b[j]), np.float64), i, j
 
 
 def _points(tree: _Tree) -> AnyArray:
