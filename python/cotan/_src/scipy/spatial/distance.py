@@ -20,7 +20,7 @@ from cotan._src.rebind.engine import REBOUND, locate, refused
 from cotan._src.rebind.numpy_substitutes import asarray, gathered
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
-from cotan._src.runtime.values import assign, contains_active, is_array, to_numpy
+from cotan._src.runtime.values import assign, contains_active, is_array, python_number, to_numpy
 from cotan._src.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray, Scalar
 
 _HERE = "scipy.spatial.distance"
@@ -179,10 +179,10 @@ def _between_vectors(name: str, metric: Callable[..., AnyArray]) -> None:
         if name in {"braycurtis", "canberra"}:
             second = _core.asarray(second, np.float64)
         result = metric(first, second, *args, **kwargs)
-        if name == "euclidean" or (name == "minkowski" and _is_root(*args, **kwargs)):
-            # BLAS gives the norm as a number of Python's.
-            return _core.number(result, np.float64)
-        return result
+        is_length = name == "minkowski" and _is_root(*args, **kwargs)
+        # BLAS gives the norm as a number of Python's.
+        is_length = is_length or name in {"euclidean", "seuclidean"}
+        return python_number(result) if is_length else result
 
 
 for _name, _metric in _METRICS.items():
@@ -320,7 +320,7 @@ def directed_hausdorff(
     a, b = asarray(u, np.float64), asarray(v, np.float64)
     compute = locate("scipy.spatial.distance.directed_hausdorff")
     _, i, j = compute(to_numpy(a), to_numpy(b), *args, **options)
-    return _core.number(_euclidean(a[i], b[j]), np.float64), i, j
+    return python_number(_euclidean(a[i], b[j])), i, j
 
 
 def _points(tree: _Tree) -> AnyArray:
@@ -395,7 +395,8 @@ def query(
         box = np.asarray(self.boxsize)
         apart = np.where(box > 0, to_numpy(points) - to_numpy(neighbours), 0.0)
         neighbours = neighbours + box * np.round(apart / np.where(box > 0, box, 1.0))
-    return _core.where(missing, np.inf, _minkowski(points, neighbours, p)), index
+    near = _core.where(missing, np.inf, _minkowski(points, neighbours, p))
+    return python_number(near, distances), index
 
 
 def _expect_built(args: Args, options: Kwargs) -> None:
