@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import interpolate, sparse, spatial, stats
+from scipy import interpolate, sparse, spatial, special, stats
 from scipy.sparse import linalg
 from scipy_cases import total
 
@@ -29,6 +29,8 @@ CASES = {
     "values of an interpolator": (lambda d: interpolate.RBFInterpolator(POINTS, d)(QUERIES),
                                   POINTS[:, 1]),
     "points of an interpolator": (ALONG, QUERIES),
+    "lambertw": (lambda z: special.lambertw(z).real, VECTOR + 3),
+    "zeta": (lambda q: special.zeta([2.0, 3.0, 4.0], q) + special.zeta(q), VECTOR + 3),
     "a sparse product": (lambda x: MATRIX @ x, VECTOR),
     "dot": (MATRIX.dot, VECTOR),
     "spsolve": (lambda b: linalg.spsolve(MATRIX, b), VECTOR),
