@@ -243,3 +243,20 @@ def test_other_defaults_of_keywords():
     assert g(np.ones(1))[0][0] == 5.0
     helper.__kwdefaults__["rate"] = 7.0
     assert g(np.ones(1))[0][0] == 7.0
+
+
+def test_modules_that_are_asked_for_by_name_are_those_of_programs(monkeypatch):
+    settings = types.ModuleType("cotan_reached_settings")
+    settings.rate = 2.0
+    monkeypatch.setitem(sys.modules, settings.__name__, settings)
+
+    def f(x):
+        if "a_module_that_nobody_has" in sys.modules:
+            return x
+        return x * sys.modules["cotan_reached_settings"].rate
+
+    g = ct.prepare(f, 1.0)
+    monkeypatch.setitem(sys.modules, "imported_meanwhile", types.ModuleType("imported_meanwhile"))
+    assert (g(1.0), g.num_recordings) == ((2.0,), 1)
+    settings.rate = 3.0
+    assert (g(1.0), g.num_recordings) == ((3.0,), 2)

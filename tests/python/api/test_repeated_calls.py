@@ -14,7 +14,7 @@ pytest.importorskip("scipy")
 
 import scipy.signal
 import scipy.sparse.linalg
-from scipy import integrate, optimize
+from scipy import integrate, optimize, stats
 from scipy.integrate import quad, solve_ivp
 from scipy.optimize import brentq
 
@@ -209,3 +209,18 @@ def test_random_numbers_of_an_import_do_not_count(tmp_path, monkeypatch):
         assert ct.prepare(f, 2.0)(3.0) == (6.0,)
     finally:
         sys.modules.pop("draws_when_imported", None)
+
+
+def test_infinite_ends_that_are_computed():
+    def moment(x):
+        return stats.norm.expect(lambda t: t**2, loc=x[0], scale=x[1])
+
+    def sides(x):
+        bell = lambda t: np.exp(-t * t) * x[1]
+        return quad(bell, -np.inf * x[1], x[0])[0] + quad(bell, x[0], np.inf * x[0])[0]
+
+    for f in (moment, sides):
+        g = ct.prepare(f, np.array([0.6, 1.3]))
+        for x in np.array([[0.6, 1.3], [0.7, 1.2], [-0.4, 0.5]]):
+            np.testing.assert_allclose(g(x)[0], ct.gradient(f, x)[0], rtol=1e-9, atol=1e-12)
+        assert g.num_recordings <= 2

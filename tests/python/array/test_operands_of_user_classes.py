@@ -204,3 +204,16 @@ def test_rationals_are_compared_by_their_exact_values(name, bound):
 
         ct.gradient(f, number)
         assert seen == [compare(number, bound)], number
+
+
+@pytest.mark.parametrize("name", ["lt", "le", "gt", "ge", "eq", "ne"])
+def test_a_fraction_on_the_left_in_a_prepared_function(name):
+    compare = getattr(operator, name)
+
+    def f(x):
+        return x * x if compare(Fraction(3, 2), x) else 7 * x
+
+    g = ct.prepare(f, 1.0)
+    for x in (1.0, 2.0, 1.5, np.nextafter(1.5, 2), 3.0, 0.5):
+        assert g(float(x)) == ct.gradient(f, float(x)) == ((2 * x if f(x) == x * x else 7.0),)
+    assert g.num_recordings <= 3

@@ -1,6 +1,7 @@
 """Scalars and arrays without axes: which of the two NumPy hands out, and what they can do."""
 
 import copy
+import operator
 import warnings
 
 import numpy as np
@@ -380,3 +381,31 @@ def test_a_scalar_of_whole_numbers_times_an_array_is_one():
     np.testing.assert_array_equal(np.asarray(n * np.array([1, 2])), [2, 4])
     np.testing.assert_array_equal(np.asarray([1, 2] * ct.array([2, 3])), [2, 6])
     np.testing.assert_array_equal(np.asarray([1.0, 2.0] * ct.array([2.0])[0]), [2.0, 4.0])
+
+
+def test_methods_of_a_number_of_python_give_numbers_of_python():
+    kinds = []
+
+    def f(z):
+        kinds.extend(type(v) for v in (z.conjugate(), z.real, z.imag, abs(z), z.conjugate().real))
+        return (z * z.conjugate()).real
+
+    assert ct.gradient(f, 1.0 + 2.0j) == (2.0 + 4.0j,)
+    assert kinds == [complex, float, float, float, float]
+    assert type(ct.pullback(lambda z: z.conjugate(), 1.0 + 2.0j)[0]) is complex
+    assert type(ct.pullback(lambda z: z.conjugate(), np.complex64(1.0))[0]) is np.complex64
+
+
+@pytest.mark.parametrize("other", [1, 2.0, True, 1j])
+@pytest.mark.parametrize("sign", [operator.lt, operator.le, operator.gt, operator.ge])
+def test_complex_numbers_of_python_have_no_order(sign, other):
+    def f(z):
+        for a, b in ((z, other), (other, z), (z, z * 2)):
+            with pytest.raises(TypeError, match="not supported between instances of"):
+                sign(a, b)
+        return abs(z) if z == z and z != other else 0.0
+
+    assert f(3.0 + 4.0j) == 5.0
+    assert ct.gradient(f, 3.0 + 4.0j) == (pytest.approx(0.6 + 0.8j),)
+    # NumPy has an order of them.
+    assert ct.gradient(lambda z: z.real if z < np.float64(5.0) else 0.0, 3.0 + 4.0j) == (1.0,)

@@ -267,3 +267,21 @@ def test_flags_are_set_by_their_names():
         return x
 
     expect_same(f, X)
+
+
+def test_arrays_by_their_names():
+    expect_same(lambda x: np.trace(a=np.outer(x, x), offset=1), X)
+    expect_same(lambda x: np.diagonal(a=np.outer(x, x), axis1=1, axis2=0), X)
+    expect_same(lambda x: x * np.array_equal(a1=x, a2=x) + np.array_equal(x, a2=x + 1), X)
+    expect_same(lambda x: x * np.array_equiv(a1=x, a2=x), X)
+    expect_same(lambda x: x * np.allclose(b=x, a=x), X)
+    g = ct.prepare(lambda x: np.sum(x) if np.array_equal(a1=x, a2=X) else np.sum(x * x), X)
+    assert np.array_equal(g(X + 1)[0], 2 * (X + 1))
+
+
+def test_lists_without_items_beside_arrays_without_elements():
+    expect_same(lambda x: np.array([x[:0], []]), X)
+    expect_same(lambda x: np.array([[], x[:0], []], dtype=np.float32), X)
+    expect_same(lambda x: np.asarray([[x[:0], []], [[], ()]]), X)
+    with pytest.raises(ValueError, match="different shapes"):
+        recorded(lambda x: np.array([x[:1], []]), X)

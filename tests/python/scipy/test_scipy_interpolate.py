@@ -385,3 +385,17 @@ def test_double_roots_keep_their_values():
     assert value == f(0.0)[0]
     assert slope[0] == pytest.approx((f(1e-6)[0] - f(-1e-6)[0]) / 2e-6)
     assert ct.value_and_gradient(lambda z: f(z)[1], 0.0)[0] == 1.0
+
+
+def test_class_methods_that_make_splines_of_active_knots_and_coefficients():
+    BSpline, PPoly = interpolate.BSpline, interpolate.PPoly
+    knots = np.array([0.0, 0.0, 0.4, 1.0, 1.0])
+    check(lambda t: BSpline.basis_element([t[0], 1.0, 3.0, t[1]])(AT), np.array([0.5, 4.0]))
+    check(lambda t: BSpline.basis_element(t)(1.3), np.array([0.5, 1.0, 3.0, 4.0]), second=True)
+    check(lambda c: BSpline.construct_fast(knots, c, 1)(0.3), np.array([1.0, 2.0, 4.0]))
+    check(lambda t: BSpline.construct_fast(t, np.array([1.0, 2.0, 4.0]), 1)(0.3), knots)
+    check(
+        lambda c: PPoly.construct_fast(c, np.array([0.0, 1.0, 2.0]))(0.3),
+        np.array([[1.0, 2], [3, 4]]),
+    )
+    assert type(BSpline.basis_element([0.0, 1.0, 2.0])) is BSpline

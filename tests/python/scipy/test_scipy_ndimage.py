@@ -232,3 +232,23 @@ def test_functions_of_labelled_parts():
     labels = np.array([1, 1, 2, 2, 2, 0, 3, 3, 3])
     for f in (np.mean, lambda part: part[0] * part[-1]):
         check(lambda x, f=f: ndimage.labeled_comprehension(x, labels, [1, 2, 3], f, float, 0.0), X)
+
+
+def test_distances_have_a_derivative_by_the_spacing():
+    image = np.array([[0, 1, 1, 1], [1, 1, 1, 1], [1, 1, 0, 1]])
+    edt, bf = ndimage.distance_transform_edt, ndimage.distance_transform_bf
+    check(lambda s: edt(image, sampling=s), np.array([0.6, 1.3]))
+    check(
+        lambda s: edt(image, sampling=[s[0], 2 * s[1]], return_indices=True)[0], np.array([0.6, 1])
+    )
+    check(lambda s: edt(image, s), 0.7)
+    check(lambda s: bf(image, sampling=s), np.array([0.6, 1.3]))
+    check(lambda s: bf(image, "taxicab", sampling=s) * s[0], np.array([0.6, 1.3]))
+    check(lambda s: edt(image > s[0]) * s[1], np.array([0.6, 1.3]))
+    assert np.array_equal(ct.pullback(lambda s: bf(0 * image + 1, sampling=s), 2.0)[0],
+                          bf(0 * image + 1, sampling=2.0))  # fmt: skip
+    with pytest.raises(ct.NotDifferentiableError, match="distances="):
+        ct.gradient(lambda s: edt(image, s, distances=np.zeros(image.shape)), 1.0)
+    g = ct.prepare(lambda s: np.sum(edt(image, s)), np.array([0.6, 1.3]))
+    for s in np.array([[0.6, 1.3], [1.3, 0.6]]):
+        np.testing.assert_allclose(g(s)[0], ct.gradient(lambda s: np.sum(edt(image, s)), s)[0])

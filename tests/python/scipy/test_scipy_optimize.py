@@ -555,3 +555,23 @@ def test_where_constraints_cannot_hold_there_is_no_derivative(constraint):
 
     with pytest.raises(ValueError, match=r"constraint does not hold \(it is off by 2\)"):
         ct.gradient(f, np.array([0.1, 0.2, 0.3]))
+
+
+OF_TOLERANCE = {
+    "SLSQP": lambda f, t: optimize.minimize(f, [0.0], method="SLSQP", tol=t).x[0],
+    "L-BFGS-B": lambda f, t: optimize.minimize(f, [0.0], method="L-BFGS-B", tol=t).x[0],
+    "ftol": lambda f, t: optimize.minimize(f, [0.0], method="SLSQP", options={"ftol": t}).x[0],
+    "fmin_slsqp": lambda f, t: optimize.fmin_slsqp(f, [0.0], acc=t, disp=0)[0],
+    "fmin_l_bfgs_b": lambda f, t: optimize.fmin_l_bfgs_b(f, [0.0], None, (), 1, pgtol=t)[0][0],
+    "fmin_tnc": lambda f, t: optimize.fmin_tnc(f, [0.0], None, (), 1, ftol=t, disp=0)[0][0],
+}
+
+
+@pytest.mark.parametrize("name", OF_TOLERANCE)
+def test_a_tolerance_that_is_differentiated_has_no_influence(name):
+    solve = OF_TOLERANCE[name]
+    f = lambda p, t: solve(lambda v: (v[0] - p) ** 2, t)
+    slope, none = ct.gradient(f, 0.6, 1e-10)
+    assert slope == pytest.approx(1.0)
+    assert none is None
+    assert ct.gradient(f, ct.const(0.6), 1e-10) == (None, None)

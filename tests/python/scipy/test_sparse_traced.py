@@ -143,6 +143,19 @@ def test_stacked(kind):
     check(lambda v: linalg.spsolve(system(v), np.arange(8.0)), V)
 
 
+def test_stacked_blocks_that_are_all_dense():
+    outer = lambda v: np.outer(v, v)
+    for f in (
+        lambda v: sparse.block_diag([v[None], 2 * v[None]]),
+        lambda v: sparse.block_diag((v[0], v[1])),
+        lambda v: sparse.block_diag([outer(v), [[v[0]]], v[None]]),
+        lambda v: sparse.block_diag(mats=[v[None], outer(v)], format="csr"),
+        lambda v: sparse.block_array([[outer(v), v[:, None]], [v[None], None]]),
+        lambda v: sparse.bmat(blocks=[[outer(v), v[:, None]], [v[None], None]]),
+    ):
+        check(lambda v, f=f: f(v).toarray(), V)
+
+
 @pytest.mark.parametrize("form", ["coo", "csr", "csc"])
 def test_products_element_by_element(form):
     check(lambda v: made(v, form=form).multiply(OTHER).toarray(), V)

@@ -271,7 +271,10 @@ def conjugate(self: Array, out: AnyArray | None = None) -> Array:
         function: Function = np.conjugate
         conjugates: Array = function(self, out)
         return conjugates
-    return _core.apply("conj", self) if self.dtype.kind == "c" else self
+    if self.dtype.kind != "c":
+        return self
+    conjugate = _core.apply("conj", self)
+    return _core.number(conjugate, None) if self._rank == "number" else conjugate
 
 
 def dot(self: Array, b: ArrayLike, out: AnyArray | None = None) -> Array:

@@ -478,7 +478,12 @@ def _of_scalars(name: str, drops: bool) -> property:
 
     # To ask whether there is the method reads no value, and is no reason to refuse.
     def call(self: Array, *args: object, **kwargs: object) -> Any:
-        if drops and is_active(self) and not _compares_fractions(sys._getframe(1)):
+        compared = _compared_fraction(sys._getframe(1)) if drops else None
+        if compared is not None and _core.is_replayed(self):
+            # Decisions, which replays look at; they tell the answers of all six operators.
+            _ = bool(self < compared), bool(self == compared)
+            return getattr(_core.peek(self).item(), name)(*args, **kwargs)
+        if drops and is_active(self) and compared is None:
             raise NotDifferentiableError(
                 f"x.{name} would drop the gradient; compute with x itself, or use "
                 f"ct.dropgrad(x).{name} to drop it on purpose"
@@ -488,14 +493,18 @@ def _of_scalars(name: str, drops: bool) -> property:
     return property(get, doc=f"What `{name}` is of a scalar; for an array, `AttributeError`.")
 
 
-def _compares_fractions(frame: Any) -> bool:
-    """Say whether a frame is `Fraction.from_float` in a comparison: piecewise constant."""
+def _compared_fraction(frame: Any) -> Any:
+    """Give what a number is compared with, if a frame is `Fraction.from_float` in a comparison.
+
+    That is piecewise constant.
+    """
     around = frame.f_back
-    return (
+    is_comparison = (
         around is not None
         and frame.f_globals.get("__name__") == around.f_globals.get("__name__") == "fractions"
         and around.f_code.co_name in {"__eq__", "_richcmp"}
     )
+    return around.f_locals[around.f_code.co_varnames[0]] if is_comparison else None
 
 
 # Most are piecewise constant, or texts. A ratio would give the number itself to other code.

@@ -12,7 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array, asarray
-from cotan._src.array.scalar_comparisons import comparisons
+from cotan._src.array.scalar_comparisons import comparisons, refused_orders
 
 # The class that NumPy or Python would have handed out an instance of.
 _NUMBER: dict[type, type] = {}
@@ -93,6 +93,7 @@ def scalar_classes(
         return scalar
 
     operators = {"__hash__": array.__hash__, **comparisons(array)}
-    python = {np.dtype(t): made(t, **operators) for t in (bool, int, float, complex)}
+    of = dict.fromkeys((bool, int, float), operators) | {complex: operators | refused_orders(array)}
+    python = {np.dtype(t): made(t, **names) for t, names in of.items()}
     numpy = {d: made(d.type) for d in map(np.dtype, _NUMPY)}
     return python, numpy

@@ -14,6 +14,8 @@ from typing import Any
 
 from cotan._src.runtime.call_site import compares_identity_of_bools
 
+_PYTHON = {bool, int, float, complex}
+_ORDER = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 _OPERATORS = ("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__")
 
 # By identity of a code object, which the reference keeps from being mistaken for a later one.
@@ -92,3 +94,24 @@ def comparisons(array: type) -> dict[str, Callable[[Any, Any], Any]]:
         return compare
 
     return {name: made(name) for name in _OPERATORS}
+
+
+def refused_orders(array: type) -> dict[str, Callable[[Any, Any], Any]]:
+    """Give the operators that complex numbers of Python do not have beside others of Python."""
+
+    def made(name: str) -> Callable[[Any, Any], Any]:
+        plain, sign = getattr(array, name), _ORDER[name]
+
+        def compare(self: Any, other: Any) -> Any:
+            kind = other.__class__
+            if kind in _PYTHON:
+                raise TypeError(
+                    f"{sign!r} not supported between instances of 'complex' and {kind.__name__!r}"
+                )
+            return plain(self, other)
+
+        compare.__name__, compare.__qualname__ = name, f"{array.__name__}.{name}"
+        compare.__doc__ = plain.__doc__
+        return compare
+
+    return {name: made(name) for name in _ORDER}

@@ -66,7 +66,7 @@ PROVIDERS = {
     ],
     "scipy.linalg.blas": ["scipy.linalg.blas"],
     "scipy.linalg.lapack": ["scipy.linalg.blas"],
-    "scipy.ndimage": ["scipy.ndimage"],
+    "scipy.ndimage": ["scipy.ndimage", "scipy.ndimage_distances"],
     "scipy.odr": ["scipy.odr"],
     "scipy.optimize": [
         "scipy.optimize.roots",

@@ -14,6 +14,7 @@ changes before the recorded function returns.
 import contextlib
 import functools
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
@@ -278,6 +279,16 @@ def _expect_same_state(state: StateSnapshot, name: str) -> None:
         )
 
 
+def _constant_infinity(x: Array) -> Array | float:
+    """Give infinity itself for a number such as `np.inf * scale`; replays look whether it is still.
+
+    As an input of the call it would have the cotangent 0, and infinity times 0 is NaN.
+    """
+    if x.dtype.kind != "f" or not np.isinf(_core.peek(x)) or not bool(np.isinf(x)):
+        return x
+    return math.inf if x > 0 else -math.inf
+
+
 class _Copies:
     """Copies of what a call was passed: each replay needs it as it was at the call."""
 
@@ -296,7 +307,7 @@ class _Copies:
     def _copy(self, value: Any) -> Any:
         kind = type(value)
         if is_array(value):
-            return value.copy() if value._rank == "array" else value
+            return value.copy() if value._rank == "array" else _constant_infinity(value)
         if isinstance(value, np.ndarray):
             return value.copy("K")
         if kind in {list, tuple}:

@@ -399,16 +399,20 @@ def _is_recorded(*args: object) -> bool:
     return any(_core.is_traced(x) or (_core.is_preparing() and contains_active(x)) for x in args)
 
 
-def _decided(original: Function) -> Decorator:
-    """Let a prepared function watch the answer of a comparison, which else is one of values."""
+def _decided(original: Function, *names: str) -> Decorator:
+    """Let a prepared function watch the answer of a comparison, which else is one of values.
+
+    `names` are those of the arrays that are compared.
+    """
 
     def enter(compare: Function) -> Function:
         @override(original)
-        def decide(a: ArrayLike, b: ArrayLike, *args: object, **kwargs: object) -> bool:
+        def decide(*args: Any, **kwargs: Any) -> bool:
+            a, b, *more = *args, *(kwargs.pop(n) for n in names[len(args) :])
             if _core.is_preparing() and contains_active((a, b)):
-                return bool(np.all(compare(host_asarray(a), host_asarray(b), *args, **kwargs)))
+                return bool(np.all(compare(host_asarray(a), host_asarray(b), *more, **kwargs)))
             options = {k: peek(v) for k, v in kwargs.items()}
-            answer: bool = original(peek(a), peek(b), *map(peek, args), **options)
+            answer: bool = original(peek(a), peek(b), *map(peek, more), **options)
             return answer
 
         return decide
@@ -416,12 +420,12 @@ def _decided(original: Function) -> Decorator:
     return enter
 
 
-@_decided(np.allclose)
+@_decided(np.allclose, "a", "b")
 def allclose(a: ArrayLike, b: ArrayLike, *args: Any, **kwargs: Any) -> AnyArray:
     return isclose(a, b, *args, **kwargs)
 
 
-@_decided(np.array_equal)
+@_decided(np.array_equal, "a1", "a2")
 def array_equal(a: AnyArray, b: AnyArray, equal_nan: bool = False) -> AnyArray | bool:
     if a.shape != b.shape:
         return False
@@ -429,7 +433,7 @@ def array_equal(a: AnyArray, b: AnyArray, equal_nan: bool = False) -> AnyArray |
     return same | (np.isnan(a) & np.isnan(b)) if equal_nan else same
 
 
-@_decided(np.array_equiv)
+@_decided(np.array_equiv, "a1", "a2")
 def array_equiv(a: AnyArray, b: AnyArray) -> AnyArray | bool:
     try:
         np.broadcast_shapes(a.shape, b.shape)

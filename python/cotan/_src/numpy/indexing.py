@@ -109,7 +109,7 @@ def compress(
 
 
 @override(np.diagonal)
-def diagonal(a: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> AnyArray:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> AnyArray:
     x = _core.asarray(a)
     return view_at(x, np.diagonal(positions_in(x), offset, axis1, axis2))
 
@@ -152,7 +152,6 @@ def matrix_diagonal(x: ArrayLike, /, *, offset: int = 0) -> AnyArray:
 @override(np.trace)
 def trace(
     a: ArrayLike,
-    /,
     offset: int = 0,
     axis1: int = 0,
     axis2: int = 1,

@@ -190,7 +190,7 @@ def asarray(
             raise ValueError("asarray: unable to avoid a copy; leave out copy=")
         return result.copy() if copy and result is a else result
     if isinstance(a, (list, tuple)) and contains_unmasked_array(a):
-        return _core.array(a, dtype) if dtype is None or np.dtype(dtype) != object else _objects(a)
+        return _stacked(a, dtype) if dtype is None or np.dtype(dtype) != object else _objects(a)
     try:
         return np.asarray(a, dtype, order, **options)
     except ValueError as error:
@@ -198,6 +198,27 @@ def asarray(
         if inside is None:
             raise
         return asarray(inside, dtype, order, **options)
+
+
+def gathered(x: Any) -> Any:
+    """Give an `Array` for lists that hold some, as `[[1, c], [c, 1]]`, others as they are."""
+    is_list = isinstance(x, (list, tuple))
+    return asarray(x) if is_list and _core.contains_array((x,), {}) else x
+
+
+def _stacked(items: Any, dtype: DTypeLike | None = None) -> Array:
+    """Give an array of nested lists; those without items are arrays without elements."""
+
+    def filled(x: Any) -> Any:
+        is_list = isinstance(x, (list, tuple))
+        return [filled(item) for item in x] if is_list and x else np.zeros(0) if is_list else x
+
+    try:
+        return _core.array(items, dtype)
+    except ValueError as error:
+        if "at least one array" not in str(error):
+            raise
+        return _core.array(filled(items), dtype)
 
 
 def _given_out(a: object, error: ValueError) -> Array | None:
@@ -256,7 +277,7 @@ def array(
     del like
     is_usual = dtype is None and copy is True and order == "K" and ndmin == 0
     if is_usual and type(object) is list and contains_unmasked_array(object):
-        return _core.array(object)  # `np.array([y[1], -k * y[0]])`
+        return _stacked(object)  # `np.array([y[1], -k * y[0]])`
     if subok and isinstance(object, OverArray):
         inside = object.__held_array__
         made = array(inside, dtype, copy=copy, order=order, ndmin=ndmin)

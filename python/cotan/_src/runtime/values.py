@@ -12,7 +12,7 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -81,6 +81,13 @@ def as_number(x: T) -> T | AnyArray | float:
 def is_array(x: object) -> "TypeIs[Array]":
     """Say whether something is an `Array` (`isinstance` may say that it is an ndarray)."""
     return isinstance(x, Array)
+
+
+def python_number(x: T, found: object = 0.0) -> T:
+    """Give what is computed as a number of Python's, where what SciPy has found is one."""
+    if not is_array(x) or type(found) not in {float, complex}:
+        return x
+    return cast("T", _core.number(x, np.result_type(x.dtype, np.float64)))
 
 
 def are_objects(*items: object) -> bool:

@@ -529,8 +529,14 @@ override(
         for name in (
             *("binary_closing", "binary_dilation", "binary_erosion", "binary_fill_holes"),
             *("binary_hit_or_miss", "binary_opening", "binary_propagation"),
-            *("distance_transform_bf", "distance_transform_cdt", "distance_transform_edt"),
-            *("find_objects", "label", "maximum_position", "minimum_position", "watershed_ift"),
+            *(
+                "distance_transform_cdt",
+                "find_objects",
+                "label",
+                "maximum_position",
+                "minimum_position",
+                "watershed_ift",
+            ),
         )
     )
 )(ON_VALUES)

@@ -1,7 +1,6 @@
 """Overrides of the functions of `scipy.special` that are not ufuncs.
 
-Those that SciPy writes in terms of its ufuncs (`zeta`, `lambertw`, `jvp`, `softplus`, ...) need
-none.
+Those that SciPy writes in terms of its ufuncs (`jvp`, `softplus`, ...) need none.
 """
 
 import importlib
@@ -13,6 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
+from cotan._src.rebind.numpy_substitutes import gathered
 from cotan._src.runtime.registry import Way, override
 from cotan._src.runtime.ufunc_dtypes import finished
 from cotan._src.runtime.values import (
@@ -46,6 +46,22 @@ def _common(*values: ArrayLike) -> Dtype:
     kinds = [_core.asarray(k).dtype if isinstance(k, (list, tuple)) else k for k in kinds]
     dtype = np.result_type(*kinds)
     return dtype if dtype.kind in "fc" else np.dtype(np.float64)
+
+
+# --------------------------------------------------------------------------------------------------
+# What SciPy hands to a ufunc as it is, lists too
+
+
+@override("scipy.special.lambertw")
+def lambertw(z: ArrayLike, k: ArrayLike = 0, tol: ArrayLike = 1e-8) -> AnyArray:
+    result: AnyArray = _original("lambertw")(gathered(z), k, tol)
+    return result
+
+
+@override("scipy.special.zeta")
+def zeta(x: ArrayLike, q: ArrayLike | None = None, out: AnyArray | None = None) -> AnyArray:
+    result: AnyArray = _original("zeta")(gathered(x), gathered(q), out)
+    return result
 
 
 # --------------------------------------------------------------------------------------------------

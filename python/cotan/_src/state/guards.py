@@ -369,6 +369,12 @@ class GuardCollector(GuardStore):
         )
 
     def _visit_items(self, value: Iterable[object], names: Names) -> None:
+        if value is sys.modules:
+            # What is imported meanwhile changes nothing of what was read.
+            for name, module in list(sys.modules.items()):
+                if not is_installed(name):
+                    self._add(module, names, f"module {name}")
+            return
         if isinstance(value, list):
             self._guard(value, "", list(value))
         items: Iterable[object] = value

@@ -20,7 +20,13 @@ from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, withou
 from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
-from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
+from cotan._src.runtime.values import (
+    attach_derivative,
+    contains_active,
+    is_array,
+    python_number,
+    to_numpy,
+)
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.plain_copy import PlainCallback, is_one_gradient, with_arrays
 from cotan._src.state.snapshot import StateSnapshot
@@ -306,12 +312,12 @@ def _derived(
         known = _sum_by_program(plain, *_places(low, high, tuple(pieces), _halves))
         if known is not None:
             _expect_near("quad", abs(known.value - value), allowed)
-            return attach_derivative(value, known.moved)[0]
+            return python_number(attach_derivative(value, known.moved)[0])
     total = _between_points(f, a, b, points, pieces, _halves, summed)
     if not contains_active(total):
         return value
     y = _checked("quad", value, total, allowed)
-    return y[()] if is_array(y) else y
+    return python_number(y)
 
 
 @override("scipy.integrate.quad", when=ALWAYS)
@@ -364,7 +370,7 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
             )[0]
             for part in (np.real, np.imag)
         ]
-        return (_core.apply("complex", *parts), *result[1:])
+        return (python_number(_core.apply("complex", *parts)), *result[1:])
     result = compute(function, *limits, values, 1, *options)
     if not function.captures_active and not contains_active((a, b, points, more, wvar)):
         return result if full_output or len(result) == 2 else _told(result)

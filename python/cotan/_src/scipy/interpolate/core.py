@@ -23,6 +23,7 @@ from cotan._src.rebind.engine import (
     locate,
     rebind_function,
     rebinds_instances,
+    rebound_class,
     refused,
 )
 from cotan._src.rebind.numpy_substitutes import asarray
@@ -112,6 +113,23 @@ override(
 )(REBOUND_METHOD)
 override(f"{_HERE}.BarycentricInterpolator.derivative", kind=METHOD)(REBOUND_METHOD)
 override(f"{_HERE}.BSpline.__call__", f"{_HERE}.BSpline.integrate", kind=METHOD)(REBOUND_METHOD)
+
+
+def _makes_instances(name: str) -> None:
+    """Let a class method with active arguments give an instance that holds them."""
+    method = name.rpartition(".")[2]
+
+    @override(f"{_HERE}.{name}", kind=METHOD)
+    def make(cls: type, *args: Any, **options: Any) -> Any:
+        return getattr(rebound_class(cls), method)(*args, **options)
+
+
+for _name in (
+    "BSpline.basis_element",
+    "BSpline.construct_fast",
+    "_interpolate._PPolyBase.construct_fast",
+):
+    _makes_instances(_name)
 override(f"{_HERE}.RegularGridInterpolator.__call__", kind=METHOD)(REBOUND_METHOD)
 override(f"{_HERE}.UnivariateSpline.__call__", kind=METHOD)(REBOUND_METHOD)
 override(*named(_HERE, "interpn pade pchip_interpolate krogh_interpolate"))(REBOUND)

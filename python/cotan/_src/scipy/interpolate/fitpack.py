@@ -14,7 +14,7 @@ from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import METHOD, SUBSTITUTE_MEMBER, override
-from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
+from cotan._src.runtime.values import attach_derivative, contains_active, python_number, to_numpy
 from cotan._src.scipy.interpolate.bsplines import make_interp_spline, place, weights
 from cotan._src.scipy.interpolate.core import Spline
 from cotan._src.typing import AnyArray, ArrayLike, Scalar
@@ -101,7 +101,7 @@ class _Fitted:
         """Integrate; the spline is zero outside of its interval."""
         whole = self._spline.antiderivative()
         low, high = self._ends()
-        return (whole(np.clip(b, low, high)) - whole(np.clip(a, low, high)))[()]
+        return python_number((whole(np.clip(b, low, high)) - whole(np.clip(a, low, high)))[()])
 
     def roots(self) -> AnyArray:
         constant = self._spline

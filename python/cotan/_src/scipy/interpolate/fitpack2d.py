@@ -18,7 +18,7 @@ from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.ufunc_dtypes import finished
-from cotan._src.runtime.values import contains_active, to_numpy
+from cotan._src.runtime.values import contains_active, python_number, to_numpy
 from cotan._src.scipy.interpolate.bsplines import make_interp_spline
 from cotan._src.typing import AnyArray, ArrayLike, Scalar
 
@@ -117,7 +117,7 @@ def integral(self: _Surface, xa: ArrayLike, xb: ArrayLike, ya: ArrayLike, yb: Ar
         sides.append(through(high) - through(low))
     rows, columns = sides
     along = _core.matmul(rows, asarray(c).reshape(len(rows), -1))
-    value = finished(_core.matmul(along, columns))
+    value = python_number(finished(_core.matmul(along, columns)))
     return value
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.rebind.engine import REBOUND_METHOD, locate, rebinds_instances
-from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.rebind.numpy_substitutes import asarray, gathered
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, is_array
@@ -85,6 +85,7 @@ def RBFInterpolator(
     kernel: str = "thin_plate_spline", epsilon: AnyArray | float | None = None,
     degree: int | None = None,
 ) -> _Interpolator:  # fmt: skip
+    y, d, smoothing = gathered(y), gathered(d), gathered(smoothing)
     # SciPy checks the arguments. Of what it computes, only the place and the scale of polynomials
     # are used with active arguments, and these have no influence on the result.
     made: _Interpolator = locate(_NAME)(
@@ -126,6 +127,7 @@ def restore(self: _Interpolator, state: tuple[Any, ...]) -> None:
 @override(f"{_NAME}.__call__", kind=METHOD, when=ALWAYS)
 def call(self: _Interpolator, x: ArrayLike) -> AnyArray:
     out: AnyArray
+    x = gathered(x)
     active = getattr(self, "_traced", None)
     if active is None and not is_array(x):
         out = original_of(locate(_NAME).__call__)(self, x)

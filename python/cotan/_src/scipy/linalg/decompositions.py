@@ -12,7 +12,7 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit import decompositions as dec
 from cotan._src.kit import lapack_conventions as lapack
 from cotan._src.runtime.registry import override
-from cotan._src.runtime.values import refuse, to_numpy
+from cotan._src.runtime.values import python_number, refuse, to_numpy
 from cotan._src.scipy.linalg.solve import as_assumed, checked, matrix, scipy_linalg
 from cotan._src.typing import AnyArray, ArrayLike, NDArray, Scalar, Shape
 
@@ -172,8 +172,11 @@ def _expect_same(
 def norm(a: ArrayLike, ord: float | Literal["fro", "nuc"] | None = None,
          axis: int | tuple[int, int] | None = None, keepdims: bool = False,
          check_finite: bool = True) -> AnyArray | Scalar:  # fmt: skip
-    length: AnyArray | Scalar = np.linalg.norm(checked(a, check_finite), ord, axis, keepdims)
-    return length
+    a = checked(a, check_finite)
+    length: AnyArray | Scalar = np.linalg.norm(a, ord, axis, keepdims)
+    # BLAS gives that of a vector as a number of Python's.
+    is_plain = ord in (None, 2) and axis is None and not keepdims and a.ndim == 1 and a.size > 0
+    return python_number(length) if is_plain else length
 
 
 # --------------------------------------------------------------------------------------------------

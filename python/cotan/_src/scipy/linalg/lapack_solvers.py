@@ -101,13 +101,17 @@ def posv(
     return x, _given(overwrite_b, b)
 
 
+_KINDS = {"s": np.float32, "d": np.float64, "c": np.complex64, "z": np.complex128}
+
+
 def trsm(
     original: Function, alpha: Scalar, a: ArrayLike, b: AnyArray, side: int = 0, lower: int = 0,
     trans_a: int = 0, diag: int = 0, overwrite_b: int = 0,
 ) -> AnyArray:  # fmt: skip
     """Solve with a triangular matrix on either side, as BLAS does."""
-    matrix = asarray(a)
-    scaled: AnyArray = alpha * asarray(b)
+    kind = _KINDS[original.__name__.removeprefix("function ")[0]]
+    matrix = asarray(a, kind)
+    scaled: AnyArray = alpha * asarray(b, kind)
     if side == 0:
         x = solve_triangular(matrix, scaled, trans_a, bool(lower), bool(diag))
     else:

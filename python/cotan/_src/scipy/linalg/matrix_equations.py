@@ -81,6 +81,7 @@ def _are(
     a, b, q, r = (matrix(name, _two_axes(x), True, False) for x in (a, b, q, r))
     a, b, q, r = dec.common(a, b, q, r)
     x: AnyArray = _stabilizing(name, a, b, q, r)
+    a, b, q, r = (_core.asarray(m, x.dtype) for m in (a, b, q, r))
     for _ in range(2):
         k = gain(a, b, r, x)
         closed = a - b @ k

@@ -13,7 +13,7 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
-from cotan._src.runtime.values import attach_derivative, contains_active, to_numpy
+from cotan._src.runtime.values import attach_derivative, contains_active, python_number, to_numpy
 from cotan._src.scipy.optimize.solver_arguments import (
     Bounds,
     FitResult,
@@ -52,7 +52,7 @@ def nnls(A: ArrayLike, b: ArrayLike, *args: object,  # noqa: N803
     a = asarray(A)
     right = asarray(b).reshape(-1)
     x = _of_free(a, right, x, x > 0)
-    return x, np.linalg.norm(a @ x - right)
+    return x, python_number(np.linalg.norm(a @ x - right))
 
 
 @override(f"{_HERE}.lsq_linear", when=ALWAYS)

@@ -86,6 +86,8 @@ def minimize(fun: Function, x0: ArrayLike, args: object = (), method: Function |
              callback: Function | None = None,
              options: Mapping[str, object] | None = None) -> Result:  # fmt: skip
     expect_constant_bounds("minimize", bounds)
+    # Where a minimum lies does not depend on when a solver stops.
+    tol, options = to_numpy(tol), None if options is None else plain_of(options)
     nearest = _goes_by_slopes(method or "bfgs", x0)
 
     def solve_plainly(plain: PlainSolve) -> Any:
@@ -198,7 +200,8 @@ def fmin_slsqp(func: Function, x0: ArrayLike, eqcons: Sequence[Function] = (),
     result: NDArray | tuple[Any, ...]
     result = function.wrap_solver(locate_original(f"{_HERE}.fmin_slsqp"))(
         function, to_numpy_items(x0), *inside, to_numpy_items(bounds), probed(fprime),
-        probed(fprime_eqcons), probed(fprime_ieqcons), to_numpy_items(more), *rest, **options,
+        probed(fprime_eqcons), probed(fprime_ieqcons), to_numpy_items(more),
+        *map(to_numpy_items, rest), **plain_of(options),
     )  # fmt: skip
     seen = any_captures_active(function, inside[1], inside[3], *inside[0], *inside[2])
     if not seen and not contains_active((more, x0)):
@@ -226,7 +229,7 @@ def _in_bounds(name: str) -> None:
         function, more = ReplayedCallback(func, args), more_of(args)
         result: tuple[Any, ...] = function.wrap_solver(locate_original(f"{_HERE}.{name}"))(
             function, to_numpy_items(x0), probed(fprime), to_numpy_items(more), approx_grad,
-            to_numpy_items(bounds), *rest, **options,
+            to_numpy_items(bounds), *map(to_numpy_items, rest), **plain_of(options),
         )  # fmt: skip
         if not function.captures_active and not contains_active((more, x0)):
             return result

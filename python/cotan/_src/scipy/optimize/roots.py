@@ -18,7 +18,7 @@ from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import solution, stacked
 from cotan._src.rebind.engine import locate_original
 from cotan._src.runtime.registry import ALWAYS, override
-from cotan._src.runtime.values import contains_active, refuse, to_numpy
+from cotan._src.runtime.values import contains_active, python_number, refuse, to_numpy
 from cotan._src.scipy.optimize.plain_solve import PlainSolve
 from cotan._src.scipy.optimize.solver_arguments import (
     Result,
@@ -67,8 +67,9 @@ def _bracketed(name: str) -> None:
 
         def derived(plain: PlainSolve, result: Any) -> Any:
             if not isinstance(result, tuple):
-                return plain.scalar_root(f"{_HERE}.{name}", result)
-            result[1].root = plain.scalar_root(f"{_HERE}.{name}", result[0])
+                return python_number(plain.scalar_root(f"{_HERE}.{name}", result), result)
+            root = plain.scalar_root(f"{_HERE}.{name}", result[0])
+            result[1].root = python_number(root, result[0])
             return result[1].root, result[1]
 
         found: AnyArray | float | tuple[AnyArray | float, RootResult] | None
@@ -86,9 +87,9 @@ def _bracketed(name: str) -> None:
         f = function.from_initial_state(f)
         if isinstance(result, tuple):
             root, report = result
-            report.root = _scalar(name, f, args, root, function)
+            report.root = python_number(_scalar(name, f, args, root, function), root)
             return report.root, report
-        return _scalar(name, f, args, result, function)
+        return python_number(_scalar(name, f, args, result, function), result)
 
 
 for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
@@ -150,7 +151,8 @@ def root_scalar(f: Function, args: object = (), *rest: object, **options: object
         return locate_original(f"{_HERE}.root_scalar")(plain.checked(), *more, **chosen)
 
     def derived(plain: PlainSolve, result: Any) -> Any:
-        result.root = plain.scalar_root(f"{_HERE}.root_scalar", result.root, is_pair)
+        root = plain.scalar_root(f"{_HERE}.root_scalar", result.root, is_pair)
+        result.root = python_number(root, result.root)
         return result
 
     if not any(callable(v) for k, v in options.items() if k != "fprime"):
@@ -169,7 +171,8 @@ def root_scalar(f: Function, args: object = (), *rest: object, **options: object
         # A function may give its derivatives, too.
         f = function.from_initial_state(f)
         value = (lambda x, *a: f(x, *a)[0]) if is_pair else f
-        result.root = _scalar("root_scalar", value, args, result.root, function)
+        root = _scalar("root_scalar", value, args, result.root, function)
+        result.root = python_number(root, result.root)
     return result
 
 

@@ -62,7 +62,7 @@ def find_peaks(
     rel_height: Scalar = 0.5,
     plateau_size: _Bounds = None,
 ) -> tuple[NDArray, dict[str, AnyArray]]:
-    signal = asarray(x)
+    signal = asarray(x, np.float64)
     given = to_numpy_items((height, threshold, distance, prominence, width, wlen))
     peaks, known = locate(f"{_HERE}.find_peaks")(
         to_numpy(signal), *given, to_numpy(rel_height), plateau_size
@@ -84,7 +84,7 @@ def find_peaks(
 def peak_prominences(
     x: ArrayLike, peaks: ArrayLike, wlen: Scalar | None = None
 ) -> tuple[AnyArray, NDArray, NDArray]:
-    signal, at = asarray(x), np.asarray(to_numpy(peaks))
+    signal, at = asarray(x, np.float64), np.asarray(to_numpy(peaks))
     _, left, right = locate(f"{_HERE}.peak_prominences")(to_numpy(signal), at, to_numpy(wlen))
     return _prominences(signal, at, left, right), left, right
 
@@ -97,7 +97,7 @@ def peak_widths(
     prominence_data: Sequence[ArrayLike] | None = None,
     wlen: Scalar | None = None,
 ) -> tuple[AnyArray, ...]:
-    signal, at = asarray(x), np.asarray(to_numpy(peaks))
+    signal, at = asarray(x, np.float64), np.asarray(to_numpy(peaks))
     data = prominence_data if prominence_data is not None else peak_prominences(signal, at, wlen)
     values = locate(f"{_HERE}.peak_widths")(
         to_numpy(signal), at, to_numpy(rel_height), to_numpy_items(tuple(data)), to_numpy(wlen)

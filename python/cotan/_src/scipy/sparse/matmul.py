@@ -6,7 +6,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.numpy.matrix import Matrix, asmatrix, is_matrix
-from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.rebind.numpy_substitutes import asarray, gathered
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import is_array
 from cotan._src.scipy.sparse.products import (
@@ -39,6 +39,7 @@ def _lift_matmul(base: str) -> None:
     @override(f"{base}._matmul_dispatch", kind=METHOD, when=ALWAYS)
     def matmul(self: Sparse, other: Any) -> AnyArray | Sparse | Matrix:
         result: AnyArray | Sparse | Matrix
+        other = gathered(other)
         if is_matrix(other):
             made: Any = _matmul(self, other.A)
             result = asmatrix(made)

@@ -17,7 +17,7 @@ from cotan._src.kit.host_call import conj, host_call, linear, writes_primitives
 from cotan._src.kit.implicit_diff import solution, without_rule
 from cotan._src.numpy.matrix import Matrix, is_matrix
 from cotan._src.rebind.engine import locate, locate_original
-from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.rebind.numpy_substitutes import asarray, gathered
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, is_active, is_array, to_numpy
@@ -301,6 +301,7 @@ def _solved_with(name: str, matrix: Sparse, b: AnyArray, solve: Solve, turned: S
 def spsolve(A: MatrixLike, b: Sparse | ArrayLike, permc_spec: str | None = None,  # noqa: N803
             use_umfpack: bool = True) -> Any:  # fmt: skip
     compute = locate_original(f"{_HERE}.linalg.spsolve")
+    b = gathered(b)
     if not (is_array(b) or has_active_entries(A)):
         return compute(A, b, permc_spec, use_umfpack)
     known = getattr(A, "format", None) in {"csr", "csc"}
@@ -361,7 +362,7 @@ def _iterative(name: str) -> None:
         x0: ArrayLike | None = None,
         **options: object,
     ) -> tuple[AnyArray, int]:
-        matrix = settled(A)
+        matrix, b = settled(A), gathered(b)
         solve = _Iteration(name, x0, options)
         x: AnyArray
         if has_active_entries(matrix) or contains_active(matrix):

@@ -14,7 +14,7 @@ from cotan._src.kit.host_call import linear
 from cotan._src.kit.implicit_diff import without_rule
 from cotan._src.numpy.matrix import Matrix
 from cotan._src.rebind.engine import locate, locate_original
-from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.rebind.numpy_substitutes import asarray, gathered
 from cotan._src.runtime.registry import ALWAYS, METHOD, override
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.scipy.sparse.products import (
@@ -85,8 +85,8 @@ def _changed(matrix: Sparse, change: Callable[[Sparse], Any]) -> Any:
 
 def _stacking(name: str) -> None:
     """Stack matrices as SciPy stacks numbers in the place of their values."""
+    levels = 2 if name in {"block_array", "bmat"} else 1
 
-    @override(f"{_HERE}.{name}", when=ALWAYS)
     def stacked(
         blocks: object, *args: object, dtype: DTypeLike | None = None, **kwargs: object
     ) -> Sparse:
@@ -96,12 +96,20 @@ def _stacking(name: str) -> None:
             result = original(blocks, *args, dtype=dtype, **kwargs)
             return result
         values: list[AnyArray] = [np.zeros(1)]
-        result = original(_numbered(blocks, values), *args, **kwargs)
+        result = original(_numbered(blocks, values, levels), *args, **kwargs)
         values = [asarray(v) for v in values]
         kind = np.result_type(*values[1:]) if dtype is None else dtype
         joined = np.concatenate([_core.asarray(v, kind) for v in values])
         result.data = joined[np.asarray(result.data).astype(np.int64)]
         return result
+
+    rule: Function = stacked
+    if name == "block_diag":
+
+        def rule(mats: object, *args: Any, **kwargs: Any) -> Sparse:
+            return stacked(mats, *args, **kwargs)
+
+    override(f"{_HERE}.{name}", when=ALWAYS)(rule)
 
 
 def _is_nest(blocks: object) -> TypeGuard[Iterable[object]]:
@@ -115,18 +123,15 @@ def _any_active(blocks: object) -> bool:
     return is_array(blocks) or has_active_entries(blocks)
 
 
-def _holds_matrices(block: object) -> bool:
-    return _is_nest(block) and any(
-        b is None or hasattr(b, "tocoo") or _holds_matrices(b) for b in block
-    )
+def _numbered(block: Any, values: list[AnyArray], levels: int = 0) -> Any:
+    """Give blocks whose elements are the positions of their values in a list that goes on.
 
-
-def _numbered(block: Any, values: list[AnyArray]) -> Any:
-    """Give blocks whose elements are the positions of their values in a list that goes on."""
+    Blocks are in lists of so many levels.
+    """
     if block is None:
         return None
-    if _holds_matrices(block):
-        return [_numbered(b, values) for b in block]
+    if levels and (_is_nest(block) or np.ndim(block) > 2):
+        return [_numbered(b, values, levels - 1) for b in block]
     if not hasattr(block, "tocoo"):
         dense = asarray(block)
         dense = dense.reshape((1,) * (2 - dense.ndim) + dense.shape)
@@ -459,7 +464,7 @@ def spsolve_triangular(
     unit_diagonal: bool = False,
 ) -> AnyArray:
     compute = locate_original(f"{_HERE}.linalg.spsolve_triangular")
-    matrix = settled(A)
+    matrix, b = settled(A), gathered(b)
     x: AnyArray
     if not (has_active_entries(matrix) or is_array(b)):
         x = compute(matrix, b, lower, overwrite_A, overwrite_b, unit_diagonal)

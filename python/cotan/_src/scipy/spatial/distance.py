@@ -17,10 +17,10 @@ from cotan._src.kit.callbacks import probes_callback
 from cotan._src.kit.host_call import inverse
 from cotan._src.numpy.reductions import safe_sqrt
 from cotan._src.rebind.engine import REBOUND, locate, refused
-from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.rebind.numpy_substitutes import asarray, gathered
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
-from cotan._src.runtime.values import assign, contains_active, is_array, to_numpy
+from cotan._src.runtime.values import assign, contains_active, is_array, python_number, to_numpy
 from cotan._src.typing import AnyArray, Args, ArrayLike, Function, Kwargs, NDArray, Scalar
 
 _HERE = "scipy.spatial.distance"
@@ -36,7 +36,7 @@ class _Tree(Protocol):
 
 
 def _weighted(terms: AnyArray, w: ArrayLike | None) -> AnyArray:
-    return terms if w is None else terms * asarray(w)
+    return terms if w is None else terms * asarray(w, np.float64)
 
 
 def _total(terms: AnyArray) -> Array:
@@ -167,10 +167,22 @@ def _vectors(*items: ArrayLike) -> list[AnyArray]:
     return floats
 
 
+def _is_root(p: Scalar = 2, w: ArrayLike | None = None) -> bool:
+    del w
+    return not is_array(p) and p == 2
+
+
 def _between_vectors(name: str, metric: Callable[..., AnyArray]) -> None:
     @override(f"{_HERE}.{name}")
     def distance(u: ArrayLike, v: ArrayLike, *args: Any, **kwargs: Any) -> AnyArray:
-        return metric(*_vectors(u, v), *args, **kwargs)
+        first, second = _vectors(u, v)
+        if name in {"braycurtis", "canberra"}:
+            second = _core.asarray(second, np.float64)
+        result = metric(first, second, *args, **kwargs)
+        is_length = name == "minkowski" and _is_root(*args, **kwargs)
+        # BLAS gives the norm as a number of Python's.
+        is_length = is_length or name in {"euclidean", "seuclidean"}
+        return python_number(result) if is_length else result
 
 
 for _name, _metric in _METRICS.items():
@@ -305,10 +317,10 @@ def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> AnyArray
 def directed_hausdorff(
     u: ArrayLike, v: ArrayLike, *args: Any, **options: Any
 ) -> tuple[AnyArray, int, int]:
-    a, b = asarray(u), asarray(v)
+    a, b = asarray(u, np.float64), asarray(v, np.float64)
     compute = locate("scipy.spatial.distance.directed_hausdorff")
     _, i, j = compute(to_numpy(a), to_numpy(b), *args, **options)
-    return _euclidean(a[i], b[j]), i, j
+    return python_number(_euclidean(a[i], b[j])), i, j
 
 
 def _points(tree: _Tree) -> AnyArray:
@@ -368,6 +380,7 @@ def query(
     distance_upper_bound: float = np.inf, workers: int = 1,
 ) -> tuple[AnyArray, NDArray]:  # fmt: skip
     ask = original_of(vars(locate("scipy.spatial.KDTree"))["query"])
+    x = gathered(x)
     limits = to_numpy(eps), p, to_numpy(distance_upper_bound)
     distances, index = ask(_built(self), to_numpy(x), k, *limits, workers)
     if not is_array(x) and not hasattr(self, "_traced"):
@@ -382,7 +395,8 @@ def query(
         box = np.asarray(self.boxsize)
         apart = np.where(box > 0, to_numpy(points) - to_numpy(neighbours), 0.0)
         neighbours = neighbours + box * np.round(apart / np.where(box > 0, box, 1.0))
-    return _core.where(missing, np.inf, _minkowski(points, neighbours, p)), index
+    near = _core.where(missing, np.inf, _minkowski(points, neighbours, p))
+    return python_number(near, distances), index
 
 
 def _expect_built(args: Args, options: Kwargs) -> None:

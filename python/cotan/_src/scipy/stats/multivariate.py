@@ -11,7 +11,7 @@ from cotan._core import NotDifferentiableError
 from cotan._src.kit.host_call import host_call, inverse
 from cotan._src.rebind.engine import REBOUND_METHOD, locate
 from cotan._src.rebind.engine import detached as value_of
-from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.rebind.numpy_substitutes import asarray, gathered
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, named, override
 from cotan._src.runtime.values import contains_active, is_active, to_numpy
@@ -106,6 +106,7 @@ def _parameters(
     dist: _Normal, mean: ArrayLike | None, cov: ArrayLike, allow_singular: bool
 ) -> tuple[int, AnyArray, _Covariance | _KnownCovariance]:
     """Check the parameters on values, and give them as they are."""
+    cov = gathered(cov)
     given = _like(mean), _checked(cov), allow_singular
     dim, mean_value, known = dist._process_parameters(*given)
     center = mean_value if mean is None else _core.reshape(asarray(mean, np.float64), (dim,))
@@ -198,6 +199,7 @@ def _freeze_normal(self: _FrozenNormal, mean: ArrayLike | None = None, cov: Arra
                    **options: object) -> None:  # fmt: skip
     init = original_of(vars(locate(_FROZEN))["__init__"])
     # What it computes of the parameters is replaced.
+    cov = gathered(cov)
     init(self, _like(mean), _checked(cov), allow_singular, *args, **options)
     _, self.mean, self.cov_object = _parameters(self._dist, mean, cov, allow_singular)
 
@@ -221,6 +223,7 @@ def _uncomputed(owner: str, name: str) -> None:
 def _frozen(name: str) -> None:
     @override(f"{_FROZEN}.{name}", kind=METHOD, when=ALWAYS)
     def method(self: _FrozenNormal, x: ArrayLike) -> AnyArray:
+        x = gathered(x)
         parts = x, self.mean, self.cov_object.covariance
         if not any(isinstance(p, _core.Array) for p in parts):
             value: NDArray = original_of(vars(locate(_FROZEN))[name])(self, x)
