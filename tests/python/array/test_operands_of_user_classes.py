@@ -217,3 +217,37 @@ def test_a_fraction_on_the_left_in_a_prepared_function(name):
     for x in (1.0, 2.0, 1.5, np.nextafter(1.5, 2), 3.0, 0.5):
         assert g(float(x)) == ct.gradient(f, float(x)) == ((2 * x if f(x) == x * x else 7.0),)
     assert g.num_recordings <= 3
+
+
+class _Vector:
+    """Components that come first in arithmetic, and are an array for whoever asks."""
+
+    __array_priority__ = 1000
+
+    def __init__(self, *components):
+        self.components = components
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.components, dtype=dtype)
+
+    def __radd__(self, other):
+        return _Vector(*(other[i] + c for i, c in enumerate(self.components)))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.sin(np.asarray(_Vector(x[0], x[1])))),
+        lambda x: np.sum(np.sin(_Vector(x[0], x[1]))),
+        lambda x: np.dot(_Vector(x[0], x[1]), x),
+        lambda x: np.sum(np.multiply(x, _Vector(x[1], x[0]))),
+        lambda x: (x + _Vector(x[0], x[1])).components[0] ** 2,
+    ],
+)
+def test_what_comes_first_in_arithmetic_is_an_array_for_functions(f):
+    x = np.array([1.0, 2.0])
+    step = 1e-6
+    slopes = [(f(x + d) - f(x - d)) / (2 * step) for d in step * np.eye(2)]
+    value, (found,) = ct.value_and_gradient(f, x)
+    np.testing.assert_allclose(value, f(x), rtol=1e-14)
+    np.testing.assert_allclose(found, slopes, rtol=1e-8)

@@ -409,3 +409,19 @@ def test_complex_numbers_of_python_have_no_order(sign, other):
     assert ct.gradient(f, 3.0 + 4.0j) == (pytest.approx(0.6 + 0.8j),)
     # NumPy has an order of them.
     assert ct.gradient(lambda z: z.real if z < np.float64(5.0) else 0.0, 3.0 + 4.0j) == (1.0,)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [1.7, np.float64(1.7), np.float32(1.7), np.float16(0.1), np.complex64(1.1 + 0.3j),
+     np.array(1.7, np.float32)],
+)  # fmt: skip
+def test_texts_are_those_of_the_precision(x):
+    texts = []
+
+    def f(y):
+        texts.append((str(y), f"{y}", f"{y:.3f}", "%s" % y))  # noqa: UP031
+        return np.abs(y)
+
+    ct.gradient(f, x)
+    assert texts == [(str(x), f"{x}", f"{x:.3f}", "%s" % x)]  # noqa: UP031

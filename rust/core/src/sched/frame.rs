@@ -347,3 +347,17 @@ fn views(part: &Plan, args: &[Value]) -> Option<Vec<Value>> {
         .map(|&s| slots[s as usize].clone())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unasked_frames_share_their_bytes() {
+        assert!(Share::of(UNPREPARED + 1).is_none());
+        let most = Share::of(UNPREPARED / 2 + 1).unwrap();
+        assert!(Share::of(UNPREPARED / 2 + 1).is_none());
+        drop(most);
+        assert!(Share::of(UNPREPARED / 2 + 1).is_some());
+    }
+}

@@ -43,7 +43,7 @@ fn is_deque(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     match beneath(object)? {
         Some(array) => Ok(Some(array)),
-        None => as_operand(object),
+        None => given_out_as(object),
     }
 }
 
@@ -57,7 +57,18 @@ pub fn beneath<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
 }
 
 /// The array that an object of user code gives itself out as, if it defines no arithmetic with arrays.
-pub fn as_operand<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn as_operand<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let priority = object
+        .get_type()
+        .getattr_opt(intern!(object.py(), "__array_priority__"))?;
+    if priority.is_some_and(|priority| priority.extract::<f64>().unwrap_or(0.0) > 0.0) {
+        return Ok(None);
+    }
+    given_out_as(object)
+}
+
+/// The same for a conversion or a function, where it does not matter which operand comes first.
+pub fn given_out_as<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     let kind = object.get_type();
     if object.is_instance_of::<PyArray>()
@@ -68,11 +79,6 @@ pub fn as_operand<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py,
     }
     if kind.getattr_opt(intern!(py, "__array__"))?.is_none()
         || kind.getattr_opt(intern!(py, "__array_ufunc__"))?.is_some()
-    {
-        return Ok(None);
-    }
-    if let Some(priority) = kind.getattr_opt(intern!(py, "__array_priority__"))?
-        && priority.extract::<f64>().unwrap_or(0.0) > 0.0
     {
         return Ok(None);
     }

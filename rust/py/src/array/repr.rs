@@ -39,9 +39,21 @@ pub fn str(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
     let array = cell.read()?;
     escapes::shown(py, &array, "str(x) or print(x)")?;
     if array.shape().is_empty() {
-        return Ok(number(py, &array)?.str()?.to_string());
+        return Ok(scalar(cell, py, &array)?.str()?.to_string());
     }
     Ok(to_ndarray(py, compute(py, &array)?)?.str()?.to_string())
+}
+
+/// What NumPy has in the place of a number: its text is that of its precision.
+fn scalar<'py>(
+    cell: &PyArray,
+    py: Python<'py>,
+    array: &cotan::Array,
+) -> PyResult<Bound<'py, PyAny>> {
+    match cell.scalar_kind() {
+        ScalarKind::PythonNumber => number(py, array),
+        _ => to_numpy_scalar(py, &compute(py, array)?),
+    }
 }
 
 /// A number by a format, as a Python number is.
@@ -49,7 +61,7 @@ pub fn format(cell: &PyArray, py: Python<'_>, spec: &str) -> PyResult<String> {
     let array = cell.read()?;
     escapes::shown(py, &array, "formatting x")?;
     if array.shape().is_empty() {
-        return number(py, &array)?
+        return scalar(cell, py, &array)?
             .call_method1("__format__", (spec,))?
             .extract();
     }

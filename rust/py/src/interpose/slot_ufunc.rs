@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
 use crate::array::cell::ScalarKind;
-use crate::array::operand::as_operand;
+use crate::array::operand::given_out_as;
 use crate::array::operators::apply_elementwise;
 use crate::interpose::contains_array::contains_array;
 use crate::interpose::slot::{Arguments, Vectorcall, guarded, is_list};
@@ -164,7 +164,7 @@ fn together<'py>(given: &[Bound<'py, PyAny>], positional: usize) -> PyResult<Giv
         if i < positional
             && is_user
             && !is_list
-            && let Some(array) = as_operand(item)?
+            && let Some(array) = given_out_as(item)?
         {
             return Ok(array);
         }
