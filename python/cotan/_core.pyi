@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from os import PathLike
-from types import EllipsisType
+from types import CodeType, EllipsisType
 from typing import (
     Any,
     ClassVar,
@@ -638,6 +638,51 @@ class Device:
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...
 
 @final
+class FunctionKey:
+    """What functions depend on, but for the values of `leaves`."""
+
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def code(self) -> int: ...
+    @property
+    def leaves(self) -> list[Array]: ...
+    @property
+    def values(self) -> list[NDArray]: ...
+    @property
+    def kept(self) -> list[object]: ...
+    @property
+    def written(self) -> list[Any]: ...
+    @property
+    def plain(self) -> tuple[Any, ...]: ...
+    @property
+    def captures(self) -> bool: ...
+    @staticmethod
+    def of(*given: object) -> FunctionKey | None: ...
+
+@final
+class NamesRead:
+    """What code reads by name."""
+
+    def __new__(
+        cls,
+        code: CodeType,
+        near: list[tuple[str, object]],
+        members: list[tuple[dict[str, object], str, object]],
+        others: tuple[str, ...],
+        is_computing: bool,
+        absent: object,
+    ) -> Self: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def others(self) -> tuple[str, ...]: ...
+    @property
+    def is_computing(self) -> bool: ...
+    @property
+    def key(self) -> bytes: ...
+
+@final
 class NotedCalls:
     """A right side as a solver calls it: of each call it notes time, state and slope."""
 
@@ -1097,6 +1142,10 @@ def refused(message: str) -> None:
 
 def granted(message: str) -> None:
     """Takes back what user code was refused, once another way was found."""
+
+# solvers/names_read.rs
+def names_read(function: Function) -> NamesRead | None:
+    """What the code of a function reads by name; None where it may do more than compute."""
 
 # transforms/checkpoint.rs
 def call_checkpoint(

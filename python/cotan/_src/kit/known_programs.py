@@ -3,7 +3,7 @@
 Problem: a solver is called in a loop, a hundred times, with the same formula and other numbers. A
 program of it that gives values and derivatives takes a tenth of the time of recording them. It is
 made when a formula is met for the first time, and found by the key of the function
-(`state.function_key`). Where it is met often, the program is prepared.
+(`FunctionKey`). Where it is met often, the program is prepared.
 """
 
 import threading
@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._core import Array
-from cotan._src.state.function_key import FunctionKey
+from cotan._core import Array, FunctionKey
 from cotan._src.state.plain_copy import call_outside
 from cotan._src.typing import AnyArray, Args, Function, NDArray
 

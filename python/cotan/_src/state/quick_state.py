@@ -20,7 +20,7 @@ from cotan._core import Array
 from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.libraries import UNRESTORED_LIBRARIES
 from cotan._src.state.buffers import ArraySlot, SmallBuffer
-from cotan._src.state.library_names import LEADS_FAR, names_read
+from cotan._src.state.library_names import LEADS_FAR
 from cotan._src.state.object_graph import ATOMS, CodeNames
 
 # Arrays of more bytes together are left to snapshots.
@@ -107,7 +107,7 @@ class QuickState:
                 return False
         except ValueError:
             return False  # a variable without a value yet
-        read = names_read(function)
+        read = _core.names_read(function)
         names = _names_of(function.__code__) if read is None else read.others
         found = function.__globals__
         return names is not None and all(

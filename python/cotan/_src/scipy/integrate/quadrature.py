@@ -272,11 +272,10 @@ def _sum_by_program(plain: PlainCallback, nodes: NDArray, weights: NDArray) -> _
 
         return of_all
 
-    values = [np.asarray(to_numpy(leaf)) for leaf in leaves]
-    found = _KNOWN.of(key, size, (*at, *values), make)
+    found = _KNOWN.of(key, size, (*at, *key.values), make)
     if found is None or not found.used:
         return None
-    total, _, *slopes = found.run(*at, *values)
+    total, _, *slopes = found.run(*at, *key.values)
     rows = [number for slope in slopes for number in slope.ravel().tolist()]
     if not all(map(math.isfinite, rows)):
         return None

@@ -17,7 +17,6 @@ from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, withou
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.integrate.repeated_steps import slope_of
-from cotan._src.state.function_key import FunctionKey
 from cotan._src.state.plain_copy import (
     NotPlainError,
     PlainCallback,
@@ -97,7 +96,7 @@ class RightSide(PlainCallback):
         size = max(_POINTS, 1 << (count - 1).bit_length())
         # Points are added that are there already.
         index = np.minimum(np.arange(size), count - 1)
-        given = times[index], states[index], *(np.asarray(to_numpy(x)) for x in key.leaves)
+        given = times[index], states[index], *key.values
         known = _KNOWN.of(
             key, (size, n, self._order), given, lambda used: self._with_rows(key, used)
         )
@@ -111,7 +110,7 @@ class RightSide(PlainCallback):
             return None
         return Derivatives(slopes, of_states, joined, [key.leaves[i] for i in known.used])
 
-    def _with_rows(self, key: FunctionKey, used: list[int]) -> Function:
+    def _with_rows(self, key: _core.FunctionKey, used: list[int]) -> Function:
         """Give a function of times, states and leaves to slopes and derivatives."""
         given, order, leaves = (self._given, self.args), self._order, key.leaves
 

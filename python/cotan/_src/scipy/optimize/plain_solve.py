@@ -15,10 +15,9 @@ from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import moved_by_rows, plain_number, plain_solution, stacked
 from cotan._src.kit.kkt import Problem, constrained
 from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
-from cotan._src.runtime.values import contains_active, to_numpy
+from cotan._src.runtime.values import contains_active
 from cotan._src.scipy.optimize.solver_arguments import slope_of
 from cotan._src.state.callback_probe import to_numpy_items
-from cotan._src.state.function_key import key_of
 from cotan._src.state.plain_copy import (
     NotPlainError,
     PlainCallback,
@@ -143,14 +142,14 @@ class PlainSolve(PlainCallback):
     def _rows(self, build: Build, x: NDArray, extra: object) -> _Rows | None:
         key = self.key
         if key is not None and extra is not None:
-            key = key_of(self.function, self.args, extra)
+            key = _core.FunctionKey.of(self.function, self.args, extra)
         if key is None or not key.leaves or x.dtype != np.float64 or not x.size:
             return None
         numbers = x.size + sum(leaf.size for leaf in key.leaves)
         if x.size * numbers > _ROWS:
             return None
         given, leaves = (self.function, self.args, extra), key.leaves
-        at = tuple(np.asarray(v) for v in (x, *(to_numpy(leaf) for leaf in leaves)))
+        at = x, *key.values
 
         def make(used: list[int]) -> Function:
             def function(x: AnyArray, *values: AnyArray) -> AnyArray:
