@@ -638,6 +638,17 @@ class Device:
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...
 
 @final
+class Collocation:
+    """The linearised equation along the steps of a run."""
+
+    def __new__(cls, lengths: NDArray, a: NDArray, derivatives: NDArray) -> Self: ...
+    def off(self, known: NDArray, slopes: NDArray) -> NDArray: ...
+    def columns(
+        self, steps: NDArray, weights: NDArray, slopes: NDArray, start: NDArray
+    ) -> NDArray: ...
+    def adjoint(self, steps: NDArray, weights: NDArray, cts: NDArray) -> NDArray: ...
+
+@final
 class FunctionKey:
     """What functions depend on, but for the values of `leaves`."""
 
@@ -989,6 +1000,9 @@ def scatter(x: _Values, index: _Values, updates: _Values) -> Array:
 def dropgrad(x: _R) -> _R:
     """The same values, held constant for every derivative."""
 
+def contains_active(tree: object) -> bool:
+    """Whether something in nested arguments is active: an array, or what dictionaries, lists and tuples hold."""
+
 def is_active(x: object) -> bool:
     """Whether `x` is active in a gradient that is being recorded."""
 
@@ -1115,6 +1129,9 @@ def before_exit() -> None:
     """Called by `atexit`."""
 
 # runtime/recording_state.rs
+def call_outside(call: Callable[[], _R]) -> _R:
+    """Calls something as if nothing were recorded or switched."""
+
 def may_install() -> bool:
     """Whether overrides may be installed for the running context."""
 
@@ -1142,6 +1159,10 @@ def refused(message: str) -> None:
 
 def granted(message: str) -> None:
     """Takes back what user code was refused, once another way was found."""
+
+# solvers/collocation.rs
+def regular_inverse(matrix: NDArray, most: float) -> NDArray | None:
+    """The inverse of a matrix that is far from a singular one, whose condition is below `most`; None of another one."""
 
 # solvers/names_read.rs
 def names_read(function: Function) -> NamesRead | None:

@@ -1,4 +1,4 @@
-"""Runs a callback on plain values while a gradient is recorded: `PlainCallback`, `call_outside`.
+"""Runs a callback on plain values while a gradient is recorded: `PlainCallback`.
 
 Problem: a solver calls the user's function a thousand times to find its way, and only what comes
 after needs the derivative. As long as the function captures active arrays, each of these calls
@@ -7,7 +7,6 @@ captures, runs as fast as without cotan, in a context that records nothing.
 """
 
 import contextlib
-import contextvars
 import functools
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -84,13 +83,14 @@ class PlainCallback:
         self.function, self.args = function, args
         #: What says that programs of it are known, for a first derivative; found before any call.
         self.key = _core.FunctionKey.of(function, args) if is_one_gradient() else None
+        #: Whether all that it depends on, and can change, is found with the key.
+        self.is_formula = self.key is not None and all(type(other) in _ATOMS for other in others)
         self._is_checked = True
         snapshot = None
         if self.key is not None:
             self.plain, self.values = self.key.plain
             self.captures = self.key.captures
-            if all(type(other) in _ATOMS for other in others):
-                # All that a function with a key can change is found with the key.
+            if self.is_formula:
                 self.others = list(others)
                 snapshot = QuickState.of_written(self.key.written)
         else:
@@ -116,7 +116,7 @@ class PlainCallback:
     ) -> Any:
         """Give what `derived` makes of the result of a plain run; None if it cannot."""
         try:
-            result = call_outside(solve) if outside else solve()
+            result = _core.call_outside(solve) if outside else solve()
         except NotPlainError:
             is_done = False
         except Exception:
@@ -182,19 +182,6 @@ def arrays_of(function: Any) -> list[AnyArray]:
     plain = _Plain({})
     plain.of(function)
     return plain.arrays
-
-
-def call_outside(call: Callable[[], _R]) -> _R:
-    """Call something in a copy of the context that records nothing."""
-    context = contextvars.copy_context()
-    scope = next((variable for variable in context if variable.name == "cotan"), None)
-
-    def run() -> _R:
-        if scope is not None:
-            scope.set(None)
-        return call()
-
-    return context.run(run)
 
 
 class _WithAttributes:

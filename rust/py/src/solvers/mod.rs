@@ -1,6 +1,7 @@
 //! What solvers of SciPy need: keys and plain copies of the functions that they call, a right side whose calls are noted,
-//! and steps of explicit methods.
+//! steps of explicit methods, and the linear systems that derivatives lead to.
 
+pub mod collocation;
 pub mod function_key;
 pub mod names_read;
 pub mod noted_calls;

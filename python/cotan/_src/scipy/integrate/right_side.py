@@ -21,7 +21,6 @@ from cotan._src.state.plain_copy import (
     NotPlainError,
     PlainCallback,
     arrays_of,
-    call_outside,
     with_arrays,
 )
 from cotan._src.typing import AnyArray, Args, Function, NDArray
@@ -166,7 +165,7 @@ class RightSide(PlainCallback):
                 self._is_batched = False
         ways = self._ways_of(times, states)
         if ways is None:
-            pairs = call_outside(lambda: _each(both, times, states))
+            pairs = _core.call_outside(lambda: _each(both, times, states))
             return np.stack([k for k, _ in pairs]), np.stack([rows for _, rows in pairs])
         slopes, derivatives = np.zeros((len(times), n)), np.zeros(shape)
         leaves = [to_numpy(leaf) for leaf in self._leaves]
@@ -185,7 +184,7 @@ class RightSide(PlainCallback):
         values = to_numpy(states)
         places = np.column_stack([times, values])
         if self._ways is None or not np.array_equal(self._ways[0], places):
-            self._ways = places, call_outside(lambda: self._divided(times, values))
+            self._ways = places, _core.call_outside(lambda: self._divided(times, values))
         return self._ways[1] or None
 
     def _divided(self, times: NDArray, states: NDArray) -> list[_Way]:
