@@ -15,8 +15,9 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
-from cotan._src.kit.host_call import conj, host_call, linear
+from cotan._src.kit.host_call import conj, linear
 from cotan._src.kit.linear_systems import LinearSolver, products
+from cotan._src.runtime.by_example import expect_values
 from cotan._src.runtime.values import attach_derivative, is_active, of_table
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.typing import AnyArray, ArrayLike, NDArray
@@ -144,7 +145,7 @@ def plain_number(
 def moved_number(
     name: str, x: float, rest: float, slope: float, of_leaves: list[NDArray],
     leaves: list[AnyArray],
-) -> Array | None:  # fmt: skip
+) -> AnyArray | None:  # fmt: skip
     """Give the same for one equation whose value and derivatives are known, as a number.
 
     None where the slope is zero, or a derivative infinite.
@@ -183,7 +184,7 @@ def moved_by_rows(
 
 def linear_in(leaves: list[AnyArray], rows: NDArray) -> Array:
     """Give a vector whose derivatives with respect to the numbers in `leaves` are `rows`."""
-    flat = [_core.reshape(leaf, (leaf.size,)) for leaf in leaves]
+    flat = [leaf if leaf.ndim == 1 else _core.reshape(leaf, (leaf.size,)) for leaf in leaves]
     return _core.matmul(rows, flat[0] if len(flat) == 1 else _core.concatenate(flat))
 
 
@@ -388,6 +389,9 @@ def without_rule(
     what: str, value: ArrayLike, on: ArrayLike, instead: str = "compute it from the solution"
 ) -> Array:
     """Give a value that moves in a way nobody knows; it is an error where its derivative counts."""
+    expect_values(what, (on,))
+    if not is_active(on):
+        return _core.asarray(value)
 
     def back(*_: object) -> NoReturn:
         raise NotDifferentiableError(
@@ -395,7 +399,7 @@ def without_rule(
             "ct.dropgrad"
         )
 
-    return host_call(what, lambda _: value, back, on)
+    return _core.call_back(lambda _: (np.asarray(value),), back, what, [_core.asarray(on)])
 
 
 def expect_solution(name: str, at: NDArray, step: NDArray) -> None:

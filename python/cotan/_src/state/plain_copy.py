@@ -77,7 +77,7 @@ class PlainCallback:
     values: Args
     #: Copies of the others, where they hold functions.
     others: list[Any]
-    _snapshot: QuickState | StateSnapshot
+    _snapshot: _core.FunctionKey | QuickState | StateSnapshot
 
     def __init__(self, function: Any, args: Args = (), *others: object) -> None:
         self.function, self.args = function, args
@@ -86,28 +86,25 @@ class PlainCallback:
         #: Whether all that it depends on, and can change, is found with the key.
         self.is_formula = self.key is not None and all(type(other) in _ATOMS for other in others)
         self._is_checked = True
-        snapshot = None
         if self.key is not None:
             self.plain, self.values = self.key.plain
             self.captures = self.key.captures
-            if self.is_formula:
-                self.others = list(others)
-                snapshot = QuickState.of_written(self.key.written)
         else:
             made = _Plain()
             self.plain = made.of(function)
             self.captures = bool(made.arrays)
             # Arrays may lie in dictionaries and objects, too.
             self.values = to_numpy_items(made.of(args)) if args else args
-        self._snapshot = snapshot or self._look_further(others)
+        self.others = list(others)
+        self._snapshot = (self.is_formula and self.key) or self._look_further()
 
-    def _look_further(self, others: Args) -> QuickState | StateSnapshot:
+    def _look_further(self) -> QuickState | StateSnapshot:
         """Make copies of further functions, and a snapshot of whatever all of them can change."""
-        self.others = []
-        for other in others:
-            copy, captures = plain_copy(other) if _holds_functions(other) else (other, False)
-            self.captures = self.captures or captures
-            self.others.append(copy)
+        others = tuple(self.others)
+        for i, other in enumerate(others):
+            if _holds_functions(other):
+                self.others[i], captures = plain_copy(other)
+                self.captures = self.captures or captures
         roots = self.function, self.plain, self.args, self.values, others, self.others
         return QuickState.of(*roots) or StateSnapshot(*roots)
 

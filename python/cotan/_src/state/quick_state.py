@@ -9,7 +9,7 @@ items of collections can change.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -45,12 +45,6 @@ class QuickState:
         """Give the state that functions, arguments and collections reach; None for another way."""
         made = cls()
         return made if all(map(made._add, values)) else None
-
-    @classmethod
-    def of_written(cls, values: Iterable[Any]) -> "QuickState | None":
-        """Give the state of arrays, lists and dictionaries that are known to be all that counts."""
-        made = cls()
-        return made if all(map(made._add_written, values)) else None
 
     def has_changed(self) -> bool:
         """Say whether anything differs from when it was found."""

@@ -40,7 +40,11 @@ impl Collocation {
     pub fn new(n: usize, lengths: &[f64], a: &[f64], derivatives: &[f64]) -> Collocation {
         let stages = a.len().isqrt();
         let m = stages * n;
-        assert_eq!(derivatives.len(), lengths.len() * m * n, "derivatives at all stages");
+        assert_eq!(
+            derivatives.len(),
+            lengths.len() * m * n,
+            "derivatives at all stages"
+        );
         let factored = |(h, j): (&f64, &[f64])| {
             let mut matrix = vec![0.0; m * m];
             for (row, cells) in matrix.chunks_exact_mut(m.max(1)).enumerate() {
@@ -102,7 +106,11 @@ impl Collocation {
         self.moved.get_or_init(|| {
             let (n, m) = (self.n, self.order());
             let mut all = vec![0.0; self.factors.len() * m * n];
-            for (factors, moved) in self.factors.iter().zip(all.chunks_exact_mut((m * n).max(1))) {
+            for (factors, moved) in self
+                .factors
+                .iter()
+                .zip(all.chunks_exact_mut((m * n).max(1)))
+            {
                 for (row, cells) in moved.chunks_exact_mut(n).enumerate() {
                     cells[row % n] = 1.0;
                 }
@@ -113,7 +121,13 @@ impl Collocation {
     }
 
     /// Changes of states for columns of changes of slopes, at all stages, and of the initial state: `count` columns.
-    pub fn columns(&self, outputs: Outputs<'_>, slopes: &[f64], start: &[f64], count: usize) -> Vec<f64> {
+    pub fn columns(
+        &self,
+        outputs: Outputs<'_>,
+        slopes: &[f64],
+        start: &[f64],
+        count: usize,
+    ) -> Vec<f64> {
         let (n, m) = (self.n, self.order());
         let (size, width) = (m * count, n * count);
         let mut state = start.to_vec();
@@ -123,9 +137,14 @@ impl Collocation {
             let mut stages = self.added(step, &slopes[step * size..][..size], width);
             factors.solve(count, &mut stages, false);
             let moved = &self.moved()[step * m * n..][..m * n];
-            for (row, moved) in stages.chunks_exact_mut(count.max(1)).zip(moved.chunks_exact(n)) {
+            for (row, moved) in stages
+                .chunks_exact_mut(count.max(1))
+                .zip(moved.chunks_exact(n))
+            {
                 for (factor, before) in moved.iter().zip(state.chunks_exact(count.max(1))) {
-                    row.iter_mut().zip(before).for_each(|(x, y)| *x += factor * y);
+                    row.iter_mut()
+                        .zip(before)
+                        .for_each(|(x, y)| *x += factor * y);
                 }
             }
             all.extend_from_slice(&state);
@@ -137,8 +156,13 @@ impl Collocation {
             let known = &all[step * (width + size)..][..width + size];
             let rest = 1.0 - weights.iter().sum::<f64>();
             let mut sum: Vec<f64> = known[..width].iter().map(|x| rest * x).collect();
-            for (weight, stage) in weights.iter().zip(known[width..].chunks_exact(width.max(1))) {
-                sum.iter_mut().zip(stage).for_each(|(x, y)| *x += weight * y);
+            for (weight, stage) in weights
+                .iter()
+                .zip(known[width..].chunks_exact(width.max(1)))
+            {
+                sum.iter_mut()
+                    .zip(stage)
+                    .for_each(|(x, y)| *x += weight * y);
             }
             found.extend(sum);
         }
@@ -169,7 +193,10 @@ impl Collocation {
         let mut state = vec![0.0; width];
         for (step, factors) in self.factors.iter().enumerate().rev() {
             let own = &mut stages[step * size..][..size];
-            own[size - width..].iter_mut().zip(&state).for_each(|(x, y)| *x += y);
+            own[size - width..]
+                .iter_mut()
+                .zip(&state)
+                .for_each(|(x, y)| *x += y);
             state.copy_from_slice(&direct[step * width..][..width]);
             let moved = &self.moved()[step * m * n..][..m * n];
             for (row, moved) in own.chunks_exact(rows.max(1)).zip(moved.chunks_exact(n)) {

@@ -73,7 +73,9 @@ pub fn regular_inverse(order: usize, matrix: &[f64], most: f64) -> Option<Vec<f6
 /// The largest sum of absolute values in a column; NaN where there is one.
 fn norm(order: usize, matrix: &[f64]) -> f64 {
     let sum = |j: usize| (0..order).map(|i| matrix[i * order + j].abs()).sum::<f64>();
-    (0..order).map(sum).fold(0.0, |a, b| if b > a || b.is_nan() { b } else { a })
+    (0..order)
+        .map(sum)
+        .fold(0.0, |a, b| if b > a || b.is_nan() { b } else { a })
 }
 
 /// Takes a multiple of a row from another one.
@@ -165,14 +167,22 @@ mod tests {
     fn numbers(count: usize) -> Vec<f64> {
         let mut state = 7_u64;
         let next = |_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             (state >> 33) as f64 / f64::from(1 << 30) - 1.0
         };
         (0..count).map(next).collect()
     }
 
     fn times(order: usize, count: usize, a: &[f64], x: &[f64], transposed: bool) -> Vec<f64> {
-        let at = |i: usize, j: usize| if transposed { a[j * order + i] } else { a[i * order + j] };
+        let at = |i: usize, j: usize| {
+            if transposed {
+                a[j * order + i]
+            } else {
+                a[i * order + j]
+            }
+        };
         let element = |e: usize| {
             let (i, c) = (e / count, e % count);
             (0..order).map(|j| at(i, j) * x[j * count + c]).sum()
@@ -181,7 +191,10 @@ mod tests {
     }
 
     fn farthest(a: &[f64], b: &[f64]) -> f64 {
-        a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
+        a.iter()
+            .zip(b)
+            .map(|(x, y)| (x - y).abs())
+            .fold(0.0, f64::max)
     }
 
     #[test]
@@ -194,7 +207,10 @@ mod tests {
                 let mut found = sides.clone();
                 factors.solve(count, &mut found, transposed);
                 let back = times(order, count, &matrix, &found, transposed);
-                assert!(farthest(&back, &sides) < 1e-10, "{order} {count} {transposed}");
+                assert!(
+                    farthest(&back, &sides) < 1e-10,
+                    "{order} {count} {transposed}"
+                );
             }
         }
     }

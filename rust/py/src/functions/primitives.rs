@@ -600,7 +600,9 @@ const MAX_LEVELS: usize = 900;
 
 fn is_active_within(tree: &Bound<'_, PyAny>, level: usize) -> PyResult<bool> {
     if level > MAX_LEVELS {
-        return Err(PyRecursionError::new_err("too many collections in each other"));
+        return Err(PyRecursionError::new_err(
+            "too many collections in each other",
+        ));
     }
     if let Ok(array) = tree.cast::<PyArray>() {
         // Integers and booleans carry no derivative.
@@ -613,7 +615,9 @@ fn is_active_within(tree: &Bound<'_, PyAny>, level: usize) -> PyResult<bool> {
     if let Ok(items) = tree.cast::<PyList>() {
         return any_is_active(items.iter(), level);
     }
-    (tree.cast::<PyDict>()).map_or(Ok(false), |items| any_is_active(items.values().iter(), level))
+    (tree.cast::<PyDict>()).map_or(Ok(false), |items| {
+        any_is_active(items.values().iter(), level)
+    })
 }
 
 fn any_is_active<'py>(

@@ -28,7 +28,9 @@ impl PyCollocation {
     ) -> PyResult<PyCollocation> {
         let n = derivatives.as_array().dim().1;
         let (lengths, a, j) = (lengths.as_slice()?, a.as_slice()?, derivatives.as_slice()?);
-        enter(py, |_| Ok(PyCollocation(Collocation::new(n, lengths, a, j))))
+        enter(py, |_| {
+            Ok(PyCollocation(Collocation::new(n, lengths, a, j)))
+        })
     }
 
     /// A step of Newton's method for the states at the stages, from known states and slopes.

@@ -24,6 +24,7 @@ use crate::ndarray::export::{to_ndarray, to_numpy_scalar};
 use crate::runtime::hooks;
 use crate::runtime::once_cell::{OnceImported, intern};
 use crate::solvers::names_read::{PyNamesRead, names_of};
+use crate::solvers::written::Written;
 
 /// Arrays of more bytes together are not compared.
 const MAX_BYTES: usize = 1 << 16;
@@ -33,23 +34,30 @@ const MAX_ITEMS: usize = 64;
 const MAX_PARTS: usize = 1_000;
 
 /// What functions depend on, but for the values of `leaves`.
-#[pyclass(frozen, get_all, name = "FunctionKey", module = "cotan._core")]
+#[pyclass(frozen, name = "FunctionKey", module = "cotan._core")]
 pub struct PyFunctionKey {
+    #[pyo3(get)]
     key: Py<PyBytes>,
     /// The identity of the code of the first function.
+    #[pyo3(get)]
     code: usize,
     /// The active arrays that they reach, each once.
+    #[pyo3(get)]
     leaves: Py<PyList>,
     /// The values of these, as ndarrays.
+    #[pyo3(get)]
     values: Py<PyList>,
     /// What `key` names by identity; it holds as long as these are kept alive.
+    #[pyo3(get)]
     kept: Py<PyList>,
-    /// Arrays, lists and dictionaries that they and their copies reach and could write to.
-    written: Py<PyList>,
     /// Copies with plain values in the place of the arrays that they capture.
+    #[pyo3(get)]
     plain: Py<PyTuple>,
     /// Whether they capture any.
+    #[pyo3(get)]
     captures: bool,
+    /// Arrays, lists and dictionaries that they and their copies reach and could write to.
+    written: Written,
 }
 
 #[pymethods]
@@ -66,7 +74,7 @@ impl PyFunctionKey {
             leaves: PyList::empty(py),
             values: PyList::empty(py),
             kept: PyList::empty(py),
-            written: PyList::empty(py),
+            written: Written::default(),
             code: 0,
             captures: false,
             is_shared: false,
@@ -87,10 +95,20 @@ impl PyFunctionKey {
             leaves: walk.leaves.unbind(),
             values: walk.values.unbind(),
             kept: walk.kept.unbind(),
-            written: walk.written.unbind(),
+            written: walk.written,
             plain: plain.unbind(),
             captures: walk.captures,
         }))
+    }
+
+    /// Whether anything that they could write to differs from when the key was made.
+    fn has_changed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.written.has_changed(py)
+    }
+
+    /// Puts back what has changed, and touches nothing else; says whether anything had.
+    fn restore(&self, py: Python<'_>) -> PyResult<bool> {
+        self.written.restore(py)
     }
 }
 
@@ -125,7 +143,7 @@ struct Walk<'py> {
     leaves: Bound<'py, PyList>,
     values: Bound<'py, PyList>,
     kept: Bound<'py, PyList>,
-    written: Bound<'py, PyList>,
+    written: Written,
     code: usize,
     captures: bool,
     /// Whether copies of the function share what is looked at: global variables. It cannot have leaves.
@@ -196,7 +214,8 @@ impl<'py> Walk<'py> {
             return Ok(false);
         };
         self.tag(tag);
-        self.key.extend(value.extract::<f64>()?.to_bits().to_ne_bytes());
+        self.key
+            .extend(value.extract::<f64>()?.to_bits().to_ne_bytes());
         Ok(true)
     }
 
@@ -233,7 +252,13 @@ impl<'py> Walk<'py> {
             Err(_) => {
                 self.tag(b'.');
                 let digits = value.call_method0(intern!(self.py, "__repr__"))?;
-                self.text(digits.cast::<PyString>().map_err(PyErr::from)?.to_str()?.as_bytes());
+                self.text(
+                    digits
+                        .cast::<PyString>()
+                        .map_err(PyErr::from)?
+                        .to_str()?
+                        .as_bytes(),
+                );
             }
         }
         Ok(())
@@ -260,13 +285,15 @@ impl<'py> Walk<'py> {
             });
         }
         if let Ok(items) = value.cast_exact::<PyList>() {
-            self.written.append(value)?;
+            self.written.note_list(items);
             self.tag(b'[');
             let copies = self.items(&items.iter().collect::<Vec<_>>())?;
-            return match copies {
-                Some(copies) => Ok(Some(self.noted(PyList::new(self.py, copies)?.into_any())?)),
-                None => Ok(None),
+            let Some(copies) = copies else {
+                return Ok(None);
             };
+            let copy = PyList::new(self.py, copies)?;
+            self.written.note_list(&copy);
+            return Ok(Some(copy.into_any()));
         }
         if let Ok(items) = value.cast_exact::<PyDict>() {
             return self.dictionary(items);
@@ -278,12 +305,6 @@ impl<'py> Walk<'py> {
             return Ok(None);
         }
         Err(Stop::NoKey)
-    }
-
-    /// Notes a copy that the function could write to.
-    fn noted(&mut self, copy: Bound<'py, PyAny>) -> Found<Bound<'py, PyAny>> {
-        self.written.append(&copy)?;
-        Ok(copy)
     }
 
     /// Takes items one after the other; gives copies of all where one has one.
@@ -303,7 +324,7 @@ impl<'py> Walk<'py> {
     }
 
     fn dictionary(&mut self, value: &Bound<'py, PyDict>) -> Found<Copied<'py>> {
-        self.written.append(value)?;
+        self.written.note_dict(value);
         self.tag(b'{');
         let (names, items): (Vec<_>, Vec<_>) = value.iter().unzip();
         for name in &names {
@@ -319,7 +340,8 @@ impl<'py> Walk<'py> {
         for (name, item) in names.iter().zip(copies) {
             copy.set_item(name, item)?;
         }
-        Ok(Some(self.noted(copy.into_any())?))
+        self.written.note_dict(&copy);
+        Ok(Some(copy.into_any()))
     }
 
     fn array(&mut self, object: &Bound<'py, PyArray>) -> Found<Copied<'py>> {
@@ -327,11 +349,11 @@ impl<'py> Walk<'py> {
         if array.own_dtype() != DType::F64 {
             return Err(Stop::NoKey);
         }
-        if array.is_writeable() {
-            self.written.append(object)?;
-        }
         self.captures |= !self.is_shared;
         let read = array.read()?;
+        if array.is_writeable() {
+            self.written.note_array(object, read.clone());
+        }
         expect_no_variable(&read)?;
         let is_active = loses_derivative(&read);
         if is_active && self.is_shared {
@@ -347,7 +369,11 @@ impl<'py> Walk<'py> {
         });
         let whole = to_ndarray(self.py, value.clone())?;
         let copy = match kind {
-            ScalarKind::Array => self.noted(whole.clone())?,
+            ScalarKind::Array => {
+                self.written
+                    .note_memory(whole.cast().map_err(PyErr::from)?)?;
+                whole.clone()
+            }
             ScalarKind::NumpyScalar => to_numpy_scalar(self.py, &value)?,
             ScalarKind::PythonNumber => whole.call_method0(intern!(self.py, "item"))?,
         };
@@ -367,7 +393,12 @@ impl<'py> Walk<'py> {
     fn ndarray(&mut self, array: &Bound<'py, PyUntypedArray>) -> Found<()> {
         let flags = array.getattr(intern!(self.py, "flags"))?;
         if flags.getattr(intern!(self.py, "writeable"))?.is_truthy()? {
-            self.written.append(array)?;
+            let base = array.getattr(intern!(self.py, "base"))?;
+            if !base.is_none() && !base.is_exact_instance_of::<PyUntypedArray>() {
+                // Memory of a compiled solver may be gone when it is compared.
+                return Err(Stop::NoKey);
+            }
+            self.written.note_memory(array)?;
         }
         self.tag(b'@');
         self.elements(array)
@@ -380,7 +411,12 @@ impl<'py> Walk<'py> {
             return Err(Stop::NoKey);
         }
         let name = dtype.getattr(intern!(self.py, "str"))?;
-        self.text(name.cast::<PyString>().map_err(PyErr::from)?.to_str()?.as_bytes());
+        self.text(
+            name.cast::<PyString>()
+                .map_err(PyErr::from)?
+                .to_str()?
+                .as_bytes(),
+        );
         self.number(array.ndim());
         for &length in array.shape() {
             self.number(length);
@@ -400,7 +436,9 @@ impl<'py> Walk<'py> {
         let variables = function.getattr(intern!(py, "__globals__"))?;
         let variables = variables.cast::<PyDict>().map_err(PyErr::from)?;
         let read = names_of(function, &code, variables)?;
-        let Some(read) = read.filter(|read| read.get().is_computing() && own.is_truthy().is_ok_and(|has| !has)) else {
+        let Some(read) =
+            read.filter(|read| read.get().is_computing() && own.is_truthy().is_ok_and(|has| !has))
+        else {
             return Err(Stop::NoKey);
         };
         if self.code == 0 {
@@ -459,7 +497,9 @@ impl<'py> Walk<'py> {
         static CELL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         let py = self.py;
         let cell = CELL.found(py, "types", "CellType")?;
-        let cells = (0..num_cells).map(|_| cell.call0()).collect::<PyResult<Vec<_>>>()?;
+        let cells = (0..num_cells)
+            .map(|_| cell.call0())
+            .collect::<PyResult<Vec<_>>>()?;
         let closure = PyTuple::new(py, &cells)?;
         let copy = (function.get_type()).call1((code, variables, name, defaults, closure))?;
         if !named.is_none() {

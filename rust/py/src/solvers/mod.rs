@@ -6,3 +6,4 @@ pub mod function_key;
 pub mod names_read;
 pub mod noted_calls;
 pub mod steps;
+mod written;

@@ -61,11 +61,18 @@ impl PyNamesRead {
     pub fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let near = self.near.iter().map(|(name, _)| name.bind(py).clone());
         let others = self.others.bind(py).iter();
-        PyTuple::new(py, near.map(Bound::into_any).chain(others).collect::<Vec<_>>())
+        PyTuple::new(
+            py,
+            near.map(Bound::into_any).chain(others).collect::<Vec<_>>(),
+        )
     }
 
     /// Whether a function with this code, and these global variables, reads the same.
-    fn is_same_for(&self, code: &Bound<'_, PyAny>, variables: &Bound<'_, PyDict>) -> PyResult<bool> {
+    fn is_same_for(
+        &self,
+        code: &Bound<'_, PyAny>,
+        variables: &Bound<'_, PyDict>,
+    ) -> PyResult<bool> {
         let py = code.py();
         if !self.code.is(code) {
             return Ok(false);

@@ -6,7 +6,6 @@ then the sum over the nodes of these pieces, as a function of all that the integ
 
 import functools
 import itertools
-import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
