@@ -878,6 +878,13 @@ def is_traced(x: object) -> bool:
 def is_mapped(x: Array) -> bool:
     """Whether a function is being mapped and an array may differ between examples, so that nobody knows its value."""
 
+# functions/active.rs
+def contains_active(tree: object) -> bool:
+    """Whether something in nested arguments is active: an array, or what dictionaries, lists and tuples hold."""
+
+def is_active(x: object) -> bool:
+    """Whether `x` is active in a gradient that is being recorded."""
+
 # functions/creation.rs
 def array(
     object: object, dtype: _DTypeLike | None = None, *, device: str | Device | None = None
@@ -999,12 +1006,6 @@ def scatter(x: _Values, index: _Values, updates: _Values) -> Array:
 
 def dropgrad(x: _R) -> _R:
     """The same values, held constant for every derivative."""
-
-def contains_active(tree: object) -> bool:
-    """Whether something in nested arguments is active: an array, or what dictionaries, lists and tuples hold."""
-
-def is_active(x: object) -> bool:
-    """Whether `x` is active in a gradient that is being recorded."""
 
 # functions/special_ufunc.rs
 def call_special(

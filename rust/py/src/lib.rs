@@ -9,8 +9,8 @@
 //! - [`interpose`] overrides functions of NumPy and other libraries where they are called with an `Array`,
 //! - [`functions`] are the primitives of the core as Python functions,
 //! - [`tree`] takes structures apart into arrays and puts them together again,
+//! - [`solvers`] is what solvers of SciPy need: keys of functions, calls and steps,
 //! - [`array`] is the class `Array`: views, indexing, operators, conversions,
-//! - [`solvers`] is what solvers of SciPy call,
 //! - [`ndarray`] reads and makes NumPy's arrays, dtypes and memory,
 //! - [`runtime`] is what all need of the interpreter: errors, signals, fork and exit.
 // Python classes show themselves by `__repr__`, what a function takes by value it takes from Python, and

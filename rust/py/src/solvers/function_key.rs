@@ -247,20 +247,14 @@ impl<'py> Walk<'py> {
 
     fn integer(&mut self, tag: u8, value: &Bound<'py, PyAny>) -> Found<()> {
         self.tag(tag);
-        match value.extract::<i64>() {
-            Ok(small) => self.key.extend(small.to_ne_bytes()),
-            Err(_) => {
-                self.tag(b'.');
-                let digits = value.call_method0(intern!(self.py, "__repr__"))?;
-                self.text(
-                    digits
-                        .cast::<PyString>()
-                        .map_err(PyErr::from)?
-                        .to_str()?
-                        .as_bytes(),
-                );
-            }
+        if let Ok(small) = value.extract::<i64>() {
+            self.key.extend(small.to_ne_bytes());
+            return Ok(());
         }
+        self.tag(b'.');
+        let digits = value.call_method0(intern!(self.py, "__repr__"))?;
+        let digits = digits.cast::<PyString>().map_err(PyErr::from)?;
+        self.text(digits.to_str()?.as_bytes());
         Ok(())
     }
 
