@@ -4,8 +4,6 @@
 //! With stages at `c`, `a` how much slopes there count, `h` the length of a step and `J` the derivatives of the right side
 //! with respect to the state at the stages, changes `Y` of the states at the stages solve `(I - h a ⊗ J) Y = rhs`.
 
-use std::sync::OnceLock;
-
 use super::dense::Factors;
 
 /// States that are wanted: the numbers of the steps they lie in, and how much the stages count, row by row.
@@ -27,8 +25,6 @@ pub struct Collocation {
     a: Vec<f64>,
     stages: usize,
     factors: Vec<Factors>,
-    /// Of each step, what a change of its first state is at the stages: `stages · n` rows of `n` numbers.
-    moved: OnceLock<Vec<f64>>,
 }
 
 impl Collocation {
@@ -66,7 +62,6 @@ impl Collocation {
             a: a.to_vec(),
             stages,
             factors: lengths.iter().zip(per_step).map(factored).collect(),
-            moved: OnceLock::new(),
         }
     }
 
@@ -102,24 +97,6 @@ impl Collocation {
         found
     }
 
-    fn moved(&self) -> &[f64] {
-        self.moved.get_or_init(|| {
-            let (n, m) = (self.n, self.order());
-            let mut all = vec![0.0; self.factors.len() * m * n];
-            for (factors, moved) in self
-                .factors
-                .iter()
-                .zip(all.chunks_exact_mut((m * n).max(1)))
-            {
-                for (row, cells) in moved.chunks_exact_mut(n).enumerate() {
-                    cells[row % n] = 1.0;
-                }
-                factors.solve(n, moved, false);
-            }
-            all
-        })
-    }
-
     /// Changes of states for columns of changes of slopes, at all stages, and of the initial state: `count` columns.
     pub fn columns(
         &self,
@@ -135,18 +112,10 @@ impl Collocation {
         let mut all = Vec::with_capacity(self.factors.len() * (width + size));
         for (step, factors) in self.factors.iter().enumerate() {
             let mut stages = self.added(step, &slopes[step * size..][..size], width);
-            factors.solve(count, &mut stages, false);
-            let moved = &self.moved()[step * m * n..][..m * n];
-            for (row, moved) in stages
-                .chunks_exact_mut(count.max(1))
-                .zip(moved.chunks_exact(n))
-            {
-                for (factor, before) in moved.iter().zip(state.chunks_exact(count.max(1))) {
-                    row.iter_mut()
-                        .zip(before)
-                        .for_each(|(x, y)| *x += factor * y);
-                }
+            for stage in stages.chunks_exact_mut(width.max(1)) {
+                stage.iter_mut().zip(&state).for_each(|(x, y)| *x += y);
             }
+            factors.solve(count, &mut stages, false);
             all.extend_from_slice(&state);
             state.copy_from_slice(&stages[size - width..]);
             all.extend(stages);
@@ -198,13 +167,11 @@ impl Collocation {
                 .zip(&state)
                 .for_each(|(x, y)| *x += y);
             state.copy_from_slice(&direct[step * width..][..width]);
-            let moved = &self.moved()[step * m * n..][..m * n];
-            for (row, moved) in own.chunks_exact(rows.max(1)).zip(moved.chunks_exact(n)) {
-                for (factor, to) in moved.iter().zip(state.chunks_exact_mut(rows.max(1))) {
-                    to.iter_mut().zip(row).for_each(|(x, y)| *x += factor * y);
-                }
-            }
             factors.solve(rows, own, true);
+            // A change of the first state is one at all stages.
+            for stage in own.chunks_exact(width.max(1)) {
+                state.iter_mut().zip(stage).for_each(|(x, y)| *x += y);
+            }
             for k in 0..self.stages {
                 for i in 0..self.stages {
                     let scale = self.lengths[step] * self.a[i * self.stages + k];

@@ -143,17 +143,17 @@ leveled! {
 leveled! {
     fn solve_transposed[](order: usize, count: usize, lu: &[f64], sides: &mut [f64]) {
         for i in 0..order {
-            for j in 0..i {
-                let (row, above) = pair(sides, count, i, j);
-                take(row, lu[j * order + i], above);
-            }
             let inverse = 1.0 / lu[i * order + i];
             sides[i * count..][..count].iter_mut().for_each(|x| *x *= inverse);
+            for j in i + 1..order {
+                let (row, above) = pair(sides, count, j, i);
+                take(row, lu[i * order + j], above);
+            }
         }
         for i in (0..order).rev() {
-            for j in i + 1..order {
-                let (row, below) = pair(sides, count, i, j);
-                take(row, lu[j * order + i], below);
+            for j in 0..i {
+                let (row, below) = pair(sides, count, j, i);
+                take(row, lu[i * order + j], below);
             }
         }
     }
