@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from os import PathLike
-from types import EllipsisType
+from types import CodeType, EllipsisType
 from typing import (
     Any,
     ClassVar,
@@ -638,6 +638,62 @@ class Device:
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...
 
 @final
+class Collocation:
+    """The linearised equation along the steps of a run."""
+
+    def __new__(cls, lengths: NDArray, a: NDArray, derivatives: NDArray) -> Self: ...
+    def off(self, known: NDArray, slopes: NDArray) -> NDArray: ...
+    def columns(
+        self, steps: NDArray, weights: NDArray, slopes: NDArray, start: NDArray
+    ) -> NDArray: ...
+    def adjoint(self, steps: NDArray, weights: NDArray, cts: NDArray) -> NDArray: ...
+
+@final
+class FunctionKey:
+    """What functions depend on, but for the values of `leaves`."""
+
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def code(self) -> int: ...
+    @property
+    def leaves(self) -> list[Array]: ...
+    @property
+    def values(self) -> list[NDArray]: ...
+    @property
+    def kept(self) -> list[object]: ...
+    @property
+    def plain(self) -> tuple[Any, ...]: ...
+    @property
+    def captures(self) -> bool: ...
+    @staticmethod
+    def of(*given: object) -> FunctionKey | None: ...
+    def has_changed(self) -> bool: ...
+    def restore(self) -> bool: ...
+
+@final
+class NamesRead:
+    """What code reads by name."""
+
+    def __new__(
+        cls,
+        code: CodeType,
+        near: list[tuple[str, object]],
+        members: list[tuple[dict[str, object], str, object]],
+        others: tuple[str, ...],
+        is_computing: bool,
+        absent: object,
+    ) -> Self: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def others(self) -> tuple[str, ...]: ...
+    @property
+    def is_computing(self) -> bool: ...
+    @property
+    def key(self) -> bytes: ...
+
+@final
 class NotedCalls:
     """A right side as a solver calls it: of each call it notes time, state and slope."""
 
@@ -822,6 +878,13 @@ def is_traced(x: object) -> bool:
 def is_mapped(x: Array) -> bool:
     """Whether a function is being mapped and an array may differ between examples, so that nobody knows its value."""
 
+# functions/active.rs
+def contains_active(tree: object) -> bool:
+    """Whether something in nested arguments is active: an array, or what dictionaries, lists and tuples hold."""
+
+def is_active(x: object) -> bool:
+    """Whether `x` is active in a gradient that is being recorded."""
+
 # functions/creation.rs
 def array(
     object: object, dtype: _DTypeLike | None = None, *, device: str | Device | None = None
@@ -943,9 +1006,6 @@ def scatter(x: _Values, index: _Values, updates: _Values) -> Array:
 
 def dropgrad(x: _R) -> _R:
     """The same values, held constant for every derivative."""
-
-def is_active(x: object) -> bool:
-    """Whether `x` is active in a gradient that is being recorded."""
 
 # functions/special_ufunc.rs
 def call_special(
@@ -1070,6 +1130,9 @@ def before_exit() -> None:
     """Called by `atexit`."""
 
 # runtime/recording_state.rs
+def call_outside(call: Callable[[], _R]) -> _R:
+    """Calls something as if nothing were recorded or switched."""
+
 def may_install() -> bool:
     """Whether overrides may be installed for the running context."""
 
@@ -1097,6 +1160,14 @@ def refused(message: str) -> None:
 
 def granted(message: str) -> None:
     """Takes back what user code was refused, once another way was found."""
+
+# solvers/collocation.rs
+def regular_inverse(matrix: NDArray, most: float) -> NDArray | None:
+    """The inverse of a matrix that is far from a singular one, whose condition is below `most`; None of another one."""
+
+# solvers/names_read.rs
+def names_read(function: Function) -> NamesRead | None:
+    """What the code of a function reads by name; None where it may do more than compute."""
 
 # transforms/checkpoint.rs
 def call_checkpoint(

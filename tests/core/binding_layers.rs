@@ -17,8 +17,8 @@ const LAYERS: [&[&str]; 11] = [
     &["interpose"],
     &["functions"],
     &["tree"],
-    &["array"],
     &["solvers"],
+    &["array"],
     &["ndarray"],
     &["runtime"],
 ];

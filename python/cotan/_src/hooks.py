@@ -109,6 +109,9 @@ def set_hooks() -> None:
         # Derivative rules.
         takes_wanted=custom_rules.takes_wanted,
         pullback_of=custom_rules.pulled,
+        # Solvers.
+        look_up_names=_lazy("cotan._src.state.library_names", "look_up"),
+        library_part=_lazy("cotan._src.state.library_names", "library_part"),
         # Prepared functions and programs.
         guards=guards.collect_guards,
         functions_in=guarded_kinds.functions_in,

@@ -9,8 +9,8 @@
 //! - [`interpose`] overrides functions of NumPy and other libraries where they are called with an `Array`,
 //! - [`functions`] are the primitives of the core as Python functions,
 //! - [`tree`] takes structures apart into arrays and puts them together again,
+//! - [`solvers`] is what solvers of SciPy need: keys of functions, calls and steps,
 //! - [`array`] is the class `Array`: views, indexing, operators, conversions,
-//! - [`solvers`] is what solvers of SciPy call,
 //! - [`ndarray`] reads and makes NumPy's arrays, dtypes and memory,
 //! - [`runtime`] is what all need of the interpreter: errors, signals, fork and exit.
 // Python classes show themselves by `__repr__`, what a function takes by value it takes from Python, and
@@ -84,6 +84,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<program::equation::PyEquation>()?;
     module.add_class::<program::equation::PyVariable>()?;
     module.add_class::<runtime::profile::PyProfile>()?;
+    module.add_class::<solvers::collocation::PyCollocation>()?;
+    module.add_class::<solvers::function_key::PyFunctionKey>()?;
+    module.add_class::<solvers::names_read::PyNamesRead>()?;
     module.add_class::<solvers::noted_calls::PyNotedCalls>()?;
     module.add_class::<solvers::steps::PySteps>()?;
     module.add_class::<ndarray::export::Memory>()?;
@@ -93,6 +96,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     runtime::register(module)?;
     array::register(module)?;
     tree::register(module)?;
+    solvers::collocation::register(module)?;
+    solvers::names_read::register(module)?;
     functions::register(module)?;
     interpose::register(module)?;
     program::register(module)?;

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cotan as ct
-from cotan._src.state.function_key import key_of
+from cotan._core import FunctionKey
 
 RATE = 0.5
 TABLE = [1.0, 2.0]
@@ -21,7 +21,7 @@ def key_at(function_of, *numbers):
     found = []
 
     def measured(a):
-        found.append(key_of(function_of(a, *numbers), ()))
+        found.append(FunctionKey.of(function_of(a, *numbers), ()))
         return a * 1.0
 
     ct.gradient(measured, 1.5)

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from cotan._src.state.library_names import names_read
+from cotan._core import names_read
 
 SCALE = 2.0
 HERE = sys.modules[__name__]

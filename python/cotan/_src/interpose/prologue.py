@@ -16,6 +16,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Iterator
+from operator import is_
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -51,6 +52,7 @@ def as_called(function: FunctionType, rule: Function, is_bound: bool = False) ->
     names = code.co_varnames[is_bound : code.co_argcount]
     unnamed = max(code.co_posonlyargcount - is_bound, 0)
     takes_all = _takes_all(rule)
+    required = len(names) - len(function.__defaults__ or ())
 
     @functools.wraps(rule)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -58,7 +60,10 @@ def as_called(function: FunctionType, rule: Function, is_bound: bool = False) ->
         given = {k: x for k, x in kwargs.items() if k not in named or x is not named[k]}
         if len(args) > len(names):
             return rule(*args, **given)
-        required = len(names) - len(defaults)
+        is_fit = unnamed <= required and (takes_all or required <= _room(rule))
+        if is_fit and not given and all(map(is_, args[required:], defaults)):
+            # Most calls leave out all that can be left out.
+            return rule(*args[:required])
         is_given = [i < required or x is not defaults[i - required] for i, x in enumerate(args)]
         count = is_given.index(False) if False in is_given else len(args)
         count = max(required if takes_all else min(count, _room(rule)), unnamed)

@@ -4,7 +4,10 @@ A solver finds the value. A step of Newton's method from there, with the matrix 
 not move the value but has the first derivative of the solution; two steps have the second as well.
 """
 
+import functools
+import itertools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -12,11 +15,11 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
-from cotan._src.kit.host_call import conj, host_call, linear
+from cotan._src.kit.host_call import conj, linear
 from cotan._src.kit.linear_systems import LinearSolver, products
+from cotan._src.runtime.by_example import expect_values
 from cotan._src.runtime.values import attach_derivative, is_active, of_table
 from cotan._src.state.callback_probe import to_numpy_items
-from cotan._src.state.plain_copy import call_outside
 from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 # A Newton step longer than this part of a point says that it is no solution.
@@ -139,6 +142,26 @@ def plain_number(
     return attach_derivative(np.array([at]), -step)
 
 
+def moved_number(
+    name: str, x: float, rest: float, slope: float, of_leaves: list[NDArray],
+    leaves: list[AnyArray],
+) -> AnyArray | None:  # fmt: skip
+    """Give the same for one equation whose value and derivatives are known, as a number.
+
+    None where the slope is zero, or a derivative infinite.
+    """
+    # Floats take a tenth of the time that arrays of one element do.
+    slopes = [rows.ravel().tolist() for rows in of_leaves]
+    if not slope or not math.isfinite(1.0 / slope) or not all_finite(slopes):
+        return None
+    length = rest / slope
+    # NaN fails the comparison.
+    if not abs(length) <= FAR * max(abs(x), 0.1):
+        expect_solution(name, np.array([x]), np.array([length]))
+    moved = number_in(leaves, [[-number / slope for number in rows] for rows in slopes])
+    return attach_derivative(np.float64(x), moved)
+
+
 def moved_by_rows(
     name: str, x: NDArray, rest: NDArray, of_x: NDArray, of_leaves: list[NDArray],
     leaves: list[AnyArray],
@@ -149,17 +172,6 @@ def moved_by_rows(
     residual with respect to `leaves`.
     """
     n = len(rest)
-    if n == 1:
-        # Floats take a tenth of the time that arrays of one element do.
-        (((slope,),), (residual,)) = of_x.tolist(), rest.tolist()
-        slopes = [number for rows in of_leaves for number in rows.ravel().tolist()]
-        if not slope or not math.isfinite(1.0 / slope) or not all(map(math.isfinite, slopes)):
-            return None
-        length, place = residual / slope, float(x[0])
-        # NaN fails the comparison.
-        if not abs(length) <= FAR * max(abs(place), 0.1):
-            expect_solution(name, x, np.array([length]))
-        return attach_derivative(x, linear_in(leaves, [-number / slope for number in slopes]))
     given = of_leaves[0] if len(leaves) == 1 else np.concatenate(
         [rows.reshape(n, -1) for rows in of_leaves], 1
     )  # fmt: skip
@@ -170,22 +182,29 @@ def moved_by_rows(
     return attach_derivative(x, linear_in(leaves, -(inverse @ given.reshape(n, -1))))
 
 
-def linear_in(leaves: list[AnyArray], rows: NDArray | list[float]) -> Array:
-    """Give a vector whose derivatives with respect to the numbers in `leaves` are `rows`.
+def linear_in(leaves: list[AnyArray], rows: NDArray) -> Array:
+    """Give a vector whose derivatives with respect to the numbers in `leaves` are `rows`."""
+    flat = [leaf if leaf.ndim == 1 else _core.reshape(leaf, (leaf.size,)) for leaf in leaves]
+    return _core.matmul(rows, flat[0] if len(flat) == 1 else _core.concatenate(flat))
 
-    A list is the only row.
-    """
-    flat = [_core.reshape(leaf, (leaf.size,)) for leaf in leaves]
-    whole: Any = flat[0] if len(flat) == 1 else _core.concatenate(flat)
-    if isinstance(rows, list):
-        own: Array = whole * rows[0] if len(rows) == 1 else _core.matmul([rows], whole)
-        return own
-    return _core.matmul(rows, whole)
+
+def number_in(leaves: list[AnyArray], slopes: list[list[float]]) -> AnyArray:
+    """Give a number whose derivatives with respect to the numbers in each leaf are `slopes`."""
+    parts = [
+        _core.matmul(numbers, _core.reshape(leaf, (leaf.size,))) if leaf.ndim else leaf * numbers[0]
+        for leaf, numbers in zip(leaves, slopes, strict=True)
+    ]
+    return functools.reduce(operator.add, parts)
+
+
+def all_finite(slopes: list[list[float]]) -> bool:
+    """Say whether numbers are neither infinite nor NaN."""
+    return all(map(math.isfinite, itertools.chain.from_iterable(slopes)))
 
 
 def _slope(function: Callable[[AnyArray], ArrayLike], at: float) -> float:
     """Give the derivative of a function of one number, 0 where it is constant."""
-    _, (slope,) = call_outside(
+    _, (slope,) = _core.call_outside(
         lambda: _core.value_and_gradient(lambda x: stacked(function(x)).reshape(()), at)
     )
     return 0.0 if slope is None else float(slope)
@@ -276,9 +295,11 @@ def _inverse(matrix: NDArray, near: float | None = None) -> NDArray | None:
             return np.array([[1.0 / number]], matrix.dtype)
     if near is None:
         near = 10 * float(np.finfo(matrix.dtype).eps)
-        found = _far_from_singular(matrix, near)
-        if found is not None:
-            return found
+        if matrix.dtype == np.float64:
+            # Far from singular, it needs no scaling to be told from a singular one.
+            found = _core.regular_inverse(np.ascontiguousarray(matrix), near**-0.5)
+            if found is not None:
+                return found
     rows, columns = np.ones((len(matrix), 1)), np.ones(len(matrix))
     for _ in range(2 * (near > 0)):
         sizes = np.abs(matrix * rows * columns)
@@ -294,17 +315,6 @@ def _inverse(matrix: NDArray, near: float | None = None) -> NDArray | None:
     if near and np.linalg.norm(scaled, 1) * np.linalg.norm(inverse, 1) * near * len(matrix) > 1:
         return None
     return rows.T * inverse * columns[:, None]
-
-
-def _far_from_singular(matrix: NDArray, near: float) -> NDArray | None:
-    """Give the inverse of a matrix that needs no scaling to be told from a singular one."""
-    try:
-        inverse: NDArray = np.linalg.inv(matrix)
-    except np.linalg.LinAlgError:
-        return None
-    # The product of the 1-norms; NaN fails the comparison.
-    condition = abs(matrix).sum(0).max() * abs(inverse).sum(0).max()
-    return inverse if condition * np.sqrt(near) < 1 else None
 
 
 def _root(sizes: NDArray) -> NDArray:
@@ -379,6 +389,9 @@ def without_rule(
     what: str, value: ArrayLike, on: ArrayLike, instead: str = "compute it from the solution"
 ) -> Array:
     """Give a value that moves in a way nobody knows; it is an error where its derivative counts."""
+    expect_values(what, (on,))
+    if not is_active(on):
+        return _core.asarray(value)
 
     def back(*_: object) -> NoReturn:
         raise NotDifferentiableError(
@@ -386,7 +399,7 @@ def without_rule(
             "ct.dropgrad"
         )
 
-    return host_call(what, lambda _: value, back, on)
+    return _core.call_back(lambda _: (np.asarray(value),), back, what, [_core.asarray(on)])
 
 
 def expect_solution(name: str, at: NDArray, step: NDArray) -> None:

@@ -3,7 +3,7 @@
 Problem: a solver is called in a loop, a hundred times, with the same formula and other numbers. A
 program of it that gives values and derivatives takes a tenth of the time of recording them. It is
 made when a formula is met for the first time, and found by the key of the function
-(`state.function_key`). Where it is met often, the program is prepared.
+(`FunctionKey`). Where it is met often, the program is prepared.
 """
 
 import threading
@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._core import Array
-from cotan._src.state.function_key import FunctionKey
-from cotan._src.state.plain_copy import call_outside
+from cotan._core import Array, FunctionKey
 from cotan._src.typing import AnyArray, Args, Function, NDArray
 
 # So many programs are kept.
@@ -45,7 +43,7 @@ class KnownProgram:
         if self._count == _OFTEN:
             prepared: _core.Prepared[Any, Any]
             prepared = _core.Prepared(self._program, "value", None, [], None, False)
-            call_outside(lambda: prepared(*at))
+            _core.call_outside(lambda: prepared(*at))
             self.run = prepared
 
 
@@ -119,7 +117,9 @@ class KnownPrograms:
             self._unused[key.code] = unused + 1
         used: list[int] = []
         try:
-            made = KnownProgram(call_outside(lambda: _recorded(make(used), at)), used, key.kept)
+            made = KnownProgram(
+                _core.call_outside(lambda: _recorded(make(used), at)), used, key.kept
+            )
         except Exception:  # noqa: BLE001
             # Whatever is wrong with it is said by the other way.
             made = None

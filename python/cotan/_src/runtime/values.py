@@ -322,13 +322,8 @@ def is_known(x: object) -> bool:
     return not (_core.is_mapped(x) or _core.is_tracing() or _core.is_preparing())
 
 
-def contains_active(tree: object) -> bool:
-    """Say whether something in nested arguments is active."""
-    if is_array(tree):
-        return is_active(tree)
-    if isinstance(tree, dict):
-        return any(map(contains_active, tree.values()))
-    return isinstance(tree, (list, tuple)) and any(map(contains_active, tree))
+#: Says whether something in nested arguments is active.
+contains_active = _core.contains_active
 
 
 def call_on_values(func: Callable[..., T], args: Args, kwargs: Kwargs) -> T:

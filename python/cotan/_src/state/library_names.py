@@ -1,22 +1,22 @@
-"""Tells what code reads by name, and what of that is of libraries: `names_read`.
+"""Tells what code reads by name, and what of that is of libraries: `look_up`.
 
 Problem: a formula that a solver calls reads `np`, and little else. Whether that is a library still,
 and nobody has put something into it, is asked in each call of a solver, and looking at each name
-takes longer than the solver. Here what is of libraries is compared with what it was the last time,
-by identity, in one look.
+takes longer than the solver. So `_core.names_read` keeps what is found here, and compares it with
+what it was the last time, by identity.
 """
 
 import builtins
 import functools
 import gc
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from cotan import _core
-from cotan._core import Array
+from cotan._core import Array, NamesRead
 from cotan._src.runtime.call_site import assigns_captured, imports_modules
+from cotan._src.runtime.originals import rebound_from
 from cotan._src.state.object_graph import CodeNames
 
 #: Names of what leads to objects in other ways, or has a state.
@@ -45,83 +45,50 @@ _PUT: tuple[type, ...] = (float, np.float64, int, bool, str, bytes, type(None),
 # What does not change, so that its identity says what it is: `np.pi`, for one.
 _ATOMS = frozenset({float, np.float64, int, bool, str, bytes, type(None)})
 _ABSENT = object()
-# The names in so many codes are kept.
-_MOST = 1024
 
 
-class NamesRead(NamedTuple):
-    """What code reads by name; values of libraries, and of nothing else, are kept alive."""
-
-    code: CodeType
-    #: Global variables that are of libraries, or are none, and what they were.
-    names: tuple[str, ...]
-    values: list[object]
-    #: What is looked up in builtins and in modules, and what that was.
-    members: list[tuple[dict[str, object], str]]
-    found: list[object]
-    #: Other global variables.
-    others: tuple[str, ...]
-    #: Whether all that is of builtins computes, and does nothing else.
-    is_computing: bool
-    #: The identities of what was found.
-    key: tuple[object, ...]
-
-    def is_same_for(self, function: FunctionType) -> bool:
-        """Say whether a function with this code reads the same."""
-        variables = function.__globals__
-        get = variables.get
-        return (
-            _core.same_items([get(name, _ABSENT) for name in self.names], self.values)
-            and _core.same_items([of.get(name, _ABSENT) for of, name in self.members], self.found)
-            and all(name in variables for name in self.others)
-        )
-
-
-# By the identity of code.
-_known: dict[int, NamesRead] = {}
-
-
-def names_read(function: FunctionType) -> NamesRead | None:
+def look_up(function: FunctionType) -> NamesRead | None:
     """Give what the code of a function reads by name; None where it may do more than compute."""
-    code = function.__code__
-    known = _known.get(id(code))
-    if known is not None and known.code is code and known.is_same_for(function):
-        return known
-    names = _computing_names(code)
-    if names is None:
+    names = _computing_names(function.__code__)
+    # A copy of a library's function is told by where it is from, not by its code.
+    if names is None or rebound_from(function) is not None:
         return None
-    if len(_known) >= _MOST:
-        _known.clear()
-    made = _known[id(code)] = _looked_up(function, names)
-    return made
-
-
-def _looked_up(function: FunctionType, names: frozenset[str]) -> NamesRead:
     variables, ordered = function.__globals__, sorted(names)
-    near: list[tuple[str, Any]] = []
-    members: list[tuple[dict[str, object], str]] = []
+    near: list[tuple[str, object]] = []
+    members: list[tuple[dict[str, object], str, object]] = []
     is_computing = True
     for name in ordered:
-        value = variables.get(name, _ABSENT)
+        value: Any = variables.get(name, _ABSENT)
         if value is _ABSENT:
             if name in _BUILTINS:
                 same = vars(builtins).get(name) is _BUILTINS[name]
                 is_computing = is_computing and name in _PURE_BUILTINS and same
-                members.append((vars(builtins), name))
+                members.append(_member(builtins, name))
         elif not is_of_library(value):
             continue
         elif type(value) is ModuleType:
             if any(type(put) not in _ATOMS for _, put in put_on(value, names)):
                 continue
-            members += ((vars(value), inner) for inner in ordered)
+            members += (_member(value, inner) for inner in ordered)
         near.append((name, value))
-    chosen = tuple(name for name, _ in near)
-    values = [value for _, value in near]
-    found = [of.get(name, _ABSENT) for of, name in members]
+    chosen = {name for name, _ in near}
     others = tuple(name for name in ordered if name not in chosen)
-    key = *chosen, *map(id, values), *map(id, found)
-    code = function.__code__
-    return NamesRead(code, chosen, values, members, found, others, is_computing, key)
+    return NamesRead(function.__code__, near, members, others, is_computing, _ABSENT)
+
+
+def _member(module: ModuleType, name: str) -> tuple[dict[str, object], str, object]:
+    return vars(module), name, vars(module).get(name, _ABSENT)
+
+
+def library_part(value: Any, names: tuple[str, ...]) -> list[tuple[str, object]] | bool | None:
+    """Give what a program has put on a part of a library, under some names.
+
+    None for what is no such part, False where it may do anything.
+    """
+    if is_of_library(value):
+        return put_on(value, frozenset(names)) if type(value) is ModuleType else []
+    kinds = (ModuleType, type, BuiltinFunctionType, type(np.sum), np.ufunc)
+    return False if issubclass(type(value), kinds) else None
 
 
 def is_of_library(value: Any) -> bool:

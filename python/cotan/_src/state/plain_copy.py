@@ -1,4 +1,4 @@
-"""Runs a callback on plain values while a gradient is recorded: `PlainCallback`, `call_outside`.
+"""Runs a callback on plain values while a gradient is recorded: `PlainCallback`.
 
 Problem: a solver calls the user's function a thousand times to find its way, and only what comes
 after needs the derivative. As long as the function captures active arrays, each of these calls
@@ -7,7 +7,6 @@ captures, runs as fast as without cotan, in a context that records nothing.
 """
 
 import contextlib
-import contextvars
 import functools
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,6 @@ from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.originals import rebound_from
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
-from cotan._src.state.function_key import key_of
 from cotan._src.state.quick_state import QuickState
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Args, Function
@@ -75,38 +73,47 @@ class PlainCallback:
     functions.
     """
 
+    plain: Any
+    values: Args
+    #: Copies of the others, where they hold functions.
+    others: list[Any]
+    _snapshot: _core.FunctionKey | QuickState | StateSnapshot
+
     def __init__(self, function: Any, args: Args = (), *others: object) -> None:
         self.function, self.args = function, args
         #: What says that programs of it are known, for a first derivative; found before any call.
-        self.key = key_of(function, args) if is_one_gradient() else None
-        made = _Plain()
-        self.plain = made.of(function)
-        self.captures = bool(made.arrays)
-        # Arrays may lie in dictionaries and objects, too.
-        self.values: Args = to_numpy_items(made.of(args)) if args else args
-        self.others: list[Any] = []
-        for other in others:
-            copy, captures = plain_copy(other) if _holds_functions(other) else (other, False)
-            self.captures = self.captures or captures
-            self.others.append(copy)
+        self.key = _core.FunctionKey.of(function, args) if is_one_gradient() else None
+        #: Whether all that it depends on, and can change, is found with the key.
+        self.is_formula = self.key is not None and all(type(other) in _ATOMS for other in others)
         self._is_checked = True
-        roots = function, self.plain, args, self.values, others, self.others
-        self._snapshot = (
-            self._state_of_formula(made, others) or QuickState.of(*roots) or StateSnapshot(*roots)
-        )
+        if self.key is not None:
+            self.plain, self.values = self.key.plain
+            self.captures = self.key.captures
+        else:
+            made = _Plain()
+            self.plain = made.of(function)
+            self.captures = bool(made.arrays)
+            # Arrays may lie in dictionaries and objects, too.
+            self.values = to_numpy_items(made.of(args)) if args else args
+        self.others = list(others)
+        self._snapshot = (self.is_formula and self.key) or self._look_further()
 
-    def _state_of_formula(self, made: "_Plain", others: Args) -> QuickState | None:
-        """Give all that a function with a key can change, found with the key."""
-        if self.key is None or not all(type(other) in _ATOMS for other in others):
-            return None
-        return QuickState.of_written((*self.key.written, *made.written))
+    def _look_further(self) -> QuickState | StateSnapshot:
+        """Make copies of further functions, and a snapshot of whatever all of them can change."""
+        others = tuple(self.others)
+        for i, other in enumerate(others):
+            if _holds_functions(other):
+                self.others[i], captures = plain_copy(other)
+                self.captures = self.captures or captures
+        roots = self.function, self.plain, self.args, self.values, others, self.others
+        return QuickState.of(*roots) or StateSnapshot(*roots)
 
     def run(
         self, solve: Callable[[], _R], derived: Callable[[_R], Any], outside: bool = True
     ) -> Any:
         """Give what `derived` makes of the result of a plain run; None if it cannot."""
         try:
-            result = call_outside(solve) if outside else solve()
+            result = _core.call_outside(solve) if outside else solve()
         except NotPlainError:
             is_done = False
         except Exception:
@@ -174,19 +181,6 @@ def arrays_of(function: Any) -> list[AnyArray]:
     return plain.arrays
 
 
-def call_outside(call: Callable[[], _R]) -> _R:
-    """Call something in a copy of the context that records nothing."""
-    context = contextvars.copy_context()
-    scope = next((variable for variable in context if variable.name == "cotan"), None)
-
-    def run() -> _R:
-        if scope is not None:
-            scope.set(None)
-        return call()
-
-    return context.run(run)
-
-
 class _WithAttributes:
     """What an instance looks like that has attributes in a dictionary and nothing else."""
 
@@ -214,8 +208,6 @@ class _Plain:
         self._instead = instead
         self._atoms = _ATOMS if instead is None else _ATOMS - {np.ndarray}
         self.arrays: list[AnyArray] = []
-        #: Copies that a function could write to.
-        self.written: list[Any] = []
         self._num_instances = 0
 
     def of(self, value: Any) -> Any:
@@ -243,10 +235,10 @@ class _Plain:
             items = [self.of(item) for item in value]
             if all(a is b for a, b in zip(items, value, strict=True)):
                 return value
-            return self._noted(items) if kind is list else tuple(items)
+            return items if kind is list else tuple(items)
         if kind is dict:
             pairs = {key: self.of(item) for key, item in value.items()}
-            return value if all(pairs[k] is v for k, v in value.items()) else self._noted(pairs)
+            return value if all(pairs[k] is v for k, v in value.items()) else pairs
         if kind is functools.partial:
             return functools.partial(
                 self.of(value.func), *self.of(value.args), **self.of(value.keywords)
@@ -263,12 +255,7 @@ class _Plain:
         self.arrays.append(array)
         if self._instead is not None:
             return self._instead.get(id(array), array)
-        plain = to_numpy(array)
-        return self._noted(plain) if type(plain) is np.ndarray else plain
-
-    def _noted(self, copy: Any) -> Any:
-        self.written.append(copy)
-        return copy
+        return to_numpy(array)
 
     def _instance(self, value: Any, slots: Slots) -> Any:
         self._num_instances += 1

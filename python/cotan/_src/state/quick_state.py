@@ -9,7 +9,7 @@ items of collections can change.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -20,7 +20,7 @@ from cotan._core import Array
 from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.libraries import UNRESTORED_LIBRARIES
 from cotan._src.state.buffers import ArraySlot, SmallBuffer
-from cotan._src.state.library_names import LEADS_FAR, names_read
+from cotan._src.state.library_names import LEADS_FAR
 from cotan._src.state.object_graph import ATOMS, CodeNames
 
 # Arrays of more bytes together are left to snapshots.
@@ -45,12 +45,6 @@ class QuickState:
         """Give the state that functions, arguments and collections reach; None for another way."""
         made = cls()
         return made if all(map(made._add, values)) else None
-
-    @classmethod
-    def of_written(cls, values: Iterable[Any]) -> "QuickState | None":
-        """Give the state of arrays, lists and dictionaries that are known to be all that counts."""
-        made = cls()
-        return made if all(map(made._add_written, values)) else None
 
     def has_changed(self) -> bool:
         """Say whether anything differs from when it was found."""
@@ -107,7 +101,7 @@ class QuickState:
                 return False
         except ValueError:
             return False  # a variable without a value yet
-        read = names_read(function)
+        read = _core.names_read(function)
         names = _names_of(function.__code__) if read is None else read.others
         found = function.__globals__
         return names is not None and all(

@@ -9,8 +9,10 @@ mod arithmetic;
 mod buffer;
 mod buffer_pool;
 mod cache;
+pub mod collocation;
 mod conv;
 mod ctx;
+pub mod dense;
 mod fingerprint;
 mod finite;
 #[cfg(feature = "fft")]

@@ -1,5 +1,6 @@
 //! The primitives of the core as Python functions.
 
+pub mod active;
 pub mod creation;
 #[cfg(feature = "fft")]
 pub mod fft;
@@ -12,6 +13,7 @@ use pyo3::prelude::*;
 
 /// Adds the functions of this folder to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    active::register(module)?;
     primitives::stamped::register(module)?;
     creation::register(module)?;
     #[cfg(feature = "fft")]

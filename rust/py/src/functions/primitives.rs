@@ -43,8 +43,7 @@ exports!(
     gather,
     scatter_add,
     scatter,
-    dropgrad,
-    is_active
+    dropgrad
 );
 
 /// Stamps one Python function for each elementwise entry.
@@ -582,17 +581,5 @@ pub fn dropgrad<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
             array.get().scalar_kind(),
         ),
         Err(_) => Ok(x.clone()),
-    }
-}
-
-/// Whether `x` is active in a gradient that is being recorded.
-#[pyfunction]
-#[pyo3(signature = (x: "object") -> "bool")]
-pub fn is_active(x: &Bound<'_, PyAny>) -> PyResult<bool> {
-    match x.cast::<PyArray>() {
-        Ok(array) => Ok(crate::array::escapes::loses_derivative(
-            &array.get().read()?,
-        )),
-        Err(_) => Ok(false),
     }
 }

@@ -191,6 +191,13 @@ hooks! {
     /// A function that applies the pullback of another one.
     PULLBACK_OF = "pullback_of";
 
+    // Solvers.
+    /// What the code of a function reads by name; None where it may do more than compute.
+    LOOK_UP_NAMES = "look_up_names";
+    /// What a program has put on a part of a library, under some names; None for what is no such part, False where it
+    /// may do anything.
+    LIBRARY_PART = "library_part";
+
     // Prepared functions and programs.
     /// What a function reads besides its arguments.
     GUARDS = "guards";

@@ -11,6 +11,7 @@ use crate::runtime::exports::exports;
 use pyo3::prelude::*;
 
 exports!(
+    call_outside,
     is_anything_recorded,
     is_lifting,
     is_strict,
@@ -211,6 +212,20 @@ impl Scope {
     fn leave(slf: &Bound<'_, Self>) {
         end(slf);
     }
+}
+
+/// Calls something as if nothing were recorded or switched.
+#[pyfunction]
+#[pyo3(signature = (call: "Callable[[], _R]") -> "_R")]
+pub fn call_outside<'py>(call: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = call.py();
+    let Some(scope) = SCOPE.get(py)? else {
+        return call.call0();
+    };
+    SCOPE.set(py, py.None().bind(py))?;
+    let result = call.call0();
+    SCOPE.set(py, &scope)?;
+    result
 }
 
 /// In the child of a `fork` there are the scopes of the running context only.

@@ -1,4 +1,9 @@
-//! What solvers of SciPy call thousands of times: a right side whose calls are noted, and steps of explicit methods.
+//! What solvers of SciPy need: keys and plain copies of the functions that they call, a right side whose calls are noted,
+//! steps of explicit methods, and the linear systems that derivatives lead to.
 
+pub mod collocation;
+pub mod function_key;
+pub mod names_read;
 pub mod noted_calls;
 pub mod steps;
+mod written;

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
-from cotan._src.scipy.integrate.explicit_steps import carried
 from cotan._src.scipy.integrate.plain_run import NORDSIECK, Nordsieck, Outputs, Step
+from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.typing import Function, NDArray
 
 # Up to so many times as many steps as the solver has taken.
 _MOST = 8
-# Rows of matrices for which LAPACK asks for no threads.
+# Matrices of more rows are large.
 _SMALL = 24
 # So many steps are one where matrices are larger: halved twice, they are those of the solver.
 _TOGETHER = 4
@@ -160,26 +160,21 @@ class CollocationSteps:
 
     def begin(self, derivatives: NDArray, slopes: NDArray) -> bool:
         """Take derivatives and slopes at the nodes; False where steps have been halved."""
-        count, s, n = len(self._h), len(self._c), self._n
-        j = derivatives.reshape(count, s, n, n)
-        scaled = self._h[:, None, None] * self._a
-        # Of the change at node i the part that comes back as a change of the slope there.
-        coupling = np.einsum("kij,kjab->kiajb", scaled, j).reshape(count, s * n, s * n)
-        self._inverse = _inverses(np.eye(s * n) - coupling)
-        if not self.is_exact and self._halved(slopes.reshape(count, s, n)):
+        self._linear = _core.Collocation(self._h, self._a, np.ascontiguousarray(derivatives))
+        if self.is_exact:
+            return True
+        off = np.abs(self._linear.off(self._known.reshape(-1), slopes.reshape(-1)))
+        if not np.isfinite(off).all() and np.isfinite(derivatives).all():
+            # A matrix was singular.
+            raise NotPlainError
+        if self._halved(off.reshape(len(self._h), -1, self._n)):
             self._place()
             return False
-        # A change at the beginning is one at all nodes; `sum` takes seven times as long.
-        rows = self._inverse.reshape(count, s * n, s, n)
-        self._moved = np.einsum("kasb->kab", rows).reshape(count, s, n, n)
-        self._whole = self._moved[:, -1]
         return True
 
-    def _halved(self, slopes: NDArray) -> bool:
-        count, s, n = slopes.shape
-        begin, at = self._known[:, :1], self._known[:, 1:]
-        rest = begin + self._h[:, None, None] * np.einsum("ij,kja->kia", self._a, slopes) - at
-        off = np.abs(_applied(self._inverse, rest.reshape(count, s * n))).reshape(count, s, n)
+    def _halved(self, off: NDArray) -> bool:
+        """Halve steps on which collocation would move a state by so much; say if there are any."""
+        count = len(off)
         rtol, atol = self._tolerances
         allowed = atol + rtol * functools.reduce(np.maximum, np.abs(self._known).swapaxes(0, 1))
         if self._strict == 0:
@@ -200,85 +195,17 @@ class CollocationSteps:
 
     def adjoint(self, outputs: Outputs, cts: NDArray) -> NDArray:
         """Give cotangents of slopes and initial state, for rows of cotangents of states."""
-        rows, n, s = len(cts), self._n, len(self._c)
-        count = len(self._h)
-        cts = cts.reshape(rows, -1, n)
-        stages = np.zeros((count, s, rows, n))
-        direct = np.zeros((count, rows, n))
-        for i, column in enumerate(outputs.weights.T):
-            if np.any(column):
-                np.add.at(stages[:, i], outputs.steps, (cts * column[:, None]).swapaxes(0, 1))
-        rest = 1.0 - outputs.weights.sum(1)
-        np.add.at(direct, outputs.steps, (cts * rest[:, None]).swapaxes(0, 1))
-        direct += np.einsum("ksra,ksab->krb", stages, self._moved)
-        state = np.zeros((rows, n))
-        for i in range(count - 1, -1, -1):
-            stages[i, -1] += state
-            state = state @ self._whole[i] + direct[i]
-        flat = stages.transpose(0, 2, 1, 3).reshape(count, rows, s * n)
-        if rows == 1:
-            turned = _applied(self._inverse.swapaxes(1, 2), flat[:, 0])
-        else:
-            turned = flat @ self._inverse
-        back = np.einsum("ij,krib->krjb", self._a, turned.reshape(count, rows, s, n))
-        back *= self._h[:, None, None, None]
-        slopes = back.transpose(1, 0, 2, 3).reshape(rows, -1)
-        return np.concatenate([slopes, state], 1)
+        return self._linear.adjoint(*outputs, cts)
 
     def forward(self, outputs: Outputs, changes: NDArray) -> NDArray:
         """Give changes of states, for those of slopes and of the initial state."""
-        n, s, count = self._n, len(self._c), len(self._h)
-        slopes, state = changes[:-n].reshape(count, s, n), changes[-n:]
-        added = self._h[:, None, None] * np.einsum("ij,kja->kia", self._a, slopes)
-        own = _applied(self._inverse, added.reshape(count, s * n)).reshape(count, s, n)
-        before = np.empty((count, n))
-        for i in range(count):
-            before[i] = state
-            state = self._whole[i] @ state + own[i, -1]
-        stages = own + np.einsum("ksab,kb->ksa", self._moved, before)
-        found: NDArray = np.einsum("js,jsa->ja", outputs.weights, stages[outputs.steps])
-        rest = 1.0 - outputs.weights.sum(1)
-        found += rest[:, None] * before[outputs.steps]
-        return found.reshape(-1)
+        columns = changes[:, None]
+        slopes = columns[: -self._n].reshape(-1, self._n, 1)
+        return self.columns(outputs, slopes, columns[-self._n :]).reshape(-1)
 
     def columns(self, outputs: Outputs, slopes: NDArray, start: NDArray) -> NDArray:
         """Give the same for columns of changes, of shapes (points, n, columns) and (n, columns)."""
-        n, s, count = self._n, len(self._c), len(self._h)
-        steps = outputs.steps
-        every = slopes.reshape(count, s, -1)
-        added = (self._h[:, None, None] * (self._a @ every)).reshape(count, s * n, -1)
-        own = _products(self._inverse, added).reshape(count, s, n, -1)
-        before = carried(self._whole, own[:, -1], start)
-        stages = own + _products(self._moved.reshape(count, s * n, n), before).reshape(own.shape)
-        found: NDArray = np.einsum("js,jsac->jac", outputs.weights, stages[steps])
-        rest = 1.0 - outputs.weights.sum(1)
-        found += rest[:, None, None] * before[steps]
-        return found
-
-
-def _products(matrices: NDArray, columns: NDArray) -> NDArray:
-    """Multiply many pairs of matrices, the larger ones not by BLAS, for the reason below."""
-    if matrices.shape[-2] <= _SMALL:
-        return matrices @ columns
-    found: NDArray = np.einsum("kij,kjc->kic", matrices, columns)
-    return found
-
-
-def _applied(matrices: NDArray, vectors: NDArray) -> NDArray:
-    """Multiply many vectors, each by a matrix of its own.
-
-    Not by BLAS: it would wake a thread for each product, which takes longer than the product.
-    """
-    found: NDArray = np.einsum("kij,kj->ki", matrices, vectors)
-    return found
-
-
-def _inverses(matrices: NDArray) -> NDArray:
-    """Invert many matrices, the larger ones not by LAPACK, for the same reason."""
-    if matrices.shape[-1] <= _SMALL:
-        return np.linalg.inv(matrices)
-    found: NDArray = _core.value(np.linalg.inv(_core.asarray(matrices)))
-    return found
+        return self._linear.columns(*outputs, *map(np.ascontiguousarray, (slopes, start)))
 
 
 def _evaluated(inside: list[Any], at: NDArray) -> NDArray:

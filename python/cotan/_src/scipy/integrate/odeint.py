@@ -30,7 +30,7 @@ from cotan._src.scipy.integrate.repeated_steps import (
 )
 from cotan._src.scipy.integrate.right_side import RightSide
 from cotan._src.state.callback_probe import to_numpy_items
-from cotan._src.state.plain_copy import NotPlainError, call_outside, is_gradient
+from cotan._src.state.plain_copy import NotPlainError, is_gradient
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
@@ -85,7 +85,7 @@ def _at_once(
 
     def states_at(at: NDArray) -> NDArray:
         # The first time is that of the initial state.
-        states, info = call_outside(lambda: solve(side.direct, side.values, jac, at))
+        states, info = _core.call_outside(lambda: solve(side.direct, side.values, jac, at))
         if info["message"] != _FINE:
             raise NotPlainError
         return states

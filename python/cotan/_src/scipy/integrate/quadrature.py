@@ -6,7 +6,6 @@ then the sum over the nodes of these pieces, as a function of all that the integ
 
 import functools
 import itertools
-import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -15,7 +14,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import NotDifferentiableError
-from cotan._src.kit.implicit_diff import linear_in
+from cotan._src.kit.implicit_diff import all_finite, number_in
 from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
 from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.runtime.by_example import refuses_mapping
@@ -235,7 +234,7 @@ class _KnownSum(NamedTuple):
     """A sum over nodes."""
 
     value: float
-    #: A vector of one number with the derivative of the sum.
+    #: A number with the derivative of the sum.
     moved: AnyArray
 
 
@@ -278,15 +277,14 @@ def _sum_by_program(plain: PlainCallback, nodes: NDArray, weights: NDArray) -> _
 
         return of_all
 
-    values = [np.asarray(to_numpy(leaf)) for leaf in leaves]
-    found = _KNOWN.of(key, size, (*at, *values), make)
+    found = _KNOWN.of(key, size, (*at, *key.values), make)
     if found is None or not found.used:
         return None
-    total, _, *slopes = found.run(*at, *values)
-    rows = [number for slope in slopes for number in slope.ravel().tolist()]
-    if not all(map(math.isfinite, rows)):
+    total, _, *slopes = found.run(*at, *key.values)
+    rows = [slope.ravel().tolist() for slope in slopes]
+    if not all_finite(rows):
         return None
-    return _KnownSum(float(total[0]), linear_in([leaves[i] for i in found.used], rows))
+    return _KnownSum(float(total[0]), number_in([leaves[i] for i in found.used], rows))
 
 
 def _derived(
@@ -312,7 +310,7 @@ def _derived(
         known = _sum_by_program(plain, *_places(low, high, tuple(pieces), _halves))
         if known is not None:
             _expect_near("quad", abs(known.value - value), allowed)
-            return python_number(attach_derivative(value, known.moved)[0])
+            return python_number(attach_derivative(np.float64(value), known.moved))
     total = _between_points(f, a, b, points, pieces, _halves, summed)
     if not contains_active(total):
         return value

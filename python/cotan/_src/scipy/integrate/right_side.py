@@ -17,12 +17,10 @@ from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, withou
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.integrate.repeated_steps import slope_of
-from cotan._src.state.function_key import FunctionKey
 from cotan._src.state.plain_copy import (
     NotPlainError,
     PlainCallback,
     arrays_of,
-    call_outside,
     with_arrays,
 )
 from cotan._src.typing import AnyArray, Args, Function, NDArray
@@ -97,7 +95,7 @@ class RightSide(PlainCallback):
         size = max(_POINTS, 1 << (count - 1).bit_length())
         # Points are added that are there already.
         index = np.minimum(np.arange(size), count - 1)
-        given = times[index], states[index], *(np.asarray(to_numpy(x)) for x in key.leaves)
+        given = times[index], states[index], *key.values
         known = _KNOWN.of(
             key, (size, n, self._order), given, lambda used: self._with_rows(key, used)
         )
@@ -111,7 +109,7 @@ class RightSide(PlainCallback):
             return None
         return Derivatives(slopes, of_states, joined, [key.leaves[i] for i in known.used])
 
-    def _with_rows(self, key: FunctionKey, used: list[int]) -> Function:
+    def _with_rows(self, key: _core.FunctionKey, used: list[int]) -> Function:
         """Give a function of times, states and leaves to slopes and derivatives."""
         given, order, leaves = (self._given, self.args), self._order, key.leaves
 
@@ -167,7 +165,7 @@ class RightSide(PlainCallback):
                 self._is_batched = False
         ways = self._ways_of(times, states)
         if ways is None:
-            pairs = call_outside(lambda: _each(both, times, states))
+            pairs = _core.call_outside(lambda: _each(both, times, states))
             return np.stack([k for k, _ in pairs]), np.stack([rows for _, rows in pairs])
         slopes, derivatives = np.zeros((len(times), n)), np.zeros(shape)
         leaves = [to_numpy(leaf) for leaf in self._leaves]
@@ -186,7 +184,7 @@ class RightSide(PlainCallback):
         values = to_numpy(states)
         places = np.column_stack([times, values])
         if self._ways is None or not np.array_equal(self._ways[0], places):
-            self._ways = places, call_outside(lambda: self._divided(times, values))
+            self._ways = places, _core.call_outside(lambda: self._divided(times, values))
         return self._ways[1] or None
 
     def _divided(self, times: NDArray, states: NDArray) -> list[_Way]:

@@ -12,13 +12,18 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.kit.callbacks import more_of
-from cotan._src.kit.implicit_diff import moved_by_rows, plain_number, plain_solution, stacked
+from cotan._src.kit.implicit_diff import (
+    moved_by_rows,
+    moved_number,
+    plain_number,
+    plain_solution,
+    stacked,
+)
 from cotan._src.kit.kkt import Problem, constrained
 from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
-from cotan._src.runtime.values import contains_active, to_numpy
+from cotan._src.runtime.values import contains_active
 from cotan._src.scipy.optimize.solver_arguments import slope_of
 from cotan._src.state.callback_probe import to_numpy_items
-from cotan._src.state.function_key import key_of
 from cotan._src.state.plain_copy import (
     NotPlainError,
     PlainCallback,
@@ -74,7 +79,8 @@ class PlainSolve(PlainCallback):
         made = cls(function, args, *others)
         made.is_given_active = contains_active((args, active))
         if not made.captures and not made.is_given_active:
-            return None
+            # What is known to reach nothing active needs no more.
+            return made.run(lambda: solve(made), lambda x: x) if made.is_formula else None
         return made.run(lambda: solve(made), lambda result: derived(made, result))
 
     def other(self, number: int) -> Any:
@@ -143,14 +149,14 @@ class PlainSolve(PlainCallback):
     def _rows(self, build: Build, x: NDArray, extra: object) -> _Rows | None:
         key = self.key
         if key is not None and extra is not None:
-            key = key_of(self.function, self.args, extra)
+            key = _core.FunctionKey.of(self.function, self.args, extra)
         if key is None or not key.leaves or x.dtype != np.float64 or not x.size:
             return None
         numbers = x.size + sum(leaf.size for leaf in key.leaves)
         if x.size * numbers > _ROWS:
             return None
         given, leaves = (self.function, self.args, extra), key.leaves
-        at = tuple(np.asarray(v) for v in (x, *(to_numpy(leaf) for leaf in leaves)))
+        at = x, *key.values
 
         def make(used: list[int]) -> Function:
             def function(x: AnyArray, *values: AnyArray) -> AnyArray:
@@ -173,20 +179,25 @@ class PlainSolve(PlainCallback):
 
     def scalar_root(self, name: str, root: Any, is_pair: bool = False) -> AnyArray:
         """Give the root of one equation in one variable, with its derivative."""
-        if np.iscomplexobj(root):
+        if isinstance(root, (complex, np.complexfloating)):
             raise NotPlainError
-        found = self.known(name, _number_of_pair if is_pair else _number, np.array([float(root)]))
+        x = float(root)
+        rows = self._rows(_number_of_pair if is_pair else _number, np.array([x]), None)
+        found: AnyArray | None = None
+        if rows is not None and rows.values.size == 1:
+            rest, slope = rows.values.item(), rows.of_x.item()
+            found = moved_number(name, x, rest, slope, rows.of_leaves, rows.leaves)
         if found is None:
-            is_constant = not self.is_given_active
-            found = plain_number(name, *self.both(is_pair), float(root), is_constant)
-        y: AnyArray = root if found is None else found[0]
-        return y
+            vector = plain_number(name, *self.both(is_pair), x, not self.is_given_active)
+            found = root if vector is None else vector[0]
+        return found
 
     def root(self, name: str, x: Any, is_pair: bool = False) -> AnyArray:
         """Give the root of a system of equations, with its derivative."""
-        if np.iscomplexobj(x):
+        at = np.asarray(x)
+        if at.dtype.kind == "c":
             raise NotPlainError
-        found = self.known(name, _vector_of_pair if is_pair else _vector, np.asarray(x))
+        found = self.known(name, _vector_of_pair if is_pair else _vector, at)
         if found is None:
             is_constant = not self.is_given_active
             found = plain_solution(name, *self.both(is_pair), x, is_constant=is_constant)

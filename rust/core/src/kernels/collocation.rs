@@ -1,0 +1,278 @@
+//! The linearised equation along the steps of a solver, by collocation: what changes of slopes and of the initial state do
+//! to states, and back.
+//!
+//! With stages at `c`, `a` how much slopes there count, `h` the length of a step and `J` the derivatives of the right side
+//! with respect to the state at the stages, changes `Y` of the states at the stages solve `(I - h a ⊗ J) Y = rhs`.
+
+use super::dense::Factors;
+
+/// States that are wanted: the numbers of the steps they lie in, and how much the stages count, row by row.
+#[derive(Debug, Clone, Copy)]
+pub struct Outputs<'a> {
+    /// The number of the step of each.
+    pub steps: &'a [i64],
+    /// As many weights for each as there are stages; the rest is that of the state at the beginning of the step.
+    pub weights: &'a [f64],
+}
+
+/// The steps of a run.
+#[derive(Debug)]
+pub struct Collocation {
+    /// How many equations there are.
+    n: usize,
+    lengths: Vec<f64>,
+    /// How much slopes at stages count for states there, row-major.
+    a: Vec<f64>,
+    stages: usize,
+    factors: Vec<Factors>,
+}
+
+impl Collocation {
+    /// Takes lengths of steps, how much slopes count, and for each stage of each step an `n × n` matrix of derivatives.
+    ///
+    /// # Panics
+    ///
+    /// Where the lengths of the slices do not fit.
+    pub fn new(n: usize, lengths: &[f64], a: &[f64], derivatives: &[f64]) -> Collocation {
+        let stages = a.len().isqrt();
+        let m = stages * n;
+        assert_eq!(
+            derivatives.len(),
+            lengths.len() * m * n,
+            "derivatives at all stages"
+        );
+        let factored = |(h, j): (&f64, &[f64])| {
+            let mut matrix = vec![0.0; m * m];
+            for (row, cells) in matrix.chunks_exact_mut(m.max(1)).enumerate() {
+                let (i, p) = (row / n, row % n);
+                for (k, cells) in cells.chunks_exact_mut(n).enumerate() {
+                    let scale = -h * a[i * stages + k];
+                    for (cell, x) in cells.iter_mut().zip(&j[(k * n + p) * n..][..n]) {
+                        *cell = scale * x;
+                    }
+                }
+                cells[row] += 1.0;
+            }
+            Factors::of(m, matrix)
+        };
+        let per_step = derivatives.chunks_exact((m * n).max(1));
+        Collocation {
+            n,
+            lengths: lengths.to_vec(),
+            a: a.to_vec(),
+            stages,
+            factors: lengths.iter().zip(per_step).map(factored).collect(),
+        }
+    }
+
+    fn order(&self) -> usize {
+        self.stages * self.n
+    }
+
+    /// Sums of slopes at the stages of a step, times its length: for stages with `width` numbers each.
+    fn added(&self, step: usize, slopes: &[f64], width: usize) -> Vec<f64> {
+        let mut found = vec![0.0; self.stages * width];
+        for (i, row) in found.chunks_exact_mut(width.max(1)).enumerate() {
+            for (k, slope) in slopes.chunks_exact(width).enumerate() {
+                let scale = self.lengths[step] * self.a[i * self.stages + k];
+                row.iter_mut().zip(slope).for_each(|(x, f)| *x += scale * f);
+            }
+        }
+        found
+    }
+
+    /// A step of Newton's method for the states at the stages, from known ones, the first of each step before its stages.
+    pub fn off(&self, known: &[f64], slopes: &[f64]) -> Vec<f64> {
+        let (n, m) = (self.n, self.order());
+        let mut found = Vec::with_capacity(slopes.len());
+        for (step, factors) in self.factors.iter().enumerate() {
+            let states = &known[step * (m + n)..][..m + n];
+            let mut rest = self.added(step, &slopes[step * m..][..m], n);
+            for (e, x) in rest.iter_mut().enumerate() {
+                *x += states[e % n] - states[n + e];
+            }
+            factors.solve(1, &mut rest, false);
+            found.extend(rest);
+        }
+        found
+    }
+
+    /// Changes of states for columns of changes of slopes, at all stages, and of the initial state: `count` columns.
+    pub fn columns(
+        &self,
+        outputs: Outputs<'_>,
+        slopes: &[f64],
+        start: &[f64],
+        count: usize,
+    ) -> Vec<f64> {
+        let (n, m) = (self.n, self.order());
+        let (size, width) = (m * count, n * count);
+        let mut state = start.to_vec();
+        // The state before each step, and behind it those at its stages.
+        let mut all = Vec::with_capacity(self.factors.len() * (width + size));
+        for (step, factors) in self.factors.iter().enumerate() {
+            let mut stages = self.added(step, &slopes[step * size..][..size], width);
+            for stage in stages.chunks_exact_mut(width.max(1)) {
+                stage.iter_mut().zip(&state).for_each(|(x, y)| *x += y);
+            }
+            factors.solve(count, &mut stages, false);
+            all.extend_from_slice(&state);
+            state.copy_from_slice(&stages[size - width..]);
+            all.extend(stages);
+        }
+        let mut found = Vec::with_capacity(outputs.steps.len() * width);
+        for (step, weights) in self.outputs(outputs) {
+            let known = &all[step * (width + size)..][..width + size];
+            let rest = 1.0 - weights.iter().sum::<f64>();
+            let mut sum: Vec<f64> = known[..width].iter().map(|x| rest * x).collect();
+            for (weight, stage) in weights
+                .iter()
+                .zip(known[width..].chunks_exact(width.max(1)))
+            {
+                sum.iter_mut()
+                    .zip(stage)
+                    .for_each(|(x, y)| *x += weight * y);
+            }
+            found.extend(sum);
+        }
+        found
+    }
+
+    /// Cotangents of slopes at all stages and, behind them, of the initial state, for rows of cotangents of states.
+    pub fn adjoint(&self, outputs: Outputs<'_>, cts: &[f64], rows: usize) -> Vec<f64> {
+        let (n, m) = (self.n, self.order());
+        let (size, width) = (m * rows, n * rows);
+        // Of each step those of its stages, with the rows as columns, and of the state before it.
+        let mut stages = vec![0.0; self.factors.len() * size];
+        let mut direct = vec![0.0; self.factors.len() * width];
+        for (j, (step, weights)) in self.outputs(outputs).enumerate() {
+            let rest = 1.0 - weights.iter().sum::<f64>();
+            for p in 0..n {
+                for r in 0..rows {
+                    let ct = cts[(r * outputs.steps.len() + j) * n + p];
+                    direct[step * width + p * rows + r] += rest * ct;
+                    for (i, weight) in weights.iter().enumerate() {
+                        stages[step * size + (i * n + p) * rows + r] += weight * ct;
+                    }
+                }
+            }
+        }
+        let total = self.factors.len() * m + n;
+        let mut found = vec![0.0; rows * total];
+        let mut state = vec![0.0; width];
+        for (step, factors) in self.factors.iter().enumerate().rev() {
+            let own = &mut stages[step * size..][..size];
+            own[size - width..]
+                .iter_mut()
+                .zip(&state)
+                .for_each(|(x, y)| *x += y);
+            state.copy_from_slice(&direct[step * width..][..width]);
+            factors.solve(rows, own, true);
+            // A change of the first state is one at all stages.
+            for stage in own.chunks_exact(width.max(1)) {
+                state.iter_mut().zip(stage).for_each(|(x, y)| *x += y);
+            }
+            for k in 0..self.stages {
+                for i in 0..self.stages {
+                    let scale = self.lengths[step] * self.a[i * self.stages + k];
+                    for p in 0..n {
+                        let turned = &own[(i * n + p) * rows..][..rows];
+                        for (r, ct) in turned.iter().enumerate() {
+                            found[r * total + step * m + k * n + p] += scale * ct;
+                        }
+                    }
+                }
+            }
+        }
+        for (r, row) in found.chunks_exact_mut(total).enumerate() {
+            for (p, x) in row[total - n..].iter_mut().enumerate() {
+                *x = state[p * rows + r];
+            }
+        }
+        found
+    }
+
+    fn outputs<'a>(&self, outputs: Outputs<'a>) -> impl Iterator<Item = (usize, &'a [f64])> {
+        let weights = outputs.weights.chunks_exact(self.stages);
+        outputs.steps.iter().map(|&step| step as usize).zip(weights)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Collocation, Outputs};
+
+    /// Two steps of Radau's method with two stages, for two equations.
+    fn run() -> (Collocation, Vec<f64>, Vec<f64>) {
+        let a = [5.0 / 12.0, -1.0 / 12.0, 0.75, 0.25];
+        let j: Vec<f64> = (0..16).map(|i| (f64::from(i) * 1.7).sin()).collect();
+        let slopes: Vec<f64> = (0..8).map(|i| (f64::from(i) * 2.3).cos()).collect();
+        (Collocation::new(2, &[0.1, 0.3], &a, &j), j, slopes)
+    }
+
+    #[test]
+    fn one_equation_is_a_formula() {
+        // With one stage at the end of the step, a change of the slope by f moves the state by h f / (1 - h j).
+        let steps = Collocation::new(1, &[0.5], &[1.0], &[0.4]);
+        let end = Outputs {
+            steps: &[0],
+            weights: &[1.0],
+        };
+        let found = steps.columns(end, &[2.0], &[3.0], 1);
+        assert!((found[0] - (0.5 * 2.0 + 3.0) / (1.0 - 0.5 * 0.4)).abs() < 1e-14);
+    }
+
+    #[test]
+    fn back_is_the_transpose_of_forth() {
+        let (steps, _, slopes) = run();
+        let outputs = Outputs {
+            steps: &[0, 1, 1],
+            weights: &[0.3, 0.2, 0.0, 1.0, 0.5, 0.1],
+        };
+        let start = [0.7, -0.4];
+        let moved = steps.columns(outputs, &slopes, &start, 1);
+        let cts = [0.3, -1.0, 0.5, 0.25, 2.0, 1.0];
+        let back = steps.adjoint(outputs, &cts, 1);
+        let forth: f64 = moved.iter().zip(cts).map(|(x, y)| x * y).sum();
+        let given = slopes.iter().chain(&start);
+        let other: f64 = back.iter().zip(given).map(|(x, y)| x * y).sum();
+        assert!((forth - other).abs() < 1e-13 * forth.abs());
+    }
+
+    #[test]
+    fn columns_and_rows_are_independent() {
+        let (steps, _, slopes) = run();
+        let outputs = Outputs {
+            steps: &[1],
+            weights: &[0.25, 0.5],
+        };
+        let twice: Vec<f64> = slopes.iter().flat_map(|x| [*x, 2.0 * x]).collect();
+        let one = steps.columns(outputs, &slopes, &[0.0; 2], 1);
+        let two = steps.columns(outputs, &twice, &[0.0; 4], 2);
+        assert_eq!([two[0], two[2]], [one[0], one[1]]);
+        assert!((two[1] - 2.0 * one[0]).abs() < 1e-15);
+    }
+
+    #[test]
+    fn states_that_solve_are_not_off() {
+        let (steps, j, _) = run();
+        // Slopes of a linear equation at states that nothing is known of: one step of Newton's method gives the solution.
+        let at = |states: &[f64], step: usize| -> Vec<f64> {
+            (0..4)
+                .map(|e| {
+                    let (k, p) = (e / 2, e % 2);
+                    let row = &j[step * 8 + (k * 2 + p) * 2..][..2];
+                    row[0] * states[2 + k * 2] + row[1] * states[3 + k * 2]
+                })
+                .collect()
+        };
+        let mut known = vec![1.0, 2.0, 0.3, 0.1, 0.2, 0.5, 1.5, 0.5, 1.0, 1.0, 1.0, 1.0];
+        let slopes = |known: &[f64]| [at(&known[..6], 0), at(&known[6..], 1)].concat();
+        let off = steps.off(&known, &slopes(&known));
+        for (e, x) in off.iter().enumerate() {
+            known[e / 4 * 6 + 2 + e % 4] += x;
+        }
+        let rest = steps.off(&known, &slopes(&known));
+        assert!(rest.iter().all(|x| x.abs() < 1e-14), "{rest:?}");
+    }
+}

@@ -1,0 +1,101 @@
+//! Hands over arrays of NumPy to systems of equations that solvers lead to.
+
+use cotan::kernels::collocation::{Collocation, Outputs};
+use cotan::kernels::dense;
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
+use pyo3::prelude::*;
+
+use crate::runtime::error::enter;
+use crate::runtime::exports::exports;
+
+exports!(regular_inverse);
+
+type Vector<'py> = PyReadonlyArray1<'py, f64>;
+
+/// The linearised equation along the steps of a run. All arrays that it takes are contiguous.
+#[pyclass(frozen, name = "Collocation", module = "cotan._core")]
+pub struct PyCollocation(Collocation);
+
+#[pymethods]
+impl PyCollocation {
+    /// Takes the lengths of steps, how much slopes at stages count, and derivatives at all stages.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        lengths: Vector<'_>,
+        a: PyReadonlyArray2<'_, f64>,
+        derivatives: PyReadonlyArray3<'_, f64>,
+    ) -> PyResult<PyCollocation> {
+        let n = derivatives.as_array().dim().1;
+        let (lengths, a, j) = (lengths.as_slice()?, a.as_slice()?, derivatives.as_slice()?);
+        enter(py, |_| {
+            Ok(PyCollocation(Collocation::new(n, lengths, a, j)))
+        })
+    }
+
+    /// A step of Newton's method for the states at the stages, from known states and slopes.
+    fn off<'py>(
+        &self,
+        py: Python<'py>,
+        known: Vector<'py>,
+        slopes: Vector<'py>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let (known, slopes) = (known.as_slice()?, slopes.as_slice()?);
+        let found = enter(py, |_| Ok(self.0.off(known, slopes)))?;
+        Ok(PyArray1::from_vec(py, found))
+    }
+
+    /// Changes of states for columns of changes of slopes and of the initial state.
+    fn columns<'py>(
+        &self,
+        py: Python<'py>,
+        steps: PyReadonlyArray1<'py, i64>,
+        weights: PyReadonlyArray2<'py, f64>,
+        slopes: PyReadonlyArray3<'py, f64>,
+        start: PyReadonlyArray2<'py, f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let [n, count] = [start.as_array().nrows(), start.as_array().ncols()];
+        let outputs = Outputs {
+            steps: steps.as_slice()?,
+            weights: weights.as_slice()?,
+        };
+        let (slopes, start) = (slopes.as_slice()?, start.as_slice()?);
+        let found = enter(py, |_| Ok(self.0.columns(outputs, slopes, start, count)))?;
+        let shape = [outputs.steps.len(), n, count];
+        Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
+    }
+
+    /// Cotangents of slopes and initial state, for rows of cotangents of states.
+    fn adjoint<'py>(
+        &self,
+        py: Python<'py>,
+        steps: PyReadonlyArray1<'py, i64>,
+        weights: PyReadonlyArray2<'py, f64>,
+        cts: PyReadonlyArray2<'py, f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let rows = cts.as_array().nrows();
+        let outputs = Outputs {
+            steps: steps.as_slice()?,
+            weights: weights.as_slice()?,
+        };
+        let cts = cts.as_slice()?;
+        let found = enter(py, |_| Ok(self.0.adjoint(outputs, cts, rows)))?;
+        let shape = [rows, found.len() / rows.max(1)];
+        Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
+    }
+}
+
+/// The inverse of a matrix that is far from a singular one, whose condition is below `most`; None of another one.
+#[pyfunction]
+#[pyo3(signature = (matrix: "NDArray", most: "float") -> "NDArray | None")]
+pub fn regular_inverse<'py>(
+    py: Python<'py>,
+    matrix: PyReadonlyArray2<'py, f64>,
+    most: f64,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let order = matrix.as_array().nrows();
+    let elements = matrix.as_slice()?;
+    let found = enter(py, |_| Ok(dense::regular_inverse(order, elements, most)))?;
+    let found = found.map(|found| PyArray1::from_vec(py, found).reshape([order, order]));
+    Ok(found.transpose()?.map(Bound::into_any))
+}
