@@ -232,6 +232,40 @@ leveled! {
     }
 }
 
+/// `(x, rows, out)`: repeats a row.
+type Equal = unsafe fn(*const u8, usize, *mut u8);
+
+/// The kernel that repeats a row of two to four elements of eight bytes, which may be unaligned.
+pub(super) fn equal_rows(length: usize) -> Equal {
+    let level = Level::best();
+    match length {
+        2 => repeat_row::<Times<u64, 2>>(level),
+        3 => repeat_row::<Times<u64, 3>>(level),
+        _ => repeat_row::<Times<u64, 4>>(level),
+    }
+}
+
+leveled! {
+    fn repeat_row[K: Short](x: *const u8, rows: usize, out: *mut u8) {
+        // SAFETY: the caller passes a row, perhaps unaligned, and room for `rows` aligned ones apart from it.
+        let (row, out) = unsafe {
+            (
+                x.cast::<K::Row>().read_unaligned(),
+                std::slice::from_raw_parts_mut(out.cast::<MaybeUninit<K::Row>>(), rows),
+            )
+        };
+        // Eight rows are some whole vectors.
+        let block = [MaybeUninit::new(row); 8];
+        let (blocks, rest) = out.as_chunks_mut::<8>();
+        for out in blocks {
+            *out = block;
+        }
+        for out in rest {
+            out.write(row);
+        }
+    }
+}
+
 /// The sums of rows of this length, where a loop is compiled for it; they add in the order of other short rows.
 pub(super) fn sums_of_short(dtype: DType, length: usize) -> Option<Fold> {
     let level = Level::best();

@@ -21,6 +21,7 @@ impl FusedBuilder {
     pub fn with_rows(shape: &[usize], kept: usize) -> FusedBuilder {
         let mut builder = FusedBuilder::new(shape);
         builder.rows = true;
+        builder.kept = kept;
         builder.split = Some(Split {
             outer: shape[..kept].iter().product(),
             reduced: shape[kept..].iter().product(),
@@ -42,11 +43,6 @@ impl FusedBuilder {
     /// Whether a register has one element for each row.
     pub fn is_row(&self, x: Reg) -> bool {
         self.nodes[x.0 as usize].row
-    }
-
-    /// Whether a reduction runs over all rows and keeps the elements of one.
-    pub(super) fn is_columns(&self, split: Split) -> bool {
-        self.rows && split.outer == 1 && self.split.is_some_and(|s| split.inner == s.reduced)
     }
 
     /// The next input, with one element for each row: its value broadcasts to this shape, which has as

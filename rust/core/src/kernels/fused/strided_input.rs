@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::row_kernels::expand;
+use super::row_kernels::{equal_rows, expand};
 use crate::kernels::Value;
 
 /// How a tile of an input is found.
@@ -169,6 +169,9 @@ unsafe fn rows_of<T: Copy>(
     let size = size_of::<T>();
     // SAFETY: the caller's contract; kernels get aligned elements.
     unsafe {
+        if strides == (0, 1) && rows >= EQUAL_ROWS && size == 8 && matches!(length, 2..=4) {
+            return equal_rows(length)(ptr, rows, out);
+        }
         if strides == (0, 1) && rows >= EQUAL_ROWS {
             std::ptr::copy_nonoverlapping(ptr, out, length * size);
             return repeat_bytes(out, length * size, rows * length * size);
@@ -186,6 +189,15 @@ unsafe fn rows_of<T: Copy>(
 }
 
 impl Strided {
+    /// Whether elements that lie so many positions apart in the space are the same, for all positions.
+    pub(super) fn is_same_every(&self, step: usize) -> bool {
+        let [(_, 0), rest @ ..] = self.axes.as_slice() else {
+            return false;
+        };
+        let period: usize = rest.iter().map(|axis| axis.0).product();
+        step > 0 && step.is_multiple_of(period.max(1))
+    }
+
     /// Where elements from `start` on lie, if they are those of one period.
     pub(super) fn inside(
         &self,

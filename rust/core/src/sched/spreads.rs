@@ -1,0 +1,124 @@
+//! Differences of all pairs, and what else is made of arrays that are much smaller: each group that reads such an
+//! array computes it again.
+//!
+//! An addition of what is in the first-level cache takes a fraction of the time in which its result goes to memory and
+//! comes back. The reverse pass of pairwise interactions reads the differences that the forward pass made.
+
+use super::fuse::{Fusion, Place};
+use super::matmul_epilogue::LARGE;
+use crate::kernels::LaneOp;
+use crate::ops;
+use crate::program::Program;
+
+/// Smaller arrays stay in a cache that is near.
+const LEAST: usize = 128 << 10;
+/// An array has so many times the bytes of what it is made of, at least.
+const TIMES: usize = 2;
+/// Memory that is written and read takes as long as so many additions in the first-level cache.
+const WORK: f64 = 8.0;
+
+/// Which variables are computed again.
+pub(super) struct Spreads {
+    /// For each variable whether every group that reads it computes it again, so that it is never in memory.
+    pub again: Vec<bool>,
+    /// For each variable whether groups compute it again, to read it or for what is made of it.
+    pub is_made: Vec<bool>,
+}
+
+/// What a variable that is cheap to compute is made of.
+#[derive(Clone, Copy)]
+struct Making {
+    work: f64,
+    /// Bytes that are read for it.
+    bytes: usize,
+}
+
+impl Spreads {
+    pub fn of(program: &Program, fusion: &Fusion<'_>) -> Spreads {
+        let mut makings: Vec<Option<Making>> = vec![None; program.num_inputs()];
+        for k in 0..program.eqns().len() {
+            makings.push(making(program, fusion, k, &makings));
+        }
+        let is_spread: Vec<bool> = makings.iter().map(Option::is_some).collect();
+        let again = again(program, fusion, is_spread.clone());
+        let mut is_made = again.clone();
+        for (k, eqn) in program.eqns().iter().enumerate().rev() {
+            if is_made[program.result(k) as usize] {
+                let shape = &program.aval(program.result(k)).shape;
+                for &arg in program.args(eqn) {
+                    let is_part = program.aval(arg).shape == *shape;
+                    is_made[arg as usize] |= is_part && is_spread[arg as usize];
+                }
+            }
+        }
+        Spreads { again, is_made }
+    }
+}
+
+/// Which of these variables are read by groups of their shape only, and not only by their own. Only that one reduces them:
+/// if it cannot, it writes them to memory.
+fn again(program: &Program, fusion: &Fusion<'_>, mut again: Vec<bool>) -> Vec<bool> {
+    if !again.contains(&true) {
+        return again;
+    }
+    for &out in program.outs() {
+        again[out as usize] = false;
+    }
+    let mut far = vec![false; program.num_vars()];
+    for (k, eqn) in program.eqns().iter().enumerate() {
+        let out = program.aval(program.result(k));
+        let place = fusion.places[k];
+        let in_group = matches!(place, Place::Group(_));
+        for &arg in program.args(eqn) {
+            let own = (arg as usize).checked_sub(program.num_inputs());
+            let is_far = own.is_some_and(|own| fusion.places[own] != place);
+            let alike = eqn.prim.is_elementwise() && program.aval(arg).shape == out.shape;
+            again[arg as usize] &= in_group && (alike || !is_far);
+            far[arg as usize] |= is_far;
+        }
+        // A group behind a product is a program of its own.
+        if eqn.prim == ops::MATMUL && out.nbytes() >= LARGE {
+            return vec![false; program.num_vars()];
+        }
+    }
+    for (again, far) in again.iter_mut().zip(far) {
+        *again &= far;
+    }
+    again
+}
+
+/// What the result of an equation is made of, where that is cheap and smaller.
+fn making(
+    program: &Program,
+    fusion: &Fusion<'_>,
+    k: usize,
+    makings: &[Option<Making>],
+) -> Option<Making> {
+    let (eqn, var) = (&program.eqns()[k], program.result(k));
+    let aval = program.aval(var);
+    let op = eqn.prim.lane()?;
+    let cheap = matches!(
+        op,
+        LaneOp::Add | LaneOp::Sub | LaneOp::Mul | LaneOp::Div | LaneOp::Neg | LaneOp::Square
+    );
+    if !cheap || aval.nbytes() < LEAST || fusion.rows.of(var).is_some() {
+        return None;
+    }
+    let mut all = Making {
+        work: op.weight(),
+        bytes: 0,
+    };
+    for &arg in program.args(eqn) {
+        let other = program.aval(arg);
+        match makings[arg as usize] {
+            // What is in memory, or will be.
+            _ if other.shape != aval.shape => all.bytes += other.nbytes(),
+            Some(made) => {
+                all.work += made.work;
+                all.bytes += made.bytes;
+            }
+            None => return None,
+        }
+    }
+    (all.work <= WORK && all.bytes * TIMES <= aval.nbytes()).then_some(all)
+}
