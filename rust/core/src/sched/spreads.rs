@@ -122,3 +122,41 @@ fn making(
     }
     (all.work <= WORK && all.bytes * TIMES <= aval.nbytes()).then_some(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fuse::fuse;
+    use super::*;
+
+    /// What is computed again in a program, by number.
+    fn found(text: &str) -> Vec<usize> {
+        let program = Program::parse(text).unwrap();
+        let again = Spreads::of(&program, &fuse(&program, true)).again;
+        (0..again.len()).filter(|&var| again[var]).collect()
+    }
+
+    #[test]
+    fn differences_are_computed_again_and_what_is_large_is_not() {
+        let text = |n: usize, last: &str| {
+            format!(
+                "program(%0: f64[{n},3], %1: f64[{n},{n},3]) {{
+                   %2: f64[1,{n},3] = reshape[shape=(1, {n}, 3)](%0)
+                   %3: f64[{n},1,3] = reshape[shape=({n}, 1, 3)](%0)
+                   %4: f64[{n},{n},3] = sub(%2, %3)
+                   %5: f64[{n},{n},3] = mul(%4, %1)
+                   %6: f64[{n},{n},3] = mul(%4, %2)
+                   %7: f64[] = sum[axes=(0, 1, 2)](%5)
+                   %8: f64[{n},{n},3] = mul(%4, %7)
+                   %9: f64[{n},{n},3] = mul(%6, %8)
+                   %10: f64[{n},{n},3] = mul(%5, %9)
+                   {last}
+                 }}"
+            )
+        };
+        assert_eq!(found(&text(80, "return %10")), [4, 6]);
+        assert_eq!(found(&text(80, "return %10, %4")), [6], "a result");
+        assert_eq!(found(&text(9, "return %10")), [0; 0], "small");
+        let turned = "%11: f64[3,80,80] = transpose[axes=(2, 0, 1)](%4)\n return %10, %11";
+        assert_eq!(found(&text(80, turned)), [6], "read by a layout");
+    }
+}

@@ -56,6 +56,16 @@ impl FusedBuilder {
         }
     }
 
+    /// How many elements of the space have one element of a register.
+    fn shared_by(&self, is_row: bool) -> f64 {
+        let length = if is_row {
+            self.rows_of_space().length
+        } else {
+            1
+        };
+        length.max(1) as f64
+    }
+
     pub(super) fn push(&mut self, node: Node) -> Reg {
         self.nodes.push(node);
         Reg((self.nodes.len() - 1) as u32)
@@ -119,9 +129,7 @@ impl FusedBuilder {
         if matches!(op, LaneOp::Conj | LaneOp::Real) && !dtype.is_complex() {
             return Ok(args[0]);
         }
-        if !row {
-            self.cost += op.weight() * unit_cost(dtype);
-        }
+        self.cost += op.weight() * unit_cost(dtype) / self.shared_by(row);
         let mut registers = [NONE; 3];
         for (r, x) in registers.iter_mut().zip(args) {
             *r = x.0;
@@ -149,9 +157,7 @@ impl FusedBuilder {
             return x;
         }
         let (lane, row) = (lane::cast_lane(from, to), self.is_row(x));
-        if !row {
-            self.cost += unit_cost(from).max(unit_cost(to));
-        }
+        self.cost += unit_cost(from).max(unit_cost(to)) / self.shared_by(row);
         self.push(Node {
             work: Some(if row {
                 Work::Row(lane)
@@ -223,9 +229,7 @@ impl FusedBuilder {
             }
             self.split = Some(split);
         }
-        if !is_row {
-            self.cost += unit_cost(dtype);
-        }
+        self.cost += unit_cost(dtype) / self.shared_by(is_row);
         self.requests.push(Request {
             reg: x.0,
             reduce: Some((op, split)),

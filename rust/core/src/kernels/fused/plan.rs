@@ -140,8 +140,9 @@ impl Plan {
         let least = SLICES.div_ceil(slices);
         let units_per_chunk = ((CHUNK / (unit_elements as f64 * cost)) as usize).max(least);
         let chunks = units.div_ceil(units_per_chunk);
-        // The last chunk may be short; even chunks waste less.
-        let units_per_chunk = units.div_ceil(chunks.max(1)).max(1);
+        // The last chunk may be short; even chunks waste less, and so does an even number of them.
+        let chunks = if chunks > 1 { chunks + chunks % 2 } else { 1 };
+        let units_per_chunk = units.div_ceil(chunks).max(1);
         let chunks = units.div_ceil(units_per_chunk);
         Plan {
             tile,
