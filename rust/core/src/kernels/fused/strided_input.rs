@@ -169,10 +169,10 @@ unsafe fn rows_of<T: Copy>(
     let size = size_of::<T>();
     // SAFETY: the caller's contract; kernels get aligned elements.
     unsafe {
-        if strides == (0, 1) && rows >= EQUAL_ROWS && size == 8 && matches!(length, 2..=4) {
-            return equal_rows(length)(ptr, rows, out);
+        if strides == (0, 1) && rows > 1 && size == 8 && (2..=SHORT).contains(&length) {
+            return equal_rows(length)(ptr, rows, length, out);
         }
-        if strides == (0, 1) && rows >= EQUAL_ROWS {
+        if strides == (0, 1) && (rows >= EQUAL_ROWS || length > SHORT) {
             std::ptr::copy_nonoverlapping(ptr, out, length * size);
             return repeat_bytes(out, length * size, rows * length * size);
         }
@@ -259,7 +259,9 @@ impl Strided {
                 let done = index[outer.len()];
                 let from = self.ptr.offset(position * item);
                 let rows = match outer.last() {
-                    Some(&(all, _)) if done == 0 && length <= SHORT => {
+                    Some(&(all, between))
+                        if done == 0 && (length <= SHORT || (stride, between) == (1, 0)) =>
+                    {
                         (left / length).min(all - index[outer.len() - 1])
                     }
                     _ => 0,
