@@ -19,6 +19,7 @@ mod matmul_epilogue;
 mod nested;
 mod ops;
 mod opt;
+mod pairs;
 mod prepared;
 mod program;
 mod sched;

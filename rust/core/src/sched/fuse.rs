@@ -46,6 +46,13 @@ pub(super) struct Fusion<'p> {
 }
 
 impl Fusion<'_> {
+    /// The row value that a reduction of a group reads, which the same group makes.
+    pub fn reduced_inside(&self, program: &Program, group: u32, k: usize) -> Option<Var> {
+        let is_reduction = matches!(role(program.eqns()[k].prim), Role::Reduction);
+        let row = is_reduction.then(|| self.rows.reduced(k)).flatten()?;
+        self.row_inside(program, group, row.root)
+    }
+
     /// The equation of a group whose result an equation of the same group reads as a row value.
     pub fn row_inside(&self, program: &Program, group: u32, arg: Var) -> Option<Var> {
         let root = self.rows.of(arg)?.root;
@@ -93,7 +100,14 @@ pub(super) fn fuse(program: &Program, has_rows: bool) -> Fusion<'_> {
                     Some(row) => &rows.space(row).0,
                     None => &program.aval(program.result(k)).shape,
                 },
-                Role::Reduction => &program.aval(program.args(eqn)[0]).shape,
+                Role::Reduction => match rows.reduced(k) {
+                    Some(row)
+                        if levels.start[row.root as usize - program.num_inputs()] == level =>
+                    {
+                        &rows.space(row).0
+                    }
+                    _ => &program.aval(program.args(eqn)[0]).shape,
+                },
             };
             // Neighbours mostly share their group.
             let same = |g: &Group| g.level == level && g.shape == *shape;
@@ -168,12 +182,17 @@ fn assign_levels(program: &Program, has_rows: bool) -> (Levels, Rows<'_>) {
                 None => ready[a as usize],
             }
         });
-        let level = match member {
-            Some((row, level)) => {
+        let reduced = match role(eqn.prim) {
+            Role::Reduction => rows.reduced(k),
+            _ => None,
+        };
+        let level = match (member, reduced) {
+            (Some((row, level)), _) => {
                 rows.add(row);
                 level
             }
-            None => whole.max().unwrap_or(0),
+            (None, Some(row)) => start[row.root as usize - program.num_inputs()],
+            (None, None) => whole.max().unwrap_or(0),
         };
         let level = match calls.members(k).first() {
             Some(&(first, _)) if first < k => start[first],

@@ -20,7 +20,7 @@ use crate::program::{Builder, Program};
 use crate::util::FastMap;
 
 /// A smaller product stays in the caches anyway.
-const LARGE: usize = 4 << 20;
+pub(super) const LARGE: usize = 4 << 20;
 /// So much of it is computed at a time: about half of a second-level cache.
 const STRIP: usize = 1 << 20;
 /// A strip has so many rows at least, or the other operand is packed too often.

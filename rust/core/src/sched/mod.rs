@@ -11,6 +11,7 @@ mod device_plan;
 mod fingerprint;
 mod frame;
 mod fuse;
+mod group_code;
 mod loop_detection;
 mod loop_plans;
 mod looped;
@@ -28,6 +29,7 @@ mod run;
 #[cfg(feature = "linalg")]
 mod scalar_systems;
 mod scalars;
+mod spreads;
 mod stages;
 mod threads;
 

@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 
 use super::fuse::{Fusion, Place, fuse};
+use super::group_code::GroupCodes;
 use super::matmul_epilogue::{self, Found};
 use super::plan::{Plan, Slot, Step, Work, add_loops, cost_of, counts, note_deaths};
 use super::profile::Origin;
 use super::reversal::Reversals;
-use crate::aval::Aval;
 use crate::error::Result;
 use crate::interrupt::{Steps, room_for};
-use crate::kernels::{Ctx, FusedBuilder, Recipe, Reg, Value};
+use crate::kernels::{Ctx, FusedBuilder, Recipe, Value};
 use crate::ops;
 use crate::prim::{Cost, Kernel, Params, Var};
 use crate::program::{Calls, Program};
@@ -55,28 +55,11 @@ struct Planner<'p> {
     steps: Vec<Step>,
     constants: Vec<(Slot, Value)>,
     progress: Steps,
-    /// For each variable the last group that has it, and its register there; a row value's is that of its
-    /// elements repeated.
-    regs: Vec<Option<(usize, Reg)>>,
-    /// The same for registers with one element for each row.
-    row_regs: Vec<Option<(usize, Reg)>>,
+    codes: GroupCodes<'p>,
     calls: Calls,
     reversals: Reversals,
     /// Recipes of groups and the steps that they belong to, where they are asked for.
     recipes: Option<Vec<(usize, Recipe)>>,
-}
-
-/// The kernel of a group while it is written.
-struct GroupCode {
-    /// Which group.
-    g: usize,
-    /// Whether its tiles are whole rows.
-    has_rows: bool,
-    fused: FusedBuilder,
-    inputs: SmallVec<[Slot; 4]>,
-    outputs: SmallVec<[(Slot, Aval); 2]>,
-    /// Reductions that it cannot do.
-    refused: Vec<usize>,
 }
 
 const NO_SLOT: Slot = Slot::MAX;
@@ -97,8 +80,7 @@ impl<'p> Planner<'p> {
             steps: Vec::new(),
             constants: Vec::new(),
             progress: Steps::default(),
-            regs: vec![None; program.num_vars()],
-            row_regs: vec![None; program.num_vars()],
+            codes: GroupCodes::new(program, fusion),
             reversals: Reversals::find(program, &calls),
             calls,
             recipes: None,
@@ -141,7 +123,7 @@ impl<'p> Planner<'p> {
 
     /// All steps, level by level; inside a level in the order of the program.
     fn steps(&mut self) -> Result<()> {
-        let read_outside = self.read_outside();
+        let read_outside = self.codes.read_outside().to_vec();
         let mut epilogues = if self.recipes.is_some() {
             Vec::new()
         } else {
@@ -186,43 +168,11 @@ impl<'p> Planner<'p> {
                 }
                 Item::Group(g) => match epilogues.get_mut(g).and_then(Option::take) {
                     Some(found) => self.matmul_epilogue(found, g),
-                    None => self.group(g, &read_outside)?,
+                    None => self.group(g)?,
                 },
             }
         }
         Ok(())
-    }
-
-    /// For every variable, whether anything but its own group reads it.
-    fn read_outside(&self) -> Vec<bool> {
-        let program = self.program;
-        let mut outside = vec![false; program.num_vars()];
-        for &out in program.outs() {
-            outside[out as usize] = true;
-        }
-        // Backwards, because a layout of a row value reads it only if it is read itself.
-        for (k, eqn) in program.eqns().iter().enumerate().rev() {
-            let out = program.result(k);
-            if eqn.prim.is_view() && self.fusion.rows.of(out).is_some() && !outside[out as usize] {
-                continue;
-            }
-            for &a in program.args(eqn) {
-                let Some(source) = (a as usize).checked_sub(program.num_inputs()) else {
-                    continue;
-                };
-                let inside = |g| self.fusion.row_inside(program, g, a).is_some();
-                let here = match (self.fusion.places[k], self.fusion.places[source]) {
-                    (Place::Group(g), _) if eqn.prim.is_elementwise() && inside(g) => true,
-                    // A reduction's result is complete only after its group has run.
-                    (Place::Group(a), Place::Group(b)) => {
-                        a == b && program.eqns()[source].prim.is_elementwise()
-                    }
-                    _ => false,
-                };
-                outside[a as usize] |= !here;
-            }
-        }
-        outside
     }
 
     fn single(&mut self, k: usize) -> Result<()> {
@@ -361,14 +311,10 @@ impl<'p> Planner<'p> {
     }
 
     /// One fused kernel for a group.
-    fn group(&mut self, g: usize, read_outside: &[bool]) -> Result<()> {
-        let group = &self.fusion.groups[g];
-        let mut code = self.group_code(g);
-        for &k in &group.eqns {
-            self.progress.count()?;
-            self.group_equation(&mut code, k, read_outside)?;
-        }
-        self.sources_of_refused(&mut code);
+    fn group(&mut self, g: usize) -> Result<()> {
+        let (program, group) = (self.program, &self.fusion.groups[g]);
+        let progress = &mut self.progress;
+        let code = self.codes.write(g, &mut || progress.count())?;
         if !code.outputs.is_empty() {
             if let Some(recipes) = &mut self.recipes
                 && let Some(recipe) = code.fused.recipe()
@@ -378,13 +324,17 @@ impl<'p> Planner<'p> {
             let fused = code.fused.finish();
             let cost = fused.cost();
             let first = self.program.eqns()[group.eqns[0]].prim;
-            let in_place = code.outputs.len() == 1 && code.outputs[0].1.shape == group.shape;
+            let in_place =
+                code.outputs.len() == 1 && program.aval(code.outputs[0]).shape == group.shape;
             let work = Work::Fused(Box::new(fused));
             let computed = group.eqns.iter().filter(|k| !code.refused.contains(k));
             let origins = self.origins(&computed.copied().collect::<Vec<_>>());
+            let inputs = code.inputs.iter().map(|&var| self.slot(var)).collect();
+            let outputs = (code.outputs.iter()).map(|&v| (self.slot(v), program.aval(v).clone()));
+            let outputs = outputs.collect();
             self.steps.push(Step {
                 in_place,
-                ..Step::new(work, first, origins, code.inputs, code.outputs, cost)
+                ..Step::new(work, first, origins, inputs, outputs, cost)
             });
         }
         for k in code.refused {
@@ -428,134 +378,6 @@ impl<'p> Planner<'p> {
             outputs,
             cost,
         ))
-    }
-
-    /// The kernel of a group without equations: over tiles of whole rows only where the result of a reduction
-    /// is read again.
-    fn group_code(&self, g: usize) -> GroupCode {
-        let (program, fusion) = (self.program, self.fusion);
-        let group = &fusion.groups[g];
-        let again = (group.eqns.iter()).find_map(|&k| {
-            let eqn = &program.eqns()[k];
-            let mut args = program.args(eqn).iter();
-            args.find_map(|&a| {
-                let row = fusion.row_inside(program, g as u32, a);
-                row.filter(|_| eqn.prim.is_elementwise())
-            })
-        });
-        let row = again.and_then(|v| fusion.rows.of(v));
-        GroupCode {
-            g,
-            has_rows: row.is_some(),
-            fused: match row {
-                Some(row) => FusedBuilder::with_rows(&group.shape, fusion.rows.space(row).1),
-                None => FusedBuilder::new(&group.shape),
-            },
-            inputs: SmallVec::new(),
-            outputs: SmallVec::new(),
-            refused: Vec::new(),
-        }
-    }
-
-    /// Adds an equation to the kernel of its group.
-    fn group_equation(
-        &mut self,
-        code: &mut GroupCode,
-        k: usize,
-        read_outside: &[bool],
-    ) -> Result<()> {
-        let program = self.program;
-        let eqn = &program.eqns()[k];
-        let out = program.result(k);
-        let is_row = code.has_rows && self.fusion.rows.of(out).is_some();
-        let mut args: SmallVec<[Reg; 4]> = SmallVec::new();
-        for &a in program.args(eqn) {
-            args.push(self.operand(code, k, a, is_row));
-        }
-        let reg = match (eqn.prim.lane(), eqn.prim.kernel_ref()) {
-            (Some(lane), _) => code.fused.op(lane, &args)?,
-            (None, Some(Kernel::Cast)) => code.fused.cast(args[0], program.aval(out).dtype),
-            (None, Some(Kernel::Reduce(op))) if is_row => code.fused.fold_rows(*op, args[0])?,
-            (None, Some(Kernel::Reduce(op))) => {
-                if (code.fused).reduce(*op, args[0], program.params(eqn).axes()) {
-                    let output = (self.slot(out), program.aval(out).clone());
-                    code.outputs.push(output);
-                } else {
-                    code.refused.push(k);
-                }
-                return Ok(());
-            }
-            _ => unreachable!("only elementwise equations and reductions form groups"),
-        };
-        self.registers(is_row)[out as usize] = Some((code.g, reg));
-        if read_outside[out as usize] {
-            code.fused.output(reg);
-            let output = (self.slot(out), program.aval(out).clone());
-            code.outputs.push(output);
-        }
-        Ok(())
-    }
-
-    /// The register of an argument of an equation: one that the group has already, or that of a new input.
-    fn operand(&mut self, code: &mut GroupCode, k: usize, arg: Var, is_row: bool) -> Reg {
-        let (program, g) = (self.program, code.g);
-        let is_elementwise = program.eqns()[k].prim.is_elementwise();
-        let inside = self.fusion.row_inside(program, g as u32, arg);
-        let inside = inside.filter(|_| is_elementwise);
-        // The operand of a reduction is the space; what is elementwise is like its operands.
-        let by_row = is_row && is_elementwise;
-        let var = inside.unwrap_or(arg) as usize;
-        if let Some((_, reg)) = self.registers(by_row)[var].filter(|(of, _)| *of == g) {
-            return reg;
-        }
-        let repeated = inside
-            .and_then(|root| self.row_regs[root as usize])
-            .filter(|(of, _)| *of == g);
-        let reg = if let Some((_, reg)) = repeated {
-            code.fused.expand(reg)
-        } else {
-            let aval = program.aval(arg);
-            code.inputs.push(self.slot(arg));
-            if by_row {
-                let shape = &program.aval(program.result(k)).shape;
-                code.fused.row_input(aval.dtype, shape)
-            } else if aval.size() == 1 {
-                code.fused.number(aval.dtype)
-            } else {
-                code.fused.input(aval.dtype)
-            }
-        };
-        self.registers(by_row)[var] = Some((g, reg));
-        reg
-    }
-
-    /// Registers with one element for each row, or those with all elements.
-    fn registers(&mut self, by_row: bool) -> &mut Vec<Option<(usize, Reg)>> {
-        if by_row {
-            &mut self.row_regs
-        } else {
-            &mut self.regs
-        }
-    }
-
-    /// What a refused reduction reads must be in memory: one more output, if it is made here.
-    fn sources_of_refused(&mut self, code: &mut GroupCode) {
-        let program = self.program;
-        for &k in &code.refused {
-            let source = program.args(&program.eqns()[k])[0];
-            let slot = self.slot(source);
-            let made_here = program
-                .definition(source)
-                .is_some_and(|e| e.prim.is_elementwise())
-                && !code.inputs.contains(&slot);
-            if let Some((_, reg)) = self.regs[source as usize]
-                && made_here
-                && !code.outputs.iter().any(|(s, _)| *s == slot)
-            {
-                code.fused.output(reg);
-                code.outputs.push((slot, program.aval(source).clone()));
-            }
-        }
     }
 
     /// Fills in where buffers die.

@@ -158,6 +158,20 @@ impl<'p> Rows<'p> {
         (level == level_of(latest)).then_some((row, level))
     }
 
+    /// The row value that a reduction reads and can reduce in the pass that makes it: over axes in front of others.
+    pub fn reduced(&self, k: usize) -> Option<Row> {
+        let eqn = &self.program.eqns()[k];
+        let &[arg] = self.program.args(eqn) else {
+            return None;
+        };
+        let row = self.of(arg).filter(|row| row.root == arg)?;
+        let shape = &self.program.aval(arg).shape;
+        let axes = self.program.params(eqn).axes();
+        let all = axes.len() == shape.len();
+        let last = shape.iter().rposition(|&d| d != 1)?;
+        (all || !axes.contains(&last)).then_some(row)
+    }
+
     /// Notes an elementwise equation that is computed row by row.
     pub fn add(&mut self, row: Row) {
         self.of[row.root as usize] = Some(row);

@@ -103,7 +103,10 @@ pub(super) fn finish(mut builder: FusedBuilder) -> Fused {
 
     let streamed = streamed_bytes(&builder);
     let tile = tile_length(&builder, size, streamed, &registers, &reductions);
-    let plan = Plan::new(size, builder.split, tile.elements, builder.cost.max(0.01));
+    let split = builder.over.walked(builder.rows_of_space());
+    let (split, whole) = (split.or(builder.split), builder.over.whole);
+    let cost = builder.cost.max(0.01);
+    let plan = Plan::new(size, split, tile.elements, cost, whole);
     let far = prefetch::pays(&plan.walk, streamed.saturating_mul(size), instrs.len());
     let mut scratch = Scratch::default();
     let slots = (registers.classes.iter())
@@ -347,10 +350,11 @@ impl<'b> Code<'b> {
             let Some((op, split)) = builder.requests[k].reduce else {
                 continue;
             };
-            let dtype = builder.nodes[i].dtype;
+            let Node { dtype, row, .. } = builder.nodes[i];
             let reduction = Reduction::new(op, split, dtype, k, self.place[i], position);
+            let rows = builder.rows.then(|| builder.rows_of_space().length);
             self.reductions
-                .extend(reduction.map(|r| r.over_rows(builder.rows)));
+                .extend(reduction.map(|r| r.in_tiles(rows, row)));
         }
     }
 
@@ -443,7 +447,7 @@ fn tile_length(
     match builder.row() {
         // As many rows as fit, at least one.
         Some(row) => {
-            let rows = (tile / row).max(1);
+            let rows = builder.over.rows_together((tile / row).max(1));
             Tile {
                 elements: rows * row,
                 rows,

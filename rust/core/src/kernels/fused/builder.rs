@@ -1,6 +1,7 @@
 //! Collecting the operations of a fused group, with the checks that a front end relies on.
 
 use super::node::{NONE, Node, Reg, Request, Work, unit_cost};
+use super::over_rows::{Over, Read, Rows};
 use super::plan::Split;
 use super::reduce::{self, ReduceOp};
 use super::scalar;
@@ -21,6 +22,10 @@ pub struct FusedBuilder {
     pub(super) rows: bool,
     /// The split that the tiles follow: that of the reductions that are not full.
     pub(super) split: Option<Split>,
+    /// How many axes tell rows apart.
+    pub(super) kept: usize,
+    /// How tiles of rows follow reductions over other axes.
+    pub(super) over: Over,
     /// Nanoseconds per element.
     pub(super) cost: f64,
 }
@@ -36,8 +41,29 @@ impl FusedBuilder {
             requests: Vec::new(),
             rows: false,
             split: None,
+            kept: 0,
+            over: Over::default(),
             cost: 0.0,
         }
+    }
+
+    /// The rows that tiles are made of.
+    pub(super) fn rows_of_space(&self) -> Rows {
+        let split = self.split.filter(|_| self.rows);
+        Rows {
+            count: split.map_or(0, |s| s.outer),
+            length: split.map_or(0, |s| s.reduced),
+        }
+    }
+
+    /// How many elements of the space have one element of a register.
+    fn shared_by(&self, is_row: bool) -> f64 {
+        let length = if is_row {
+            self.rows_of_space().length
+        } else {
+            1
+        };
+        length.max(1) as f64
     }
 
     pub(super) fn push(&mut self, node: Node) -> Reg {
@@ -103,9 +129,7 @@ impl FusedBuilder {
         if matches!(op, LaneOp::Conj | LaneOp::Real) && !dtype.is_complex() {
             return Ok(args[0]);
         }
-        if !row {
-            self.cost += op.weight() * unit_cost(dtype);
-        }
+        self.cost += op.weight() * unit_cost(dtype) / self.shared_by(row);
         let mut registers = [NONE; 3];
         for (r, x) in registers.iter_mut().zip(args) {
             *r = x.0;
@@ -133,9 +157,7 @@ impl FusedBuilder {
             return x;
         }
         let (lane, row) = (lane::cast_lane(from, to), self.is_row(x));
-        if !row {
-            self.cost += unit_cost(from).max(unit_cost(to));
-        }
+        self.cost += unit_cost(from).max(unit_cost(to)) / self.shared_by(row);
         self.push(Node {
             work: Some(if row {
                 Work::Row(lane)
@@ -167,33 +189,47 @@ impl FusedBuilder {
     /// Makes the reduction of a register over these axes, which are dropped, the next output.
     ///
     /// `false`, and nothing is added, when the pattern is not supported: axes that are kept between
-    /// reduced ones, another pattern than that of an earlier reduction or of the tiles' rows (a full one fits to
-    /// all, and one over all rows to tiles of rows), sums and products of bool, extrema of complex numbers.
+    /// reduced ones, another pattern than that of an earlier reduction (a full one fits to all; for tiles of rows
+    /// see [`Over::takes`]), sums and products of bool, extrema of complex numbers.
     pub fn reduce(&mut self, op: ReduceOp, x: Reg, axes: &[usize]) -> bool {
         let dtype = self.dtype(x);
-        let Some(split) = Split::of(&self.shape, axes) else {
+        let is_row = self.is_row(x);
+        let shape = if is_row {
+            &self.shape[..self.kept]
+        } else {
+            &self.shape[..]
+        };
+        let Some(split) = Split::of(shape, axes) else {
             return false;
         };
-        if self.is_row(x) {
-            return false;
-        }
-        let free = split.is_full() || self.is_columns(split);
-        let fits = free || self.split.is_none_or(|s| s == split);
-        if self.rows && !free {
+        if self.rows && !is_row && Some(split) == self.split {
             // Axes of length one make other axes the same rows: a register has their results.
-            let Some(folded) = fits.then(|| self.fold_rows(op, x).ok()).flatten() else {
+            let Ok(folded) = self.fold_rows(op, x) else {
                 return false;
             };
             self.output(folded);
             return true;
         }
-        if !fits || reduce::kernels(op, dtype, split.is_full() || split.inner == 1).is_none() {
+        if reduce::kernels(op, dtype, split.is_full() || split.inner == 1).is_none() {
             return false;
         }
-        if !free {
+        if self.rows {
+            let size = dtype.size();
+            let read = Read {
+                split,
+                size,
+                is_row,
+            };
+            if !self.over.takes(read, self.rows_of_space()) {
+                return false;
+            }
+        } else if !split.is_full() {
+            if self.split.is_some_and(|s| s != split) {
+                return false;
+            }
             self.split = Some(split);
         }
-        self.cost += unit_cost(dtype);
+        self.cost += unit_cost(dtype) / self.shared_by(is_row);
         self.requests.push(Request {
             reg: x.0,
             reduce: Some((op, split)),

@@ -16,6 +16,9 @@ mod builder;
 mod chain_tests;
 mod node;
 mod op_chains;
+mod over_rows;
+#[cfg(test)]
+mod over_rows_tests;
 #[cfg(test)]
 mod pair_tests;
 mod paired_ops;

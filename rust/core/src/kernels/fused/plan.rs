@@ -5,6 +5,8 @@
 const CHUNK: f64 = 40_000.0;
 /// There is no use for more parts of one reduced row than this.
 const MAX_PARTS: f64 = 256.0;
+/// A chunk that leaves results for the elements of a slice takes so many of them, or these are as much as it reads.
+const SLICES: usize = 4;
 
 /// A row-major space as (outer, reduced, inner): the reduction runs over the one in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +83,15 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Divides `size` elements that take `cost` nanoseconds each.
-    pub(super) fn new(size: usize, split: Option<Split>, tile: usize, cost: f64) -> Plan {
+    /// Divides `size` elements that take `cost` nanoseconds each. With `whole` every chunk leaves results for the
+    /// elements of a slice.
+    pub(super) fn new(
+        size: usize,
+        split: Option<Split>,
+        tile: usize,
+        cost: f64,
+        whole: bool,
+    ) -> Plan {
         // Nothing is to be divided where there is nothing.
         let split = split.filter(|_| size > 0);
         let (walk, units, unit_elements) = match split {
@@ -101,7 +110,11 @@ impl Plan {
                 let blocks = split.inner.div_ceil(block);
                 let rows = if blocks == 1 { tile / split.inner } else { 1 };
                 let wanted = (size as f64 * cost / CHUNK).clamp(1.0, MAX_PARTS) as usize;
-                let parts = wanted.div_ceil(split.outer * blocks);
+                let parts = if whole {
+                    1
+                } else {
+                    wanted.div_ceil(split.outer * blocks)
+                };
                 let part = split.reduced.div_ceil(parts).next_multiple_of(rows);
                 let parts = split.reduced.div_ceil(part);
                 let units = split.outer * parts * blocks;
@@ -119,10 +132,17 @@ impl Plan {
                 )
             }
         };
-        let units_per_chunk = ((CHUNK / (unit_elements as f64 * cost)) as usize).max(1);
+        let slices = match walk {
+            Walk::Slices { slices, .. } if whole => slices,
+            _ if whole => 1,
+            _ => SLICES,
+        };
+        let least = SLICES.div_ceil(slices);
+        let units_per_chunk = ((CHUNK / (unit_elements as f64 * cost)) as usize).max(least);
         let chunks = units.div_ceil(units_per_chunk);
-        // The last chunk may be short; even chunks waste less.
-        let units_per_chunk = units.div_ceil(chunks.max(1)).max(1);
+        // The last chunk may be short; even chunks waste less, and so does an even number of them.
+        let chunks = if chunks > 1 { chunks + chunks % 2 } else { 1 };
+        let units_per_chunk = units.div_ceil(chunks).max(1);
         let chunks = units.div_ceil(units_per_chunk);
         Plan {
             tile,
@@ -131,5 +151,14 @@ impl Plan {
             units_per_chunk,
             chunks,
         }
+    }
+
+    /// The most tiles of a chunk.
+    pub(super) fn tiles_per_chunk(&self) -> usize {
+        let of_unit = match self.walk {
+            Walk::Long { rows, part, .. } => part.div_ceil(rows).max(1),
+            _ => 1,
+        };
+        self.units_per_chunk * of_unit
     }
 }

@@ -207,17 +207,13 @@ leveled! {
         unsafe {
             let half = rows / 2;
             let mut left = rows - half;
-            let low = std::slice::from_raw_parts(x, half * length);
-            let high = std::slice::from_raw_parts(x.add(left * length), half * length);
-            let out = std::slice::from_raw_parts_mut(tmp, half * length);
-            for ((out, &x), &y) in out.iter_mut().zip(low).zip(high) {
-                *out = K::join(K::load(x), K::load(y));
+            let high = x.add(left * length);
+            for i in 0..half * length {
+                tmp.add(i).write(K::join(K::load(x.add(i).read()), K::load(high.add(i).read())));
             }
             if left > half {
-                let middle = std::slice::from_raw_parts(x.add(half * length), length);
-                let out = std::slice::from_raw_parts_mut(tmp.add(half * length), length);
-                for (out, &x) in out.iter_mut().zip(middle) {
-                    *out = K::load(x);
+                for i in half * length..left * length {
+                    tmp.add(i).write(K::load(x.add(i).read()));
                 }
             }
             while left > 1 {
@@ -225,8 +221,8 @@ leveled! {
                 left -= half;
                 let low = std::slice::from_raw_parts_mut(tmp, half * length);
                 let high = std::slice::from_raw_parts(tmp.add(left * length), half * length);
-                for (out, &y) in low.iter_mut().zip(high) {
-                    *out = K::join(*out, y);
+                for (i, out) in low.iter_mut().enumerate() {
+                    *out = K::join(*out, *high.get_unchecked(i));
                 }
             }
         }
@@ -425,8 +421,14 @@ pub(super) struct Reduction {
     pub(super) op: ReduceOp,
     /// Whether every chunk leaves a partial result of it.
     pub(super) full: bool,
-    /// Whether it joins whole rows in tiles of rows, so that its partial results are rows.
+    /// Whether it joins rows, or slices of them, of tiles of rows, so that its partial results are such.
     pub(super) columns: bool,
+    /// How it splits what it reads.
+    pub(super) split: Split,
+    /// How many elements of the space have one element of what it reads.
+    pub(super) shared: usize,
+    /// Whether a tile holds several of its partial results.
+    pub(super) folds: bool,
     pub(super) dtype: DType,
     /// Which output it is.
     pub(super) output: usize,
@@ -462,6 +464,9 @@ impl Reduction {
             op,
             full,
             columns: false,
+            split,
+            shared: 1,
+            folds: false,
             dtype,
             output,
             source,
@@ -473,12 +478,14 @@ impl Reduction {
         })
     }
 
-    /// The same in tiles that hold whole rows, if it is one over what is not a row.
-    pub(super) fn over_rows(self, rows: bool) -> Reduction {
-        let columns = rows && !self.full;
+    /// The same in tiles of rows, if they are made of such of this length; what it reads may have one element for
+    /// each.
+    pub(super) fn in_tiles(self, row: Option<usize>, is_row: bool) -> Reduction {
+        let columns = row.is_some() && !self.full && self.split.outer == 1;
         Reduction {
             full: self.full || columns,
             columns,
+            shared: row.filter(|_| is_row).unwrap_or(1),
             ..self
         }
     }
@@ -486,30 +493,28 @@ impl Reduction {
     /// Reserves its scratch memory.
     pub(super) fn lay_out(&mut self, plan: &Plan, add: &mut impl FnMut(usize) -> usize) {
         let (tmp, levels) = match plan.walk {
-            Walk::Slices { split, slices } if self.columns => {
-                self.width = split.reduced;
-                let levels = plan.units_per_chunk.ilog2() as usize + 2;
-                (slices.div_ceil(2) * self.width, levels)
+            _ if self.columns => {
+                self.width = self.split.inner;
+                let held = plan.tile / self.shared / self.width;
+                self.folds = held > 1;
+                let levels = plan.tiles_per_chunk().ilog2() as usize + 2;
+                (held.div_ceil(2).max(1) * self.width, levels)
             }
             _ if self.full => (1, LEVELS),
             Walk::Flat => (1, LEVELS),
-            Walk::Slices { split, slices } => match split.inner {
+            Walk::Slices { slices, .. } => match self.split.inner {
                 1 => (slices, 0),
-                inner => (split.reduced.div_ceil(2) * inner, 0),
+                inner => (self.split.reduced.div_ceil(2) * inner, 0),
             },
             Walk::Long {
-                split,
-                rows,
-                block,
-                part,
-                ..
+                rows, block, part, ..
             } => {
-                if split.inner == 1 {
+                if self.split.inner == 1 {
                     (1, LEVELS)
                 } else {
-                    self.width = block;
+                    self.width = block / self.shared;
                     (
-                        rows.div_ceil(2) * block,
+                        rows.div_ceil(2) * self.width,
                         part.div_ceil(rows).ilog2() as usize + 2,
                     )
                 }

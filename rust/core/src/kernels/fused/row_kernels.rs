@@ -232,6 +232,76 @@ leveled! {
     }
 }
 
+/// A few vectors, of which a row is the beginning.
+trait Line: Copy {
+    const ZERO: Self;
+    const LENGTH: usize;
+}
+
+impl<const N: usize> Line for [u64; N] {
+    const ZERO: [u64; N] = [0; N];
+    const LENGTH: usize = N;
+}
+
+/// `(x, rows, length, out)`: repeats a row.
+type Equal = unsafe fn(*const u8, usize, usize, *mut u8);
+
+/// The kernel that repeats a row of two to sixteen elements of eight bytes, which may be unaligned.
+pub(super) fn equal_rows(length: usize) -> Equal {
+    let level = Level::best();
+    match length {
+        2 => repeat_row::<Times<u64, 2>>(level),
+        3 => repeat_row::<Times<u64, 3>>(level),
+        4 => repeat_row::<Times<u64, 4>>(level),
+        ..=8 => repeat_line::<[u64; 8]>(level),
+        _ => repeat_line::<[u64; 16]>(level),
+    }
+}
+
+leveled! {
+    fn repeat_row[K: Short](x: *const u8, rows: usize, _length: usize, out: *mut u8) {
+        // SAFETY: the caller passes a row, perhaps unaligned, and room for `rows` aligned ones apart from it.
+        let (row, out) = unsafe {
+            (
+                x.cast::<K::Row>().read_unaligned(),
+                std::slice::from_raw_parts_mut(out.cast::<MaybeUninit<K::Row>>(), rows),
+            )
+        };
+        // Eight rows are some whole vectors.
+        let block = [MaybeUninit::new(row); 8];
+        let (blocks, rest) = out.as_chunks_mut::<8>();
+        for out in blocks {
+            *out = block;
+        }
+        for out in rest {
+            out.write(row);
+        }
+    }
+}
+
+leveled! {
+    fn repeat_line[T: Line](x: *const u8, rows: usize, length: usize, out: *mut u8) {
+        let all = rows * length;
+        let mut line = T::ZERO;
+        let out = out.cast::<u64>();
+        // SAFETY: the caller passes a row of at most `T::LENGTH` elements, perhaps unaligned, and room for `rows` aligned ones
+        // apart from it. Rows are written as whole lines, whose ends the next rows replace.
+        unsafe {
+            std::ptr::copy_nonoverlapping(x, (&raw mut line).cast::<u8>(), length * size_of::<u64>());
+            let mut at = 0;
+            while at + T::LENGTH <= all {
+                out.add(at).cast::<T>().write(line);
+                at += length;
+            }
+            let line = (&raw const line).cast::<u64>();
+            while at < all {
+                std::ptr::copy_nonoverlapping(line, out.add(at), length);
+                at += length;
+            }
+        }
+    }
+}
+
 /// The sums of rows of this length, where a loop is compiled for it; they add in the order of other short rows.
 pub(super) fn sums_of_short(dtype: DType, length: usize) -> Option<Fold> {
     let level = Level::best();

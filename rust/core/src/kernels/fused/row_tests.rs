@@ -454,3 +454,31 @@ fn short_rows_are_gathered_wherever_they_lie() {
         }
     }
 }
+
+/// Inputs whose rows are repeated along an axis before the last one, for short rows and long ones, and some that lie
+/// unaligned to anything but their elements.
+#[test]
+fn rows_are_repeated() {
+    for (length, times) in (1..=20).flat_map(|l| [1, 2, 3, 9].map(|t| (l, t))) {
+        let outer = 7;
+        let shape = [outer, times, length];
+        let mut f = FusedBuilder::new(&shape);
+        let (x, y) = (f.input(DType::F64), f.input(DType::F64));
+        let z = f.op(LaneOp::Sub, &[x, y]).unwrap();
+        f.output(z);
+        let fused = f.finish();
+        let xs = numbers(outer * length, 1);
+        let ys = numbers(outer * times * length, 2);
+        let inputs = [
+            Value::from_slice(&[outer, 1, length], &xs).unwrap(),
+            Value::from_slice(&shape, &ys).unwrap(),
+        ];
+        let outs = [Value::empty(Aval::new(DType::F64, &shape)).unwrap()];
+        let stop = AtomicBool::new(false);
+        fused.run(&inputs, &outs, &Ctx::new(&stop, 1)).unwrap();
+        for (i, &z) in outs[0].as_slice::<f64>().unwrap().iter().enumerate() {
+            let x = xs[i / (times * length) * length + i % length];
+            assert_eq!(z, x - ys[i], "{shape:?} at {i}");
+        }
+    }
+}

@@ -4,7 +4,7 @@
 use super::builder::FusedBuilder;
 use super::node::{NONE, Node, Reg, Work, unit_cost};
 use super::plan::Split;
-use super::reduce::{ReduceOp, kernels};
+use super::reduce::{ReduceOp, SHORT_ROW, kernels};
 use super::row_kernels::{along, choice, count, expand};
 use super::scalar::Code;
 use crate::aval::{DType, Shape};
@@ -21,6 +21,7 @@ impl FusedBuilder {
     pub fn with_rows(shape: &[usize], kept: usize) -> FusedBuilder {
         let mut builder = FusedBuilder::new(shape);
         builder.rows = true;
+        builder.kept = kept;
         builder.split = Some(Split {
             outer: shape[..kept].iter().product(),
             reduced: shape[kept..].iter().product(),
@@ -44,11 +45,6 @@ impl FusedBuilder {
         self.nodes[x.0 as usize].row
     }
 
-    /// Whether a reduction runs over all rows and keeps the elements of one.
-    pub(super) fn is_columns(&self, split: Split) -> bool {
-        self.rows && split.outer == 1 && self.split.is_some_and(|s| split.inner == s.reduced)
-    }
-
     /// The next input, with one element for each row: its value broadcasts to this shape, which has as
     /// many elements as there are rows.
     pub fn row_input(&mut self, dtype: DType, shape: &[usize]) -> Reg {
@@ -66,7 +62,8 @@ impl FusedBuilder {
             let message = format!("fused {op:?} of rows: does not exist for {dtype} here");
             return Err(Error::DType(message));
         };
-        self.cost += unit_cost(dtype);
+        let short = self.row_length() < SHORT_ROW;
+        self.cost += if short { 1.5 } else { 1.0 } * unit_cost(dtype);
         let mask = self.mask_of(x).filter(|_| op == ReduceOp::Sum);
         let (fold, x) = match mask {
             Some(mask) if kernels.acc == DType::F64 => (count(Level::best()), mask),
@@ -100,7 +97,8 @@ impl FusedBuilder {
             return x;
         }
         let dtype = self.dtype(x);
-        self.cost += 0.5 * unit_cost(dtype);
+        let short = self.row_length() < SHORT_ROW;
+        self.cost += if short { 2.0 } else { 0.5 } * unit_cost(dtype);
         self.push(Node {
             code: Code::Lane,
             work: Some(Work::Expand(expand(dtype.size(), self.row_length()))),

@@ -32,6 +32,8 @@ struct Chunk<'a> {
     table: SmallVec<[*mut u8; 32]>,
     scratch: *mut u8,
     progress: SmallVec<[Progress; 4]>,
+    /// For each input whether its register holds what all tiles read.
+    steady: SmallVec<[bool; 16]>,
     ahead: Ahead,
 }
 
@@ -168,8 +170,8 @@ impl Fused {
         let size = reduction.kernels.acc.size();
         match self.plan.walk {
             _ if reduction.full => size * self.plan.chunks * reduction.width,
-            Walk::Long { split, parts, .. } if parts > 1 => {
-                size * split.outer * parts * split.inner
+            Walk::Long { parts, .. } if parts > 1 => {
+                size * reduction.split.outer * parts * reduction.split.inner
             }
             _ => 0,
         }
@@ -193,6 +195,7 @@ impl Fused {
             table,
             scratch: scratch.ptr,
             progress,
+            steady: SmallVec::from_elem(false, self.inputs.len()),
             ahead: Ahead::default(),
         };
         // SAFETY: the values were checked against the program, the scratch memory is as large as
@@ -208,7 +211,9 @@ impl Fused {
         let (acc, size) = (kernels.acc.size(), reduction.dtype.size());
         let (outer, parts, inner) = match self.plan.walk {
             _ if reduction.full => (1, self.plan.chunks, reduction.width),
-            Walk::Long { split, parts, .. } if parts > 1 => (split.outer, parts, split.inner),
+            Walk::Long { parts, .. } if parts > 1 => {
+                (reduction.split.outer, parts, reduction.split.inner)
+            }
             _ => return,
         };
         let null = std::ptr::null();
@@ -284,18 +289,31 @@ impl Chunk<'_> {
         }
     }
 
-    /// Fills the registers that hold one element for the whole space, and points to the others.
+    /// Fills the registers that hold one element for the whole space, or what all tiles read, and points to the others.
     unsafe fn start(&mut self) {
         let fused = self.fused;
+        // Tiles begin at multiples of that.
+        let step = match fused.plan.walk {
+            Walk::Flat => fused.plan.tile,
+            Walk::Slices { split, slices } => slices * split.reduced * split.inner,
+            Walk::Long { .. } => 0,
+        };
         for (k, (input, source)) in fused.inputs.iter().zip(&self.bound.sources).enumerate() {
             let register = self.scratch.wrapping_add(input.offset);
             self.table[1 + k] = register;
-            if let Source::Splat(ptr) = *source {
-                let row = input.row.is_some();
-                let n = fused.plan.tile / if row { fused.row } else { 1 };
+            let shared = if input.row.is_some() { fused.row } else { 1 };
+            let (n, size) = (fused.plan.tile / shared, input.dtype.size());
+            match source {
                 // SAFETY: the source is an element of this dtype; the register holds a tile, or an
                 // element for each of its rows.
-                unsafe { splat(ptr, input.dtype.size(), register, n) };
+                Source::Splat(ptr) => unsafe { splat(*ptr, size, register, n) },
+                Source::Periodic(s, _) | Source::Strided(s) if s.is_same_every(step / shared) => {
+                    let n = (step / shared).min(fused.size / shared);
+                    // SAFETY: a tile has so many elements, and the register holds a tile.
+                    unsafe { s.gather(size, 0, n, register) };
+                    self.steady[k] = true;
+                }
+                _ => {}
             }
         }
     }
@@ -305,6 +323,9 @@ impl Chunk<'_> {
         let fused = self.fused;
         // Everything is gathered before anything is written: an output may lie in an input's place.
         for (k, (input, source)) in fused.inputs.iter().zip(&self.bound.sources).enumerate() {
+            if self.steady[k] {
+                continue;
+            }
             let size = input.dtype.size();
             let (start, n) = match input.row {
                 Some(_) => (start / fused.row, n / fused.row),
@@ -406,15 +427,20 @@ impl Chunk<'_> {
         let x = self.table[reduction.source as usize].cast_const();
         let tmp = self.scratch.wrapping_add(reduction.tmp);
         let null = std::ptr::null();
+        let (start, n, split) = (
+            start / reduction.shared,
+            n / reduction.shared,
+            reduction.split,
+        );
         // SAFETY: the operand has `n` elements; `tmp` and the output were measured for this plan.
         unsafe {
             match self.fused.plan.walk {
-                _ if reduction.columns && n > reduction.width => {
+                _ if reduction.folds => {
                     (kernels.fold)(x, tmp, n / reduction.width, reduction.width);
                     self.push(r, reduction, reduction.width);
                 }
-                _ if reduction.columns => self.accumulate(r, reduction, x, tmp, n),
-                Walk::Slices { split, .. } if !reduction.full => {
+                _ if reduction.columns => self.accumulate(r, reduction, x, start, n),
+                Walk::Slices { .. } if !reduction.full => {
                     let out = self.bound.outputs[reduction.output].0;
                     let slice = split.reduced * split.inner;
                     let (first, slices) = (start / slice, n / slice);
@@ -430,13 +456,13 @@ impl Chunk<'_> {
                         (kernels.narrow)(to, tmp, null, null, split.inner);
                     }
                 }
-                Walk::Long { rows, split, .. } if !reduction.full && split.inner > 1 => {
+                Walk::Long { rows, .. } if !reduction.full && split.inner > 1 => {
                     if rows > 1 {
                         (kernels.fold)(x, tmp, n / split.inner, split.inner);
                         self.push(r, reduction, split.inner);
                         return;
                     }
-                    self.accumulate(r, reduction, x, tmp, n);
+                    self.accumulate(r, reduction, x, 0, n);
                 }
                 _ => {
                     (kernels.rows)(x, 1, n, tmp);
@@ -446,28 +472,42 @@ impl Chunk<'_> {
         }
     }
 
-    /// Takes a single row into the accumulators of a reduction over rows.
+    /// Takes `n` elements of what is reduced, from the one at `start` on, into the accumulators of a reduction over
+    /// rows: those of a row, or of a slice that has many tiles.
     unsafe fn accumulate(
         &mut self,
         r: usize,
         reduction: &Reduction,
         x: *const u8,
-        tmp: *mut u8,
+        start: usize,
         n: usize,
     ) {
         let progress = &mut self.progress[r];
-        // SAFETY: the operand has `n` elements, and `tmp` has room for as many.
+        let place = start % reduction.width;
+        let tmp = self.scratch.wrapping_add(reduction.tmp);
+        // SAFETY: the operand has `n` elements, and there is room for as many from this place on.
         unsafe {
+            let tmp = tmp.add(place * reduction.kernels.acc.size());
             if progress.group == 0 {
                 (reduction.kernels.fold)(x, tmp, 1, n);
             } else {
                 (reduction.kernels.accumulate)(tmp, x, n);
             }
-            progress.group += 1;
-            if progress.group == GROUP {
-                progress.group = 0;
-                self.push(r, reduction, n);
-            }
+        }
+        // In blocks of columns all of a row that there is has been taken.
+        if reduction.columns && place + n < reduction.width {
+            return;
+        }
+        progress.group += 1;
+        if progress.group == GROUP {
+            progress.group = 0;
+            let width = if reduction.columns {
+                reduction.width
+            } else {
+                n
+            };
+            // SAFETY: the accumulators are complete.
+            unsafe { self.push(r, reduction, width) };
         }
     }
 
@@ -517,7 +557,7 @@ impl Chunk<'_> {
 
     /// Writes the results of a unit of long slices, or leaves them to be combined.
     unsafe fn finish_unit(&mut self, o: usize, p: usize, column: usize, width: usize) {
-        let Walk::Long { split, parts, .. } = self.fused.plan.walk else {
+        let Walk::Long { parts, .. } = self.fused.plan.walk else {
             return;
         };
         for r in 0..self.fused.reductions.len() {
@@ -527,15 +567,17 @@ impl Chunk<'_> {
             }
             let acc = reduction.kernels.acc.size();
             let null = std::ptr::null();
+            let inner = reduction.split.inner;
+            let (column, width) = (column / reduction.shared, width / reduction.shared);
             // SAFETY: the unit's results lie at these places and nowhere else.
             unsafe {
                 let tmp = self.drain(r, reduction, width);
                 if parts == 1 {
                     let out = self.bound.outputs[reduction.output].0;
-                    let to = out.add((o * split.inner + column) * reduction.dtype.size());
+                    let to = out.add((o * inner + column) * reduction.dtype.size());
                     (reduction.kernels.narrow)(to, tmp, null, null, width);
                 } else {
-                    let row = (o * parts + p) * split.inner + column;
+                    let row = (o * parts + p) * inner + column;
                     let to = self.bound.partials[r].0.add(row * acc);
                     std::ptr::copy_nonoverlapping(tmp, to, width * acc);
                 }

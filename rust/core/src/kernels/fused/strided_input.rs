@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::row_kernels::expand;
+use super::row_kernels::{equal_rows, expand};
 use crate::kernels::Value;
 
 /// How a tile of an input is found.
@@ -169,7 +169,10 @@ unsafe fn rows_of<T: Copy>(
     let size = size_of::<T>();
     // SAFETY: the caller's contract; kernels get aligned elements.
     unsafe {
-        if strides == (0, 1) && rows >= EQUAL_ROWS {
+        if strides == (0, 1) && rows > 1 && size == 8 && (2..=SHORT).contains(&length) {
+            return equal_rows(length)(ptr, rows, length, out);
+        }
+        if strides == (0, 1) && (rows >= EQUAL_ROWS || length > SHORT) {
             std::ptr::copy_nonoverlapping(ptr, out, length * size);
             return repeat_bytes(out, length * size, rows * length * size);
         }
@@ -186,6 +189,15 @@ unsafe fn rows_of<T: Copy>(
 }
 
 impl Strided {
+    /// Whether elements that lie so many positions apart in the space are the same, for all positions.
+    pub(super) fn is_same_every(&self, step: usize) -> bool {
+        let [(_, 0), rest @ ..] = self.axes.as_slice() else {
+            return false;
+        };
+        let period: usize = rest.iter().map(|axis| axis.0).product();
+        step > 0 && step.is_multiple_of(period.max(1))
+    }
+
     /// Where elements from `start` on lie, if they are those of one period.
     pub(super) fn inside(
         &self,
@@ -247,7 +259,9 @@ impl Strided {
                 let done = index[outer.len()];
                 let from = self.ptr.offset(position * item);
                 let rows = match outer.last() {
-                    Some(&(all, _)) if done == 0 && length <= SHORT => {
+                    Some(&(all, between))
+                        if done == 0 && (length <= SHORT || (stride, between) == (1, 0)) =>
+                    {
                         (left / length).min(all - index[outer.len() - 1])
                     }
                     _ => 0,

@@ -3,8 +3,8 @@
 
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Type, Value, types};
 
+use super::function::Writer;
 use super::operations::register;
-use super::places::Writer;
 use super::registers::{Place, elements, is_float};
 use super::vectors::{Lines, NONE};
 use super::{Line, Op};
@@ -28,10 +28,10 @@ unsafe extern "C" fn call_lane(
 
 impl Writer<'_> {
     /// Puts everything away that is needed after a call, which may use all registers.
-    pub(super) fn clear(&mut self) {
-        self.has_read();
+    pub(super) fn evict_all(&mut self) {
+        self.advance();
         while !self.waiting.is_empty() {
-            self.put_away(0);
+            self.evict(0);
         }
     }
 
@@ -43,7 +43,7 @@ impl Writer<'_> {
         results: &[Type],
     ) -> Vec<Value> {
         let x = self.operands(&[arg])[0];
-        self.clear();
+        self.evict_all();
         let mut signature = self.b.func.signature.clone();
         let ty = self.b.func.dfg.value_type(x);
         signature.params = vec![AbiParam::new(ty)];
@@ -57,7 +57,7 @@ impl Writer<'_> {
     }
 
     /// The addresses of operands, each of so many elements, and places that are free after the call.
-    pub(super) fn laid_out(&mut self, lists: &[&[Line]]) -> (Vec<Value>, Vec<(i32, usize)>) {
+    pub(super) fn lay_out(&mut self, lists: &[&[Line]]) -> (Vec<Value>, Vec<(i32, usize)>) {
         let code = self.code;
         let parts = lists
             .iter()
@@ -72,7 +72,7 @@ impl Writer<'_> {
                 values.extend(self.fetch(&[group]));
             }
         }
-        self.clear();
+        self.evict_all();
         let mut values = values.into_iter();
         let mut rooms = Vec::new();
         let mut addresses = Vec::new();
@@ -86,18 +86,18 @@ impl Writer<'_> {
                 rooms.push((room, list.len() * size));
                 let mut offset = 0;
                 for (&value, lines) in values.iter().zip(parts) {
-                    self.store(value, Place::Stack(room).behind(offset));
+                    self.store(value, Place::Stack(room).offset_by(offset));
                     offset += elements(lines).len() * size;
                 }
                 Place::Stack(room)
             });
-            addresses.push(self.exact(place));
+            addresses.push(self.address_of(place));
         }
         (addresses, rooms)
     }
 
     /// The address of a place.
-    pub(super) fn exact(&mut self, place: Place) -> Value {
+    pub(super) fn address_of(&mut self, place: Place) -> Value {
         let (address, offset) = self.address(place);
         self.b.ins().iadd_imm(address, i64::from(offset))
     }
@@ -127,23 +127,25 @@ impl Writer<'_> {
     }
 
     pub(super) fn call(&mut self, function: Lane, lists: &[&[Line]], line: Line, count: usize) {
-        let (addresses, rooms) = self.laid_out(lists);
+        let (addresses, rooms) = self.lay_out(lists);
         let place = self.places_of_results(line, count);
         let mut given = vec![self.b.ins().iconst(types::I64, function as usize as i64)];
-        given.push(self.exact(place));
+        given.push(self.address_of(place));
         for i in 0..3 {
             let none = |w: &mut Self| w.b.ins().iconst(types::I64, 0);
             given.push(addresses.get(i).copied().unwrap_or_else(|| none(self)));
         }
         self.finish_call(given, count);
-        self.give_back(rooms);
+        for (room, bytes) in rooms {
+            self.give_back(room, bytes);
+        }
         let size = self.dtype(line).size();
         if count == 1 {
             self.results([(line, place)].into_iter());
             return;
         }
         let code = self.code;
-        let results = (0..count).map(|i| (line + 1 + i as Line, place.behind(i * size)));
+        let results = (0..count).map(|i| (line + 1 + i as Line, place.offset_by(i * size)));
         let is_result = |&(k, _): &(Line, Place)| {
             matches!(code.lines.get(k as usize), Some((Op::Result { .. }, _)))
         };
@@ -158,18 +160,20 @@ impl Writer<'_> {
         let dtype = self.dtype(arg);
         if let Some(function) = pair_of_one(op, other, dtype) {
             let results = self.call_of_one(function, arg, &[register(dtype); 2]);
-            self.made(line, results[0]);
-            self.made(partner, results[1]);
+            self.define(line, results[0]);
+            self.define(partner, results[1]);
             return;
         }
         let lane = pair(op, other, dtype).expect("partners are pairs");
-        let (addresses, rooms) = self.laid_out(&[&[arg]]);
+        let (addresses, rooms) = self.lay_out(&[&[arg]]);
         let places = [line, partner].map(|x| self.places_of_results(x, 1));
-        let given = [places[0], places[1]].map(|place| self.exact(place));
+        let given = [places[0], places[1]].map(|place| self.address_of(place));
         let none = self.b.ins().iconst(types::I64, 0);
         let lane = self.b.ins().iconst(types::I64, lane as usize as i64);
         self.finish_call(vec![lane, given[0], addresses[0], given[1], none], 1);
-        self.give_back(rooms);
+        for (room, bytes) in rooms {
+            self.give_back(room, bytes);
+        }
         self.results([(line, places[0]), (partner, places[1])].into_iter());
     }
 
@@ -179,15 +183,5 @@ impl Writer<'_> {
         let function = call_lane as *const () as i64;
         let callee = self.b.ins().iconst(types::I64, function);
         self.b.ins().call_indirect(self.signature, callee, &args);
-    }
-
-    pub(super) fn give_back(&mut self, rooms: Vec<(i32, usize)>) {
-        for (room, bytes) in rooms {
-            match bytes {
-                ..=8 => self.free[0].push(room),
-                9..=16 => self.free[1].push(room),
-                _ => {}
-            }
-        }
     }
 }

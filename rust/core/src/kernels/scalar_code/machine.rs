@@ -11,7 +11,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, default_libcall_names};
 
-use super::places::Writer;
+use super::function::Writer;
 use super::{Breakdown, ScalarCode};
 use crate::aval::DType;
 

@@ -10,6 +10,8 @@ mod bound;
 #[cfg(feature = "machine-code")]
 mod calls;
 #[cfg(feature = "machine-code")]
+mod function;
+#[cfg(feature = "machine-code")]
 mod machine;
 #[cfg(feature = "machine-code")]
 mod operations;
@@ -19,6 +21,8 @@ mod places;
 mod registers;
 #[cfg(feature = "machine-code")]
 mod vectors;
+#[cfg(feature = "machine-code")]
+mod waiting;
 #[cfg(feature = "machine-code")]
 mod writer;
 

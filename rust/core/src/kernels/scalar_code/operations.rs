@@ -35,6 +35,28 @@ pub(super) fn number(b: &mut FunctionBuilder<'_>, dtype: DType, bits: u64) -> Va
     }
 }
 
+/// Whether [`inline`] has instructions for an operation on elements of a dtype.
+pub(super) fn is_inline(op: LaneOp, dtype: DType) -> bool {
+    use LaneOp as L;
+    #[rustfmt::skip]
+    let found = match dtype {
+        _ if op == L::Where => true,
+        DType::F32 | DType::F64 => matches!(op,
+            L::Abs | L::Floor | L::Ceil | L::Round | L::Trunc | L::Sqrt | L::Reciprocal | L::Square | L::Conj | L::Real
+            | L::Imag | L::Relu | L::Not | L::IsNan | L::IsFinite | L::IsInf | L::Add | L::Sub | L::Mul | L::Div
+            | L::Maximum | L::Minimum | L::Fmax | L::Fmin | L::Copysign
+            | L::Eq | L::Ne | L::Lt | L::Le | L::Gt | L::Ge),
+        DType::Bool => matches!(op,
+            L::Not | L::Invert | L::And | L::BitAnd | L::Mul | L::Minimum | L::Or | L::BitOr | L::Add | L::Maximum
+            | L::Xor | L::BitXor | L::Ne | L::Conj | L::Real | L::Abs),
+        DType::F16 | DType::Bf16 => false,
+        _ => matches!(op,
+            L::Neg | L::Square | L::Add | L::Sub | L::Mul | L::BitAnd | L::BitOr | L::BitXor | L::Conj | L::Real | L::Not
+            | L::Eq | L::Ne | L::Lt | L::Le | L::Gt | L::Ge),
+    };
+    found
+}
+
 /// The operation on elements of a dtype; `None` for one that its lane has to do.
 pub(super) fn inline(
     b: &mut FunctionBuilder<'_>,
@@ -187,10 +209,20 @@ fn integer(
     })
 }
 
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F64)
+}
+
+/// Whether [`cast`] has instructions for two dtypes: not for half floats, nor for floats as integers, which are saturated.
+pub(super) fn is_cast_inline(from: DType, to: DType) -> bool {
+    let is_half = |d: DType| matches!(d, DType::F16 | DType::Bf16);
+    let saturates = is_float(from) && !is_float(to) && to != DType::Bool;
+    !is_half(from) && !is_half(to) && !saturates
+}
+
 /// The element as another dtype, as NumPy's `astype` has it; `None` for what a lane has to do.
 pub(super) fn cast(b: &mut FunctionBuilder<'_>, x: Value, from: DType, to: DType) -> Option<Value> {
-    let is_half = |d: DType| matches!(d, DType::F16 | DType::Bf16);
-    if is_half(from) || is_half(to) {
+    if !is_cast_inline(from, to) {
         return None;
     }
     // Any byte but zero is true.
@@ -199,17 +231,15 @@ pub(super) fn cast(b: &mut FunctionBuilder<'_>, x: Value, from: DType, to: DType
     } else {
         x
     };
-    let float = |d: DType| matches!(d, DType::F32 | DType::F64);
     let (a, z) = (register(from), register(to));
     let unsigned = from.is_unsigned() || from == DType::Bool;
-    Some(match (float(from), float(to)) {
+    Some(match (is_float(from), is_float(to)) {
         (true, true) if z.bits() > a.bits() => b.ins().fpromote(z, x),
         (true, true) => b.ins().fdemote(z, x),
         (true, false) if to == DType::Bool => {
             let zero = number(b, from, 0);
             b.ins().fcmp(FloatCC::NotEqual, x, zero)
         }
-        // Saturating, and NaN.
         (true, false) => return None,
         (false, true) => {
             let wide = match a.bits() {
@@ -237,4 +267,35 @@ pub(super) fn has_fma() -> bool {
     return std::arch::is_x86_feature_detected!("fma");
     #[cfg(not(target_arch = "x86_64"))]
     cfg!(target_arch = "aarch64")
+}
+
+#[cfg(test)]
+mod tests {
+    use cranelift_codegen::ir::Function;
+    use cranelift_frontend::FunctionBuilderContext;
+
+    use super::*;
+    use crate::kernels::lane::lane;
+
+    #[test]
+    fn there_are_instructions_where_it_is_said() {
+        let (mut function, mut context) = (Function::new(), FunctionBuilderContext::new());
+        let mut b = FunctionBuilder::new(&mut function, &mut context);
+        let block = b.create_block();
+        b.switch_to_block(block);
+        b.seal_block(block);
+        for &dtype in DType::ALL.iter().filter(|d| !d.is_complex()) {
+            let x = [number(&mut b, dtype, 0); 3];
+            for &op in LaneOp::ALL.iter().filter(|&&op| op != LaneOp::Where) {
+                if lane(op, dtype).is_some() {
+                    let found = inline(&mut b, op, dtype, x).is_some();
+                    assert_eq!(found, is_inline(op, dtype), "{op:?} of {dtype}");
+                }
+            }
+            for &to in DType::ALL.iter().filter(|d| !d.is_complex()) {
+                let found = cast(&mut b, x[0], dtype, to).is_some();
+                assert_eq!(found, is_cast_inline(dtype, to), "{dtype} as {to}");
+            }
+        }
+    }
 }

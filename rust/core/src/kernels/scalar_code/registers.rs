@@ -28,7 +28,7 @@ pub(super) enum Place {
 
 impl Place {
     /// So many bytes behind.
-    pub(super) fn behind(self, bytes: usize) -> Place {
+    pub(super) fn offset_by(self, bytes: usize) -> Place {
         let bytes = bytes as i32;
         match self {
             Place::Input(input, offset) => Place::Input(input, offset + bytes),

@@ -2,8 +2,8 @@
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 
-use super::operations::{cast, inline, register, side_by_side};
-use super::places::Writer;
+use super::function::Writer;
+use super::operations::{cast, inline, is_cast_inline, is_inline, register, side_by_side};
 use super::registers::{Group, Place, is_float, single};
 use super::vectors::{Lines, VECTORS};
 use super::{Line, Op};
@@ -18,7 +18,7 @@ impl Writer<'_> {
             if !self.done[line as usize] {
                 self.compute(line);
             }
-            self.has_read();
+            self.advance();
             self.forget();
         }
         self.pass_on();
@@ -47,21 +47,21 @@ impl Writer<'_> {
                 // The dtype of the operands: the first one of `Where` is a mask.
                 let typed = self.dtype(args[usize::from(op == LaneOp::Where)]);
                 let args = &args[..op.arity()];
-                let mut x = self.operands(args);
                 if op == LaneOp::Neg && is_float(typed) {
+                    let x = self.operands(args);
                     let value = self.negative(x[0]);
-                    return self.made(line, value);
-                }
-                let first = x[0];
-                x.resize(3, first);
-                if let Some(value) = inline(&mut self.b, op, typed, [x[0], x[1], x[2]]) {
-                    self.made(line, value);
+                    self.define(line, value);
+                } else if is_inline(op, typed) {
+                    let mut x = self.operands(args);
+                    x.resize(3, x[0]);
+                    let value = inline(&mut self.b, op, typed, [x[0], x[1], x[2]]);
+                    self.define(line, value.expect("there are instructions for it"));
                 } else if let Some(partner) = self.pairs.get(&line).copied() {
                     self.pair(op, line, partner, args[0]);
                 } else if let Some(function) = function_of_one(op, typed) {
                     let ty = register(typed);
                     let result = self.call_of_one(function, args[0], &[ty]);
-                    self.made(line, result[0]);
+                    self.define(line, result[0]);
                 } else {
                     let function = lane(op, typed).expect("code has what there is");
                     let lists: Vec<&[Line]> = args.chunks(1).collect();
@@ -71,7 +71,7 @@ impl Writer<'_> {
             Op::MultiplyAdd(args) => {
                 let x = self.operands(&args);
                 let value = self.multiply_add(&args.map(single), &x);
-                self.made(line, value);
+                self.define(line, value);
             }
             Op::Lanes {
                 op: lanes, count, ..
@@ -84,10 +84,12 @@ impl Writer<'_> {
             }
             Op::Cast(arg) => {
                 let from = self.dtype(arg);
-                let x = self.operands(&[arg])[0];
-                match cast(&mut self.b, x, from, dtype) {
-                    Some(value) => self.made(line, value),
-                    None => self.call(cast_lane(from, dtype), &[&[arg]], line, 1),
+                if is_cast_inline(from, dtype) {
+                    let x = self.operands(&[arg])[0];
+                    let value = cast(&mut self.b, x, from, dtype);
+                    self.define(line, value.expect("there are instructions for it"));
+                } else {
+                    self.call(cast_lane(from, dtype), &[&[arg]], line, 1);
                 }
             }
         }
@@ -108,7 +110,7 @@ impl Writer<'_> {
             Op::Lane { op, .. } => side_by_side(&mut self.b, op, &x),
             _ => self.multiply_add(&[lines[0], lines[1], lines[2]], &x),
         };
-        self.made(first, value);
+        self.define(first, value);
     }
 
     /// `x * y + z`. The result takes the register of a factor, so one that is not needed any more comes first.
