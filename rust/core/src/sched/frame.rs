@@ -37,7 +37,7 @@ impl Share {
     fn of(bytes: usize) -> Option<Share> {
         let taken = |all: usize| all.checked_add(bytes).filter(|&all| all <= UNPREPARED);
         let shared = SHARED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
-        shared.is_ok().then_some(Share(bytes))
+        shared.ok().map(|_| Share(bytes))
     }
 }
 
