@@ -72,8 +72,8 @@ impl SeededGradient {
         } else {
             let plan = sched::plan_optimized(&self.program)?;
             let avals = (0..self.program.num_inputs()).map(|i| self.program.aval(i as Var).clone());
-            let replay = Replay::new(plan, avals.collect()).unprepared();
-            self.replay.get_or_init(|| replay)
+            self.replay
+                .get_or_init(|| Replay::new(plan, avals.collect()))
         };
         replay.run(inputs, &Arc::default(), &[], interrupted)
     }

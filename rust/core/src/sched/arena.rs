@@ -38,13 +38,18 @@ pub(super) struct Arena {
 
 /// Bytes that count among those that are held.
 #[derive(Debug)]
-struct Held(usize);
+pub(super) struct Held(usize);
 
 impl Held {
-    fn new(bytes: usize) -> Option<Held> {
+    /// Nothing where there is no room for them.
+    pub(super) fn new(bytes: usize) -> Option<Held> {
         let before = HELD.fetch_add(bytes, Ordering::Relaxed);
         let held = Held(bytes);
         (before + bytes <= MOST).then_some(held)
+    }
+
+    pub(super) fn nbytes(&self) -> usize {
+        self.0
     }
 }
 

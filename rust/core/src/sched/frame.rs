@@ -1,9 +1,9 @@
 //! The memory of a run, all of it in its place before the run begins.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use super::arena::Arena;
+use super::arena::{Arena, Held};
 use super::bodies::PATIENCE;
 use super::plan::{Compiled, Plan, Step, Work};
 use super::profile::{Origin, Phase, Stopwatch, note, timed};
@@ -21,30 +21,6 @@ pub struct Frame {
     /// What it was made for: the same until the frame is dropped.
     more: Arc<[Value]>,
     acts: Acts,
-    share: Option<Share>,
-}
-
-/// Frames of programs that nobody has prepared have at most so many bytes together.
-const UNPREPARED: usize = 64 << 20;
-static SHARED: AtomicUsize = AtomicUsize::new(0);
-
-/// Bytes that a frame has of these, until it is dropped.
-#[derive(Debug)]
-struct Share(usize);
-
-impl Share {
-    /// Nothing where there are not so many left.
-    fn of(bytes: usize) -> Option<Share> {
-        let taken = |all: usize| all.checked_add(bytes).filter(|&all| all <= UNPREPARED);
-        let shared = SHARED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
-        shared.ok().map(|_| Share(bytes))
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        SHARED.fetch_sub(self.0, Ordering::Relaxed);
-    }
 }
 
 #[derive(Debug)]
@@ -56,7 +32,7 @@ enum Acts {
 /// Machine code, and what is none between it.
 #[derive(Debug)]
 struct Code {
-    nbytes: usize,
+    held: Held,
     inputs: Vec<Value>,
     acts: Vec<Act>,
     outs: Vec<Value>,
@@ -88,14 +64,7 @@ impl Frame {
             plan: Arc::clone(plan),
             more: Arc::clone(more),
             acts,
-            share: None,
         }))
-    }
-
-    /// The same frame, as one that nobody has asked for; nothing where such frames have too many bytes together.
-    pub(super) fn sharing(mut self) -> Option<Frame> {
-        self.share = Some(Share::of(self.nbytes())?);
-        Some(self)
     }
 
     /// Whether it was made for this plan.
@@ -166,7 +135,7 @@ impl Frame {
     pub(super) fn nbytes(&self) -> usize {
         match &self.acts {
             Acts::Kernels(arena) => arena.nbytes(),
-            Acts::Code(code) => code.nbytes,
+            Acts::Code(code) => code.held.nbytes(),
         }
     }
 
@@ -210,8 +179,14 @@ impl Code {
         inputs: &[Aval],
         more: &[Value],
     ) -> Result<Option<Code>> {
-        let own = inputs.len() - more.len();
-        let inputs = (inputs[..own].iter().cloned())
+        let own = &inputs[..inputs.len() - more.len()];
+        let made = compiled.plan.steps.iter().flat_map(|s| &s.outputs);
+        let made = made.map(|(_, aval)| aval.nbytes()).sum::<usize>();
+        let read = own.iter().map(Aval::nbytes).sum::<usize>();
+        let Some(held) = Held::new(made + read) else {
+            return Ok(None);
+        };
+        let inputs = (own.iter().cloned())
             .map(Value::empty)
             .collect::<Result<Vec<_>>>()?;
         let mut slots: Vec<Option<Value>> = vec![None; plan.num_slots];
@@ -226,10 +201,8 @@ impl Code {
         let (Some(acts), Some(outs)) = (acts, outs.collect::<Option<Vec<Value>>>()) else {
             return Ok(None);
         };
-        let made = compiled.plan.steps.iter().flat_map(|s| &s.outputs);
-        let made = made.map(|(_, aval)| aval.nbytes()).sum::<usize>();
         Ok(Some(Code {
-            nbytes: made + inputs.iter().map(|v| v.aval().nbytes()).sum::<usize>(),
+            held,
             inputs,
             acts,
             outs,
@@ -346,18 +319,4 @@ fn views(part: &Plan, args: &[Value]) -> Option<Vec<Value>> {
         .iter()
         .map(|&s| slots[s as usize].clone())
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unasked_frames_share_their_bytes() {
-        assert!(Share::of(UNPREPARED + 1).is_none());
-        let most = Share::of(UNPREPARED / 2 + 1).unwrap();
-        assert!(Share::of(UNPREPARED / 2 + 1).is_none());
-        drop(most);
-        assert!(Share::of(UNPREPARED / 2 + 1).is_some());
-    }
 }

@@ -39,10 +39,6 @@ pub struct Replay {
     read: usize,
     /// Whether frames can be had: not known to be false.
     has_frames: AtomicBool,
-    /// Whether somebody has prepared the program, and knows that it keeps memory.
-    is_prepared: bool,
-    /// Whether there was no room for a frame: then runs go on as the first ones.
-    is_out_of_room: AtomicBool,
     /// How many runs there were, up to `FIRST`.
     runs: AtomicU32,
     /// What lay behind the inputs when there was no frame for it.
@@ -89,35 +85,12 @@ impl Replay {
             results,
             read: usize::MAX,
             has_frames: AtomicBool::new(has_frames),
-            is_prepared: true,
-            is_out_of_room: AtomicBool::new(false),
             runs: AtomicU32::new(0),
             without: Mutex::new(None),
             frames: Kept::default(),
             code_frames: Kept::default(),
             compiled: Compilation::default(),
         }
-    }
-
-    /// The same for a program that nobody has prepared: the memory of all these is limited.
-    #[must_use]
-    pub fn unprepared(self) -> Replay {
-        Replay {
-            is_prepared: false,
-            ..self
-        }
-    }
-
-    /// A frame that was made, if there is room for it.
-    fn admitted(&self, frame: Option<Frame>) -> Option<Frame> {
-        let frame = frame?;
-        if self.is_prepared {
-            return Some(frame);
-        }
-        let frame = frame.sharing();
-        self.is_out_of_room
-            .store(frame.is_none(), Ordering::Relaxed);
-        frame
     }
 
     /// The same where only the first results are read, so many: runs may leave out the others.
@@ -165,8 +138,7 @@ impl Replay {
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Value>> {
         let anywhere = |v: &Value| Place::of(v) == Place::Anywhere;
-        let has_room = !self.is_out_of_room.load(Ordering::Relaxed);
-        if has_room && inputs.iter().chain(&**more).all(anywhere) {
+        if inputs.iter().chain(&**more).all(anywhere) {
             if let Some(mut frame) = self.code_frame(more)? {
                 let results = frame.run_on(inputs, targets, self.read, interrupted);
                 self.give_back(frame);
@@ -205,7 +177,7 @@ impl Replay {
             return Ok(None);
         }
         let frame = if self.gains(more.len()) {
-            self.admitted(Frame::new(&self.plan, None, &self.inputs, more)?)
+            Frame::new(&self.plan, None, &self.inputs, more)?
         } else {
             None
         };
@@ -253,8 +225,7 @@ impl Replay {
         if let Some(frame) = self.code_frames.take(more) {
             return Ok(Some(frame));
         }
-        let frame = Frame::new(&compiled.plan, Some(compiled), &self.inputs, more)?;
-        Ok(self.admitted(frame))
+        Frame::new(&compiled.plan, Some(compiled), &self.inputs, more)
     }
 
     /// The buffers for a run with `more` behind the inputs, if the plan is small.
