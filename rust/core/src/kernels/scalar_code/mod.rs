@@ -281,8 +281,9 @@ impl ScalarCode {
     pub fn cost(&self) -> f64 {
         /// Of a line, and of what is written.
         const LINE: f64 = 0.4;
-        /// Of a line whose neighbours are computed together with it.
-        const NEIGHBOUR: f64 = 0.25;
+        /// Of one whose neighbours are computed together with it, and of what is read, with its neighbours or where an
+        /// instruction needs it.
+        const NEIGHBOUR: f64 = 0.2;
         let mut each = vec![LINE; self.lines.len()];
         for &(first, count) in &self.rows {
             each[first as usize..][..count as usize].fill(NEIGHBOUR);
@@ -291,6 +292,7 @@ impl ScalarCode {
         let lines = (0..each.len()).filter(|&k| needed[k]);
         let line = |k: usize| match self.lines[k].0 {
             Op::Number(_) | Op::Result { .. } => 0.0,
+            Op::Element { .. } => NEIGHBOUR,
             Op::Lane { op, .. } => each[k] + long_cost(op, 1),
             Op::Lanes { op, count, .. } => LINE * f64::from(count) + long_cost(op, count as usize),
             _ => each[k],
