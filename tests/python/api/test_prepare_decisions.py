@@ -99,3 +99,18 @@ def test_a_loop_of_numbers_beside_a_sum_over_many_is_compiled():
         np.testing.assert_array_equal(a, b)
     wanted = ct.value_and_gradient(f, 0.3, y)
     np.testing.assert_allclose(last[1][1], wanted[1][1], rtol=1e-12)
+
+
+def test_the_reason_is_the_first_decision_of_several():
+    def f(x):
+        total = 0.0
+        for i in range(5):
+            total = total + (x[i] if x[i] > 0 else 2 * x[i])
+        return total * len(np.nonzero(x > 0)[0])
+
+    g = ct.prepare(f, np.ones(5))
+    x = np.ones(5)
+    x[2] = -1.0
+    g(x)
+    reason = g.explain().recordings[-1].reason
+    assert (reason.old, reason.new) == ("True", "False")

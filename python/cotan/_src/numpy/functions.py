@@ -408,11 +408,14 @@ def _decided(original: Function, *names: str) -> Decorator:
     def enter(compare: Function) -> Function:
         @override(original)
         def decide(*args: Any, **kwargs: Any) -> bool:
+            if not kwargs.keys() >= set(names[len(args) :]):
+                answer: bool = original(*args, **kwargs)
+                return answer
             a, b, *more = *args, *(kwargs.pop(n) for n in names[len(args) :])
             if _core.is_preparing() and contains_active((a, b)):
                 return bool(np.all(compare(host_asarray(a), host_asarray(b), *more, **kwargs)))
             options = {k: peek(v) for k, v in kwargs.items()}
-            answer: bool = original(peek(a), peek(b), *map(peek, more), **options)
+            answer = original(peek(a), peek(b), *map(peek, more), **options)
             return answer
 
         return decide

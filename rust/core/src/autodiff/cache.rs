@@ -72,8 +72,9 @@ impl SeededGradient {
         } else {
             let plan = sched::plan_optimized(&self.program)?;
             let avals = (0..self.program.num_inputs()).map(|i| self.program.aval(i as Var).clone());
-            self.replay
-                .get_or_init(|| Replay::new(plan, avals.collect()))
+            // Outside of the cell, which the child of a fork must not meet half made.
+            let replay = Replay::new(plan, avals.collect());
+            self.replay.get_or_init(|| replay)
         };
         replay.run(inputs, &Arc::default(), &[], interrupted)
     }

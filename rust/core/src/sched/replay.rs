@@ -1,7 +1,7 @@
 //! A plan that is run again and again, with the memory of earlier runs.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 
 use super::arena::LARGEST;
 use super::frame::Frame;
@@ -53,23 +53,48 @@ pub struct Replay {
 #[derive(Debug, Default)]
 struct Kept(Mutex<Vec<Frame>>);
 
+/// A lock is held for some instructions only: who does not get it after so many looks is the child of a `fork` that
+/// happened meanwhile, and never will.
+const LOOKS: usize = 1000;
+
+fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..LOOKS {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+        }
+    }
+    None
+}
+
+/// What is kept.
+enum Found {
+    Frame(Frame),
+    Nothing,
+    /// Nobody can tell.
+    Unknown,
+}
+
 impl Kept {
     /// One that was made with these inputs behind the others.
-    fn take(&self, more: &Arc<[Value]>) -> Option<Frame> {
-        self.lock().pop().filter(|frame| frame.has(more))
+    fn take(&self, more: &Arc<[Value]>) -> Found {
+        let Some(mut frames) = lock(&self.0) else {
+            return Found::Unknown;
+        };
+        let frame = frames.pop().filter(|frame| frame.has(more));
+        frame.map_or(Found::Nothing, Found::Frame)
     }
 
     fn put(&self, frame: Frame) {
-        let mut frames = self.lock();
+        let Some(mut frames) = lock(&self.0) else {
+            return;
+        };
         let bytes = frames.iter().map(Frame::nbytes).sum::<usize>();
         let is_small = frames.is_empty() || bytes + frame.nbytes() <= KEPT;
         if frames.len() < FRAMES && is_small {
             frames.push(frame);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Frame>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -170,8 +195,10 @@ impl Replay {
 
     /// A frame for kernels: one that is kept, or a new one where it may be used again.
     fn take_kernel_frame(&self, more: &Arc<[Value]>) -> Result<Option<Frame>> {
-        if let Some(frame) = self.frames.take(more) {
-            return Ok(Some(frame));
+        match self.frames.take(more) {
+            Found::Frame(frame) => return Ok(Some(frame)),
+            Found::Nothing => {}
+            Found::Unknown => return Ok(None),
         }
         if !self.stays(more) {
             return Ok(None);
@@ -193,7 +220,9 @@ impl Replay {
         if more.is_empty() {
             return true;
         }
-        let mut without = self.without.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut without) = lock(&self.without) else {
+            return false;
+        };
         let before = without.replace(Arc::downgrade(more));
         before.is_none_or(|before| std::ptr::addr_eq(before.as_ptr(), Arc::as_ptr(more)))
     }
@@ -222,8 +251,10 @@ impl Replay {
 
     /// A frame for machine code: one that is kept, or a new one.
     fn take_frame(&self, compiled: &Compiled, more: &Arc<[Value]>) -> Result<Option<Frame>> {
-        if let Some(frame) = self.code_frames.take(more) {
-            return Ok(Some(frame));
+        match self.code_frames.take(more) {
+            Found::Frame(frame) => return Ok(Some(frame)),
+            Found::Nothing => {}
+            Found::Unknown => return Ok(None),
         }
         Frame::new(&compiled.plan, Some(compiled), &self.inputs, more)
     }

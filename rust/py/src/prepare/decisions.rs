@@ -75,28 +75,29 @@ impl Decisions {
         // What cannot be fetched has not been decided; whoever records anew meets the error.
         let differ = |a: &Value, b: &Value| a.bring_here().is_err() || !a.same_bits(b);
         let pairs = outputs.iter().zip(&self.outputs);
-        let (found, (_, chosen)) = { pairs }.find(|(found, (value, _))| differ(found, value))?;
-        let each = chosen.iter().map(|&i| &self.taken[i]);
-        let element = |i: usize| {
-            if chosen.len() == 1 {
-                return found.clone();
+        let others = pairs.filter(|(found, (value, _))| differ(found, value));
+        // What was decided after the first one means nothing.
+        let firsts = others.filter_map(|(found, (_, chosen))| {
+            if let &[at] = &**chosen {
+                return Some((at, found.clone()));
             }
-            let first = SliceDim {
-                start: i,
-                len: 1,
-                step: 1,
-            };
-            found
-                .sliced(&[first])
-                .reshaped(&[])
-                .unwrap_or_else(|| found.clone())
-        };
-        let at = each
-            .enumerate()
-            .find(|(i, taken)| differ(&element(*i), &taken.value))?
-            .0;
-        Some((chosen[at], element(at)))
+            let elements = chosen.iter().enumerate();
+            let mut elements = elements.map(|(i, &at)| (at, element(found, i)));
+            elements.find(|(at, value)| differ(value, &self.taken[*at].value))
+        });
+        firsts.min_by_key(|&(at, _)| at)
     }
+}
+
+/// An element of an output of several decisions, without axes.
+fn element(output: &Value, i: usize) -> Value {
+    let element = SliceDim {
+        start: i,
+        len: 1,
+        step: 1,
+    };
+    let element = output.sliced(&[element]);
+    element.reshaped(&[]).unwrap_or(element)
 }
 
 /// Which decisions become one output: numbers of one dtype, if there are some.

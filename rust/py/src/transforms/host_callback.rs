@@ -43,9 +43,6 @@ fn made_inside(py: Python<'_>, error: PyErr, what: &str, name: &str) -> PyErr {
     error
 }
 
-/// What is called back for its outputs: a function of plain values.
-const FUNCTION: &str = "function";
-
 /// A Python function of arrays, which returns a tuple of them.
 struct Callback {
     /// What the function is for, in messages.
@@ -57,6 +54,8 @@ struct Callback {
     /// What the arguments would be in NumPy.
     scalar_kinds: Vec<ScalarKind>,
     outputs: Vec<Aval>,
+    /// Whether it is called for its outputs alone, as functions of libraries are; hooks do more.
+    is_pure: bool,
 }
 
 impl Callback {
@@ -111,7 +110,7 @@ impl Host for Callback {
     }
 
     fn is_pure(&self) -> bool {
-        self.what == FUNCTION
+        self.is_pure
     }
 
     fn call(&self, x: &[Value]) -> cotan::Result<Vec<Value>> {
@@ -148,6 +147,7 @@ impl Host for Callback {
                 pullback: None,
                 scalar_kinds,
                 outputs: inexact(x),
+                is_pure: self.is_pure,
             });
             Ok(derivative)
         })
@@ -182,6 +182,7 @@ pub fn hooked<'py>(
                 pullback: None,
                 scalar_kinds: vec![scalar_kind],
                 outputs: vec![array.aval().clone()],
+                is_pure: false,
             });
             let tracer = Tracer::new(name, &[&array]).or_raise()?;
             let mut tracer = tracer.called("hook").passing();
@@ -236,12 +237,13 @@ pub fn call_back<'py>(
     let dtype = operand.dtype();
     let value = force(py, &operand.cast(dtype)?)?;
     let call: Arc<dyn Host> = Arc::new(Callback {
-        what: FUNCTION,
+        what: "function",
         name: name.into(),
         function: function.clone().unbind(),
         pullback: Some(pullback.clone().unbind()),
         scalar_kinds: vec![ScalarKind::Array; arrays.len()],
         outputs: vec![value.aval().clone()],
+        is_pure: true,
     });
     let arrays: Vec<&Array> = arrays.iter().collect();
     let out = Array::apply(ops::HOST, Params::Host { call, output: 0 }, &arrays).or_raise()?;
@@ -338,12 +340,13 @@ pub fn call_back_again<'py>(
         values.push(compute(py, &output.read()?)?);
     }
     let call: Arc<dyn Host> = Arc::new(Callback {
-        what: FUNCTION,
+        what: "function",
         name: name.into(),
         function: function.clone().unbind(),
         pullback: Some(pullback.clone().unbind()),
         scalar_kinds: vec![ScalarKind::Array; arrays.len()],
         outputs: values.iter().map(|v| v.aval().clone()).collect(),
+        is_pure: true,
     });
     let arrays: Vec<&Array> = arrays.iter().collect();
     let mut made = Vec::with_capacity(values.len());
