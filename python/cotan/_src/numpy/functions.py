@@ -409,14 +409,12 @@ def _decided(original: Function, *names: str) -> Decorator:
         @override(original)
         def decide(*args: Any, **kwargs: Any) -> bool:
             if not kwargs.keys() >= set(names[len(args) :]):
-                answer: bool = original(*args, **kwargs)
-                return answer
+                return bool(original(*args, **kwargs))
             a, b, *more = *args, *(kwargs.pop(n) for n in names[len(args) :])
             if _core.is_preparing() and contains_active((a, b)):
                 return bool(np.all(compare(host_asarray(a), host_asarray(b), *more, **kwargs)))
             options = {k: peek(v) for k, v in kwargs.items()}
-            answer = original(peek(a), peek(b), *map(peek, more), **options)
-            return answer
+            return bool(original(peek(a), peek(b), *map(peek, more), **options))
 
         return decide
 
