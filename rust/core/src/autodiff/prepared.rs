@@ -259,7 +259,7 @@ impl Prepared {
     }
 }
 
-/// A call that is made each time, and is not the same call as another one of the same function.
+/// A call that is not pure: it is made each time, and is not the same call as another one of the same function.
 struct Again(Arc<dyn Host>);
 
 impl Host for Again {

@@ -1,4 +1,4 @@
-//! Systems of a few dozen equations, in float64, of which a caller has hundreds: plain loops over rows.
+//! Solves hundreds of systems of a few dozen equations each, in float64: plain loops over rows.
 //!
 //! A library of blocked algorithms, called for each of them, takes longer than the work.
 

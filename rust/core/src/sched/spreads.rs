@@ -1,5 +1,5 @@
-//! Differences of all pairs, and what else is made of arrays that are much smaller: each group that reads such an
-//! array computes it again.
+//! Rematerialisation of differences of all pairs, and of what else is made of arrays that are much smaller: each group that
+//! reads such an array computes it again.
 //!
 //! An addition of what is in the first-level cache takes a fraction of the time in which its result goes to memory and
 //! comes back. The reverse pass of pairwise interactions reads the differences that the forward pass made.

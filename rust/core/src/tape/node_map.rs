@@ -3,7 +3,7 @@
 use crate::util::FastMap;
 
 /// Room for the nodes of a short recording.
-const FEW: usize = 1024;
+const FEW: usize = 128;
 /// The list has at most so many places for each node.
 const SPREAD: usize = 8;
 

@@ -1,4 +1,4 @@
-//! Says what a gradient depends on.
+//! Tells whether an argument holds an array that is being differentiated, also inside of collections.
 
 use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Hands over arrays of NumPy to systems of equations that solvers lead to.
+//! The linearised equations along the steps of a solver, for Python: NumPy arrays in and out.
 
 use cotan::kernels::collocation::{Collocation, Outputs};
 use cotan::kernels::dense;

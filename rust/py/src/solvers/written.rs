@@ -1,4 +1,5 @@
-//! What a function can write to, as it was: arrays, lists and dictionaries.
+//! Undoes what a plain run of a callback with a key has written: the arrays, lists and dictionaries that it can write to are
+//! put back as they were. Functions without a key are looked after in Python (`state/quick_state.py`, `state/snapshot.py`).
 
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;

@@ -11,7 +11,7 @@ const WIDEST: usize = 4096;
 /// Accumulators for a slice have so many bytes at most: some of them have to stay in the second-level cache.
 const SLICE: usize = 128 << 10;
 /// Every chunk leaves a slice of partial results: with fewer slices, chunks would be few, or leave as much as they read.
-const SLICES: usize = 32;
+const LEAST_SLICES: usize = 32;
 /// Smaller spaces are one chunk.
 const SMALL: usize = 1 << 14;
 /// Arrays of up to so many elements are reduced in a single tile wherever that is done, so machine code knows the order.
@@ -71,7 +71,7 @@ impl Over {
         if by_rows.inner == 1 {
             return true;
         }
-        let few = by_rows.reduced < SLICES && size > SMALL;
+        let few = by_rows.reduced < LEAST_SLICES && size > SMALL;
         !few && bytes <= SLICE && self.takes_slices(by_rows.inner, rows.count)
     }
 

@@ -1,4 +1,4 @@
-//! What waits in a register, and what leaves one.
+//! Spilling: which value leaves its register when there are more than registers, and how it comes back.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 
