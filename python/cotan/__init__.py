@@ -116,6 +116,7 @@ _attach_pictures(Pullback)
 _attach_accumulate(Pullback)
 
 _atexit.register(_core.before_exit)
+_atexit.register(_core.forget_repeated_functions)
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_core.after_fork_in_child)
     _os.register_at_fork(

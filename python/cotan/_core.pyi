@@ -1085,6 +1085,13 @@ def entries() -> list[Any]:
 def bypass(callable: Any) -> Callable[..., Any]:
     """A function that goes past the entry of a callable, which gets one."""
 
+# prepare/automatic.rs
+def num_automatic_replays() -> int:
+    """How often a gradient was replayed that nobody had prepared, in this process."""
+
+def forget_repeated_functions() -> None:
+    """Forgets the functions that were run again and again, and their recordings: what they hold is free."""
+
 # program/export.rs
 def with_gradient(program: Program, wrt: Sequence[bool]) -> tuple[Program, list[int | None]]:
     """The program that also gives the gradients of its only output with respect to the marked inputs, and for each input which output that is (None without influence)."""

@@ -13,12 +13,20 @@ from cotan._src.array import fancy_indexing, fast_methods
 from cotan._src.array import methods as array_methods
 from cotan._src.inspect import nonfinite, report
 from cotan._src.interpose import caller, install, prologue
+from cotan._src.kit import repeated_call
 from cotan._src.numpy import functions, indexing, matrix, products, ufunc_composites
 from cotan._src.program import methods as program_methods
 from cotan._src.program import serialization
 from cotan._src.rebind import numpy_substitutes
 from cotan._src.runtime import call_site, ndarray_subclasses, values
-from cotan._src.state import guard_texts, guarded_kinds, guards, random_states, reached_names
+from cotan._src.state import (
+    computing_code,
+    guard_texts,
+    guarded_kinds,
+    guards,
+    random_states,
+    reached_names,
+)
 from cotan._src.tree import class_registry, pickle_by_name, selection, tangent
 
 
@@ -53,8 +61,8 @@ def set_hooks() -> None:
         is_shuffling=call_site.is_shuffling,
         value_is_discarded=_lazy("cotan._src.interpose.index_context", "value_is_discarded"),
         may_index_ndarray=_lazy("cotan._src.interpose.index_context", "may_index_ndarray"),
-        state_of_callbacks=_lazy("cotan._src.kit.repeated_call", "state_of_callbacks"),
-        repeated_call=_lazy("cotan._src.kit.repeated_call", "repeat"),
+        state_of_callbacks=repeated_call.state_of_callbacks,
+        repeated_call=repeated_call.repeat,
         check_of_text=_lazy("cotan._src.interpose.text_uses", "check_of_text"),
         global_random_states=random_states.global_random_states,
         by_keyword=prepare.by_keyword,
@@ -114,6 +122,8 @@ def set_hooks() -> None:
         library_part=_lazy("cotan._src.state.library_names", "library_part"),
         # Prepared functions and programs.
         guards=guards.collect_guards,
+        computing_guards=computing_code.computing_guards,
+        state_before=computing_code.state_before,
         functions_in=guarded_kinds.functions_in,
         tells_numbers_apart=reached_names.tells_numbers_apart,
         output_pairs=prepare.pairs,

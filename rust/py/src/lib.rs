@@ -101,7 +101,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     functions::register(module)?;
     interpose::register(module)?;
     program::register(module)?;
-    transforms::register(module)
+    transforms::register(module)?;
+    prepare::register(module)
 }
 
 /// The features that the module was built with.

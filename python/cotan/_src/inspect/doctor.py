@@ -366,7 +366,7 @@ def _settings() -> Iterator[Result]:
 def _is_setting(name: str, value: str) -> bool:
     if name == "COTAN_LIFTING":
         return value in {"0", "1", "true", "false", "yes", "no", "on", "off"}
-    if name == "COTAN_MACHINE_CODE":
+    if name in {"COTAN_MACHINE_CODE", "COTAN_REPLAY"}:
         return value in {"0", "1", "always"}
     if name == "COTAN_SIMD":
         return value in {"baseline", "avx2"}

@@ -35,6 +35,7 @@ SETTINGS = {
     "COTAN_MACHINE_CODE": "0, 1 or always",
     "COTAN_MATRIX_UNITS": "0, 1 or always",
     "COTAN_NUM_THREADS": "a number",
+    "COTAN_REPLAY": "0, 1 or always",
     "COTAN_SIMD": "baseline or avx2",
 }
 _CGROUP = Path("/sys/fs/cgroup")

@@ -120,6 +120,9 @@ class GuardCollector(GuardStore):
         super().__init__("argument" if isinstance(function, tuple) else name_of(function))
         self.call: tuple[Any, tuple[object, ...]] = function, ()
         self._generators: list[Generator] = []
+        self._seen_modules: set[int] = set()
+        #: The functions, classes and objects that were visited.
+        self.visited: list[object] = []
         # The names that each object was visited with, by identity.
         self._names_at: dict[int, Names] = {}
         # The classes of the program, and their objects.
@@ -196,7 +199,7 @@ class GuardCollector(GuardStore):
         elif not is_installed((value if isinstance(value, type) else type(value)).__module__):
             self._objects.append(value)
         self._names_at[id(value)] = names
-        self._alive.append(value)
+        self.visited.append(value)
         if isinstance(value, FunctionType):
             if known is None:
                 self._visit_function(value)
@@ -549,6 +552,28 @@ class GuardCollector(GuardStore):
                     self._guard_filling(sys.modules, f"module {full}", read)
         if names & ENVIRONMENT:
             self._guard_environment()
+
+    # ----------------------------------------------------------------------------------------------
+    # For functions that only compute
+
+    def has_generators(self) -> bool:
+        """Say whether a generator of random numbers is captured, or among the arguments."""
+        return bool(self._generators)
+
+    def guard_library_members(self, function: FunctionType) -> None:
+        """Guard the functions of libraries that code calls: a program may replace one."""
+        members, names = function.__globals__, mentioned(function.__code__)
+        self._reader = id(function)
+        waiting = [members[n] for n in sorted(globals_used(function.__code__) & members.keys())]
+        while waiting:
+            module = waiting.pop()
+            if type(module) is ModuleType and is_library(module.__name__):
+                own = vars(module)
+                for name in sorted(names & own.keys()):
+                    self._guard(own, name, own[name], f"{module.__name__}.{name}")
+                    if type(own[name]) is ModuleType and id(own[name]) not in self._seen_modules:
+                        self._seen_modules.add(id(own[name]))
+                        waiting.append(own[name])
 
     # ----------------------------------------------------------------------------------------------
     # After the recording

@@ -26,13 +26,14 @@ LEADS_FAR = frozenset({"random", "base", "globals", "locals", "vars", "setattr",
                   "__delattr__", "__import__"})  # fmt: skip
 # Libraries whose functions give the same for the same arguments.
 _LIBRARIES = frozenset({"numpy", "math", "cmath", "scipy"})
-# Names in them that do not, or do something besides.
-_IMPURE = LEADS_FAR | {
+#: Names in them that do not, or do something besides.
+IMPURE = LEADS_FAR | {
     "empty", "empty_like", "errstate", "fromfile", "genfromtxt", "info", "rvs", "load", "loadtxt",
     "lib", "memmap", "printoptions", "save", "savetxt", "savez", "set_printoptions", "setbufsize",
     "seterr", "seterrcall", "tofile", "show_config", "ctypes",
 }  # fmt: skip
-_PURE_BUILTINS = frozenset({
+#: Builtins that compute, and do nothing else.
+PURE_BUILTINS = frozenset({
     "abs", "all", "any", "bool", "complex", "divmod", "enumerate", "filter", "float", "int",
     "isinstance", "len", "list", "map", "max", "min", "pow", "range", "reversed", "round", "slice",
     "sorted", "sum", "tuple", "zip", "ArithmeticError", "AssertionError", "Exception", "IndexError",
@@ -62,7 +63,7 @@ def look_up(function: FunctionType) -> NamesRead | None:
         if value is _ABSENT:
             if name in _BUILTINS:
                 same = vars(builtins).get(name) is _BUILTINS[name]
-                is_computing = is_computing and name in _PURE_BUILTINS and same
+                is_computing = is_computing and name in PURE_BUILTINS and same
                 members.append(_member(builtins, name))
         elif not is_of_library(value):
             continue
@@ -95,21 +96,21 @@ def is_of_library(value: Any) -> bool:
     """Say whether something is a part of a library whose functions give the same each time."""
     kind = type(value)
     if kind is ModuleType:
-        return _is_pure(value.__name__)
+        return is_pure(value.__name__)
     if kind is type:
         name = value.__name__
-        return _is_pure(value.__module__) or (
-            value.__module__ == "builtins" and name in _PURE_BUILTINS
+        return is_pure(value.__module__) or (
+            value.__module__ == "builtins" and name in PURE_BUILTINS
         )
     if kind is FunctionType:
         # Where it is from, not whose name a decorator has given it.
-        return _is_pure(value.__globals__.get("__name__"))
+        return is_pure(value.__globals__.get("__name__"))
     if kind is np.ufunc:
         # What `frompyfunc` made of a function may do anything.
         return not any(map(callable, gc.get_referents(value)))
     if kind is BuiltinFunctionType and type(value.__self__) is not ModuleType:
         return False
-    return kind in {BuiltinFunctionType, type(np.sum)} and _is_pure(value.__module__)
+    return kind in {BuiltinFunctionType, type(np.sum)} and is_pure(value.__module__)
 
 
 def put_on(module: ModuleType, names: frozenset[str]) -> list[tuple[str, object]]:
@@ -122,12 +123,13 @@ def put_on(module: ModuleType, names: frozenset[str]) -> list[tuple[str, object]
         (name, value)
         for name in sorted(names & members.keys())
         if isinstance(value := members[name], _PUT)
-        and not (isinstance(value, FunctionType) and _is_pure(value.__globals__.get("__name__")))
+        and not (isinstance(value, FunctionType) and is_pure(value.__globals__.get("__name__")))
     ]
 
 
 @functools.lru_cache(4096)
-def _is_pure(home: object) -> bool:
+def is_pure(home: object) -> bool:
+    """Say whether a module is of a library whose functions give the same each time."""
     name = str(home)
     return name.partition(".")[0] in _LIBRARIES and "random" not in name
 
@@ -138,6 +140,6 @@ def _computing_names(code: CodeType) -> frozenset[str] | None:
     found = CodeNames.of(code)
     if found.assigned or found.sets_attributes or assigns_captured(code):
         return None
-    if not _IMPURE.isdisjoint(found.mentioned) or imports_modules(code):
+    if not IMPURE.isdisjoint(found.mentioned) or imports_modules(code):
         return None
     return frozenset(found.names)

@@ -42,6 +42,6 @@ pub use frame::Frame;
 pub use fuse::groups;
 pub use placement::{Place, device_of, run};
 pub use plan::Plan;
-pub use profile::{Counts, Phase, Profile, Work, note, timed};
+pub use profile::{Counts, Phase, Profile, Work, is_profiled, note, timed};
 pub use replay::Replay;
 pub use threads::{WIDE_COPY, copied, num_threads, same_bytes, set_num_threads};

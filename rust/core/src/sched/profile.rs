@@ -139,14 +139,14 @@ pub fn note(write: impl Fn(&mut Counts)) {
 }
 
 /// Whether this thread is profiled.
-fn is_active() -> bool {
+pub fn is_profiled() -> bool {
     ACTIVE.with_borrow(|active| !active.is_empty())
 }
 
 /// Times a phase until it is dropped, if this thread is profiled.
 #[must_use]
 pub fn timed(phase: Phase) -> Option<Timed> {
-    is_active().then(|| Timed {
+    is_profiled().then(|| Timed {
         phase,
         start: Instant::now(),
         before: INSIDE.take(),
@@ -209,7 +209,7 @@ pub(super) struct Stopwatch(Option<FastMap<(Prim, Site), Work>>);
 impl Stopwatch {
     /// One for a run of this thread.
     pub fn new() -> Stopwatch {
-        Stopwatch(is_active().then(FastMap::default))
+        Stopwatch(is_profiled().then(FastMap::default))
     }
 
     /// The time at which a step begins.

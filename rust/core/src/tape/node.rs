@@ -222,6 +222,11 @@ impl Edges {
 /// Ids grow, so they order nodes by creation: inputs come before what is made of them.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// How many arrays have been made so far.
+pub fn arrays_made() -> u64 {
+    NEXT.load(Ordering::Relaxed)
+}
+
 fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

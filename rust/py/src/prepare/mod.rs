@@ -1,6 +1,7 @@
 //! Prepared functions: recorded once for each specialization, and replayed without Python.
 
-// The class and its recordings.
+// The class and its recordings, and functions that are recorded without being asked.
+pub mod automatic;
 pub mod pyclass;
 pub mod record;
 pub mod recordings;
@@ -16,3 +17,14 @@ pub mod reasons;
 pub mod fast_args;
 pub mod out_buffers;
 pub mod results;
+
+use pyo3::prelude::*;
+
+/// Adds the functions of this folder to the module, and answers calls of the layer below.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    crate::transforms::automatic_replay::register(crate::transforms::automatic_replay::Replays {
+        answer: automatic::answer,
+        note: automatic::note,
+    });
+    automatic::register(module)
+}

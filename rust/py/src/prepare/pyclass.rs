@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use cotan::Array;
-use cotan::tape::keeps_history;
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -50,6 +48,7 @@ impl PyPrepared {
             held,
             out,
             allow_int,
+            is_automatic: false,
             log: Mutex::default(),
             vain_attempts: AtomicU32::new(0),
             specializations: Mutex::default(),
@@ -119,8 +118,7 @@ impl PyPrepared {
         let all = &with_keywords(args, kwargs)?;
         let taken = self.take(py, all, kwargs.is_some())?;
         // What is recorded around it goes on through the function itself.
-        let goes_on = |a: &Array| a.is_active() || keeps_history(a);
-        if crate::array::escapes::is_on() || taken.leaves.iter().any(|l| goes_on(&l.array)) {
+        if crate::array::escapes::is_on() || taken.goes_on() {
             self.log().add_unprepared(INSIDE);
             return self.unprepared(py, args, kwargs, out);
         }

@@ -60,17 +60,18 @@ impl Transform {
     }
 }
 
-/// Records a function for arguments like these, which are `taken` apart already.
+/// Records a function for arguments like these, which are `taken` apart already. What is recorded automatically has to be a
+/// function that only computes.
 pub fn record(
     py: Python<'_>,
     f: &Bound<'_, PyAny>,
-    (transform, allow_int): (Transform, bool),
+    (transform, allow_int, is_automatic): (Transform, bool, bool),
     wrt: Option<&Bound<'_, PyAny>>,
     args: &Bound<'_, PyTuple>,
     taken: &Taken,
     varying: &[usize],
 ) -> PyResult<Specialization> {
-    let state = CapturedState::of(py, f, args)?;
+    let state = CapturedState::of(py, f, args, is_automatic)?;
     let _scope = Scope::enter();
     let mut flat = flatten(f, (transform, allow_int), wrt, args, varying)?;
     let mut results = Results::default();
@@ -143,6 +144,7 @@ impl<'py> CapturedState<'py> {
         py: Python<'py>,
         f: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
+        is_automatic: bool,
     ) -> PyResult<CapturedState<'py>> {
         type Entry<'py> = (
             Bound<'py, PyAny>,
@@ -151,7 +153,17 @@ impl<'py> CapturedState<'py> {
             usize,
             String,
         );
-        let found = hooks::GUARDS.get(py)?.call1((f, args))?;
+        let hook = if is_automatic {
+            &hooks::COMPUTING_GUARDS
+        } else {
+            &hooks::GUARDS
+        };
+        let found = hook.get(py)?.call1((f, args))?;
+        if found.is_none() {
+            return Err(PyTypeError::new_err(
+                "prepare: the function may do more than compute",
+            ));
+        }
         let mut guards = Vec::new();
         for entry in found.getattr("found")?.try_iter()? {
             let (owner, name, value, of, source): Entry<'_> = entry?.extract()?;

@@ -47,6 +47,8 @@ pub struct PyPrepared {
     pub(super) out: Option<Py<PyAny>>,
     /// Whether integers and booleans may be asked for, and have no gradient.
     pub(super) allow_int: bool,
+    /// Whether nobody has asked for it.
+    pub(super) is_automatic: bool,
     /// What was recorded why.
     pub(super) log: Mutex<Log>,
     /// How often numbers were to vary, and could not.
@@ -56,6 +58,71 @@ pub struct PyPrepared {
 }
 
 impl PyPrepared {
+    /// One that nobody has asked for.
+    pub(super) fn automatic(
+        function: Py<PyAny>,
+        transform: Transform,
+        wrt: Option<Py<PyAny>>,
+    ) -> PyPrepared {
+        PyPrepared {
+            function,
+            transform,
+            wrt,
+            held: Vec::new(),
+            out: None,
+            allow_int: false,
+            is_automatic: true,
+            log: Mutex::default(),
+            vain_attempts: AtomicU32::new(0),
+            specializations: Mutex::default(),
+        }
+    }
+
+    /// The result by a recording that fits, if there is one; nothing else is tried.
+    pub(super) fn replayed_automatically<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let first = self.lock().first().map(Arc::clone);
+        if let Some(first) = first
+            && let Some(result) = self.replay_first(py, &first, args, None)?
+        {
+            return Ok(Some(result));
+        }
+        let _inside = crate::runtime::interpreter_exit::Inside::new();
+        let taken = self.take(py, args, false)?;
+        if taken.goes_on() {
+            return Ok(None);
+        }
+        match self.replay(py, &taken, None)? {
+            Replayed::Result(result) => Ok(Some(result)),
+            Replayed::Failed | Replayed::No => Ok(None),
+        }
+    }
+
+    /// The result by a new recording, which is kept if it `fits`.
+    pub(super) fn recorded_automatically<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        fits: impl Fn(&Specialization) -> bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let taken = self.take(py, args, false)?;
+        if taken.goes_on() {
+            return Ok(None);
+        }
+        let made = self.recording(py, args, &taken)?;
+        if !fits(&made) {
+            return Ok(None);
+        }
+        self.keep(&made);
+        match self.run(py, &made, &taken, None)? {
+            Replayed::Result(result) => Ok(Some(result)),
+            Replayed::Failed | Replayed::No => Ok(None),
+        }
+    }
+
     pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Specialization>>> {
         self.specializations
             .lock()
@@ -147,7 +214,7 @@ impl PyPrepared {
     ) -> PyResult<Specialization> {
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         let f = &self.callee(py, taken.by_keyword)?;
-        let transform = (self.transform, self.allow_int);
+        let transform = (self.transform, self.allow_int, self.is_automatic);
         record(py, f, transform, wrt, args, taken, varying)
     }
 

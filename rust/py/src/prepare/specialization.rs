@@ -116,6 +116,14 @@ pub struct Taken {
     pub by_keyword: bool,
 }
 
+impl Taken {
+    /// Whether something around the call is recorded with one of them.
+    pub fn goes_on(&self) -> bool {
+        let is_recorded = |a: &Array| a.is_active() || cotan::tape::keeps_history(a);
+        self.leaves.iter().any(|leaf| is_recorded(&leaf.array))
+    }
+}
+
 /// Why a run gave nothing.
 pub enum Failure {
     /// An error that depends on values.

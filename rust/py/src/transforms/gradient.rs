@@ -11,6 +11,7 @@ use crate::array::operand::Operand;
 use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
+use crate::transforms::automatic_replay::{Call, Wanted};
 use crate::transforms::auxiliary::Auxiliary;
 use crate::transforms::keywords::{Asked, asked};
 use crate::transforms::leaves::{Inputs, Request};
@@ -243,10 +244,17 @@ pub fn gradient<'py>(
     wrt_self: bool,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let has_options = has_aux || allow_int || wrt_self || argnums.is_some();
+    let call = Call::of(f, args, wrt, kwargs).filter(|_| !has_options);
+    if let Some(found) = Call::answered(call.as_ref(), Wanted::Gradient)? {
+        return Ok(found);
+    }
     let _scope = Scope::enter();
     let (f, args) = &with_state(f, args, wrt_self)?;
     let asked = asked("gradient", f, args, wrt, argnums, kwargs)?;
-    let mut made = differentiated("gradient", &asked, args, false, has_aux, allow_int)?;
+    let mut made = Call::noted(call.as_ref(), || {
+        differentiated("gradient", &asked, args, false, has_aux, allow_int)
+    })?;
     let gradients = made.gradients(py)?;
     match made.aux(py)? {
         Some(aux) => Ok((gradients, aux).into_pyobject(py)?.into_any()),
@@ -285,10 +293,17 @@ pub fn value_and_gradient<'py>(
     wrt_self: bool,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let has_options = has_aux || allow_int || wrt_self || argnums.is_some();
+    let call = Call::of(f, args, wrt, kwargs).filter(|_| !has_options);
+    if let Some(found) = Call::answered(call.as_ref(), Wanted::ValueAndGradient)? {
+        return found.extract();
+    }
     let _scope = Scope::enter();
     let (f, args) = &with_state(f, args, wrt_self)?;
     let asked = asked("value_and_gradient", f, args, wrt, argnums, kwargs)?;
-    let mut made = differentiated("value_and_gradient", &asked, args, true, has_aux, allow_int)?;
+    let mut made = Call::noted(call.as_ref(), || {
+        differentiated("value_and_gradient", &asked, args, true, has_aux, allow_int)
+    })?;
     Ok((made.value(py)?, made.gradients(py)?))
 }
 
@@ -315,9 +330,23 @@ pub fn value_and_full_gradient<'py>(
     has_aux: bool,
     allow_int: bool,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let call = Call::of(f, args, wrt, None).filter(|_| !(has_aux || allow_int));
+    let wanted = if with_value {
+        Wanted::ValueAndFullGradient
+    } else {
+        Wanted::FullGradient
+    };
+    if let Some(found) = Call::answered(call.as_ref(), wanted)? {
+        if with_value {
+            return found.extract();
+        }
+        return Ok((py.None().into_bound(py), found));
+    }
     let _scope = Scope::enter();
     let asked = asked(name, f, args, wrt, None, None)?;
-    let mut made = differentiated(name, &asked, args, with_value, has_aux, allow_int)?;
+    let mut made = Call::noted(call.as_ref(), || {
+        differentiated(name, &asked, args, with_value, has_aux, allow_int)
+    })?;
     made.fill()?;
     Ok((made.value(py)?, made.gradients(py)?))
 }

@@ -10,6 +10,7 @@ pub mod recorded_results;
 pub mod run;
 pub mod selection;
 // Differentiation.
+pub mod automatic_replay;
 pub mod gradient;
 pub mod jacobian;
 pub mod nonfinite;

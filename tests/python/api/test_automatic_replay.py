@@ -1,0 +1,663 @@
+"""Gradients that are asked for again and again are replayed, if nobody can see a difference."""
+
+import functools
+import io
+import math
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+import types
+import weakref
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import cotan as ct
+from cotan import _core
+
+STEPS = 40
+OFTEN = 12
+rate = 3.7
+table = [0.5, 0.25]
+weights = np.linspace(0.5, 1.0, 5)
+settings = {"gain": 2.0}
+calls = 0
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    """No test sees what another one has made known."""
+    _core.forget_repeated_functions()
+    yield
+    _core.forget_repeated_functions()
+
+
+def replays(run, often=OFTEN):
+    """Give the results of calls, and how many of them were replayed."""
+    before = _core.num_automatic_replays()
+    results = [run() for _ in range(often)]
+    return results, _core.num_automatic_replays() - before
+
+
+def is_run(f, *args):
+    """Say whether no call of a gradient is replayed; the gradients are those of the first call."""
+    results, count = replays(lambda: ct.gradient(f, *args))
+    for result in results:
+        for a, b in zip(result, results[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+    return count == 0
+
+
+def logistic(x):
+    for _ in range(STEPS):
+        x = rate * x * (1 - x)
+    return x
+
+
+def of_table(x):
+    for _ in range(STEPS):
+        x = table[0] * x + table[1] * x * x
+    return x
+
+
+def of_weights(x):
+    for _ in range(STEPS):
+        x = x * 0.5 + np.sum(weights * x)
+    return x
+
+
+def of_settings(x):
+    for _ in range(STEPS):
+        x = x * settings["gain"] * 0.4
+    return x
+
+
+def step(x):
+    return 0.9 * x * x + 0.1
+
+
+def with_helper(x):
+    for _ in range(STEPS):
+        x = step(x)
+    return x
+
+
+def expected(f, *args):
+    """Give the gradient of a function that has never run."""
+    again = types.FunctionType(f.__code__.replace(), f.__globals__, f.__name__, f.__defaults__,
+                               f.__closure__)  # fmt: skip
+    return ct.gradient(again, *args)
+
+
+# --------------------------------------------------------------------------------------------------
+# What is replayed
+
+
+@pytest.mark.parametrize("f", [logistic, of_table, of_weights, of_settings, with_helper])
+def test_functions_that_only_compute(f):
+    results, count = replays(lambda: ct.value_and_gradient(f, 0.3))
+    assert count > 0
+    assert set(results) == {results[0]}
+    assert results[0][0] == f(0.3)
+    for x in (0.1, 0.7, -0.2):
+        assert ct.value_and_gradient(f, x) == (f(x), expected(f, x))
+
+
+def test_each_way_to_ask():
+    def f(x, y, z):
+        for _ in range(STEPS):
+            x = np.sin(x) * y
+        return np.sum(x)
+
+    x, y, z = np.linspace(0, 1, 3), 0.7, np.ones(2)
+    for run in (
+        lambda: ct.gradient(f, x, y, z),
+        lambda: ct.gradient(f, x, ct.const(y), z),
+        lambda: ct.gradient(f, x, y, z, wrt="x"),
+        lambda: ct.gradient(f, x, y, z, wrt=(0, 1)),
+        lambda: ct.value_and_gradient(f, x, y, z),
+        lambda: ct.grad(f)(x, y, z),
+        lambda: ct.grad(f, argnums=(0, 1))(x, y, z),
+        lambda: ct.value_and_grad(f, argnums=1)(x, y, z),
+    ):
+        results, count = replays(run)
+        assert count > 0
+        for result in results:
+            np.testing.assert_equal(result, results[0])
+            assert str(result) == str(results[0])
+    # Gradients that are full have zeros where nothing has an influence.
+    results, count = replays(lambda: ct.grad(f, argnums=2)(x, y, z))
+    for result in results:
+        np.testing.assert_array_equal(result, [0.0, 0.0])
+
+
+def test_structures_and_dtypes():
+    def f(p):
+        x = p["x"]
+        for w in p["layers"]:
+            for _ in range(STEPS):
+                x = np.tanh(w * x)
+        return np.sum(x)
+
+    p = {"x": np.ones(3, np.float32), "layers": [np.float32(0.5), np.full(3, 0.25, np.float32)]}
+    results, count = replays(lambda: ct.gradient(f, p))
+    assert count > 0
+    for (result,) in results:
+        np.testing.assert_array_equal(result["x"], results[0][0]["x"])
+        assert [type(a) for a in result["layers"]] == [type(a) for a in results[0][0]["layers"]]
+        assert result["x"].dtype == np.float32
+
+
+def test_a_lambda_that_is_made_anew_in_each_turn():
+    def fit(data, often):
+        for _ in range(often):
+            yield ct.gradient(lambda x: sum(logistic(x) * d for d in data), 0.3)
+
+    before = _core.num_automatic_replays()
+    first = list(fit([1.0, 2.0], OFTEN))
+    assert _core.num_automatic_replays() > before
+    # Other variables have other values.
+    second = list(fit([1.0, 3.0], OFTEN))
+    assert len(set(first)) == len(set(second)) == 1
+    np.testing.assert_allclose(second[0][0], first[0][0] * 4 / 3)
+
+
+def test_classes_of_the_program():
+    class Body:
+        def __init__(self, x, v):
+            self.x, self.v = x, v
+
+        def moved(self, by):
+            self.x = self.x + by * self.v
+            self.v = self.v - by * self.x
+            return self
+
+    @dataclass(frozen=True)
+    class Step:
+        size: float = 0.1
+
+    class Kind(Enum):
+        SLOW = 0.5
+
+    class Point(NamedTuple):
+        x: float
+        v: float
+
+    size = Step()
+
+    def f(x):
+        body = Body(x, 1.0)
+        for _ in range(STEPS):
+            body = body.moved(size.size * Kind.SLOW.value)
+        point = Point(body.x, body.v)
+        return point.x * point.v
+
+    results, count = replays(lambda: ct.gradient(f, 0.3))
+    assert count > 0
+    assert set(results) == {results[0]}
+
+
+def test_random_numbers_of_a_seed():
+    def f(x):
+        rng = np.random.default_rng(3)
+        for _ in range(STEPS):
+            x = x * 0.9 + rng.random() + np.sum(rng.normal(size=3))
+        return x * x
+
+    results, count = replays(lambda: ct.gradient(f, 0.3))
+    assert count > 0
+    assert set(results) == {results[0]}
+
+
+# --------------------------------------------------------------------------------------------------
+# What changes between the calls
+
+
+def follows(f, change, x=0.3):
+    """Check that a change is followed, before and after the function has been recorded."""
+    replays(lambda: ct.gradient(f, x))
+    for i in range(3):
+        change(i)
+        for _ in range(OFTEN):
+            assert ct.gradient(f, x) == expected(f, x)
+
+
+def test_what_is_captured(monkeypatch):
+    here = globals()
+    monkeypatch.setitem(here, "table", [0.5, 0.25])
+    monkeypatch.setitem(here, "weights", weights.copy())
+    monkeypatch.setitem(here, "settings", dict(settings))
+    monkeypatch.setitem(here, "step", step)
+    monkeypatch.setitem(here, "rate", rate)
+    follows(logistic, lambda i: here.__setitem__("rate", 3.0 + 0.1 * i))
+    follows(of_table, lambda i: here["table"].__setitem__(1, 0.1 * i))
+    follows(of_weights, lambda i: here["weights"].__setitem__(2, 0.01 * i), 0.003)
+    follows(of_settings, lambda i: here["settings"].__setitem__("gain", 2.0 + i))
+    follows(with_helper, lambda i: here.__setitem__("step", lambda x, i=i: 0.5 * x * x + 0.1 * i))
+
+
+def test_functions_of_libraries_that_are_replaced(monkeypatch):
+    def f(x):
+        for _ in range(STEPS):
+            x = math.sin(x) + np.cos(x)
+        return x
+
+    before = ct.gradient(f, 0.3)
+    _, count = replays(lambda: ct.gradient(f, 0.3))
+    assert count > 0
+    monkeypatch.setattr(math, "sin", lambda x: 2.0 * x)
+    found, _ = replays(lambda: ct.gradient(f, 0.3))
+    assert set(found) == {expected(f, 0.3)}
+    assert found[0] != before
+
+
+def test_the_way_that_the_code_takes():
+    def f(x):
+        count = 0
+        while x < 100.0:
+            x, count = 1.1 * x + 0.1, count + 1
+        return x * count
+
+    replays(lambda: ct.gradient(f, 0.3))
+    for x in (0.3, 0.31, 5.0, 0.01, 99.0, 0.3):
+        for _ in range(OFTEN):
+            assert ct.gradient(f, x) == expected(f, x)
+
+
+def test_arguments_of_other_shapes_and_kinds():
+    def f(x):
+        for _ in range(STEPS):
+            x = x * 0.9 + np.sum(x) * 0.01
+        return np.sum(x)
+
+    x = np.ones(4)
+    replays(lambda: ct.gradient(f, x))
+    for other in (np.ones(5), np.ones((2, 2)), np.ones(4, np.float32), 1.0, np.float64(1.0), x[::2],
+                  ct.array([1.0, 2.0])):  # fmt: skip
+        for _ in range(OFTEN):
+            (found,), (wanted,) = ct.gradient(f, other), expected(f, other)
+            assert type(found) is type(wanted)
+            assert np.asarray(found).dtype == np.asarray(wanted).dtype
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_function_whose_ways_never_come_again_runs():
+    rng = np.random.default_rng(0)
+
+    def f(x):
+        for _ in range(STEPS):
+            x = x * 1.5 if x < 1.0 else 0.3 * x
+        return x
+
+    before = _core.num_automatic_replays()
+    for _ in range(100):
+        x = float(rng.uniform(0.01, 0.9))
+        assert ct.gradient(f, x) == expected(f, x)
+    assert _core.num_automatic_replays() - before < 100
+
+
+# --------------------------------------------------------------------------------------------------
+# What is run
+
+
+def test_texts_and_files(capsys, tmp_path):
+    def prints(x):
+        x = logistic(x)
+        print("called")
+        return x
+
+    def writes(x):
+        with open(tmp_path / "log", "a") as file:
+            file.write("called\n")
+        return logistic(x)
+
+    assert is_run(prints, 0.3)
+    assert capsys.readouterr().out.count("called") == OFTEN
+    assert is_run(writes, 0.3)
+    assert (tmp_path / "log").read_text().count("called") == OFTEN
+
+
+def test_counters_and_lists():
+    seen, count = [], 0
+    box = types.SimpleNamespace(count=0)
+    buffer = np.zeros(3)
+
+    def appends(x):
+        seen.append(1)
+        return logistic(x)
+
+    def counts(x):
+        nonlocal count
+        count += 1
+        return logistic(x)
+
+    def counts_globally(x):
+        global calls  # noqa: PLW0603
+        calls += 1
+        return logistic(x)
+
+    def counts_in_a_box(x):
+        box.count += 1
+        return logistic(x)
+
+    def fills(x):
+        buffer[:] += 1
+        return logistic(x)
+
+    def counts_in_its_attribute(x):
+        counts_in_its_attribute.count += 1
+        return logistic(x)
+
+    counts_in_its_attribute.count = 0
+    before = calls
+    for f in (appends, counts, counts_globally, counts_in_a_box, fills, counts_in_its_attribute):
+        assert is_run(f, 0.3)
+    assert len(seen) == count == calls - before == box.count == OFTEN
+    assert buffer[0] == counts_in_its_attribute.count == OFTEN
+
+
+def test_a_table_that_the_program_fills():
+    known = {}
+
+    def power(n):
+        if n not in known:
+            known[n] = 0.5**n
+        return known[n]
+
+    def f(x):
+        for n in range(STEPS):
+            x = x * 0.9 + power(n) * x * x
+        return x
+
+    replays(lambda: ct.gradient(f, 0.3))
+    known.clear()
+    assert ct.gradient(f, 0.3) == expected(f, 0.3)
+    known.clear()
+    ct.gradient(f, 0.3)
+    assert len(known) == STEPS
+
+
+def test_random_numbers_and_clocks():
+    rng, old = np.random.default_rng(0), random.Random(0)
+
+    def draws(x):
+        return logistic(x) + np.random.rand()  # noqa: NPY002
+
+    def draws_from_python(x):
+        return logistic(x) + random.random()
+
+    def draws_from_a_generator(x):
+        return logistic(x) + rng.random()
+
+    def draws_from_an_old_one(x):
+        return logistic(x) + old.random()
+
+    def reads_the_clock(x):
+        return logistic(x) * time.perf_counter()
+
+    def draws_by_another_name(x, m=np):
+        return logistic(x) + m.random.rand()
+
+    for f in (draws, draws_from_python, draws_from_a_generator, draws_from_an_old_one,
+              reads_the_clock, draws_by_another_name):  # fmt: skip
+        before = _core.num_automatic_replays()
+        values = {ct.value_and_gradient(f, 0.3)[0] for _ in range(OFTEN)}
+        assert len(values) == OFTEN
+        assert _core.num_automatic_replays() == before
+    np.random.seed(7)  # noqa: NPY002
+    wanted = [np.random.rand() for _ in range(OFTEN)]  # noqa: NPY002
+    np.random.seed(7)  # noqa: NPY002
+    found = [float(ct.value_and_gradient(draws, 0.3)[0]) - logistic(0.3) for _ in range(OFTEN)]
+    np.testing.assert_allclose(found, wanted)
+
+
+def test_what_is_reached_by_computed_names():
+    def f(x, name):
+        return logistic(x) * getattr(math, name)(2.0)
+
+    def g(x):
+        return logistic(x) * eval("rate")
+
+    before = _core.num_automatic_replays()
+    for _ in range(OFTEN):
+        assert ct.gradient(f, 0.3, wrt="x", name="sqrt") == expected(f, 0.3, ct.const("sqrt"))[:1]
+        assert ct.gradient(f, 0.3, ct.const("sqrt")) == expected(f, 0.3, ct.const("sqrt"))
+    assert is_run(g, 0.3)
+    assert _core.num_automatic_replays() == before
+
+
+def test_objects_and_functions_of_other_kinds():
+    class Model:
+        scale = 2.0
+
+        def loss(self, x):
+            return self.scale * logistic(x)
+
+    model = Model()
+
+    def captures(x):
+        return model.loss(x)
+
+    lock = threading.Lock()
+
+    def waits(x):
+        with lock:
+            return logistic(x)
+
+    assert is_run(captures, 0.3)
+    assert is_run(waits, 0.3)
+    assert is_run(model.loss, 0.3)
+    assert is_run(functools.partial(lambda y, x: y * logistic(x), 2.0), 0.3)
+
+
+def test_short_functions_run():
+    assert is_run(lambda x: x * x, 3.0)
+
+
+def test_hooks_run_in_each_call():
+    seen = []
+
+    def f(x):
+        return logistic(ct.hook(lambda ct_: seen.append(ct_), x))
+
+    assert is_run(f, 0.3)
+    assert len(seen) == OFTEN
+
+
+# --------------------------------------------------------------------------------------------------
+# Where it is called
+
+
+def test_inside_of_other_transforms():
+    replays(lambda: ct.grad(of_table)(0.3))
+    second = ct.grad(ct.grad(of_table))(0.3)
+    np.testing.assert_allclose(ct.hessian(of_table, 0.3), second, rtol=1e-12)
+    h = 1e-5
+    slope = (ct.grad(of_table)(0.3 + h) - ct.grad(of_table)(0.3 - h)) / (2 * h)
+    np.testing.assert_allclose(second, slope, rtol=1e-6)
+    program = ct.trace(ct.grad(of_table), 0.3)
+    assert float(program(0.3)) == ct.grad(of_table)(0.3)
+
+
+def test_lines_that_somebody_watches():
+    replays(lambda: ct.gradient(logistic, 0.3))
+    seen = []
+
+    def trace(frame, event, arg):
+        if frame.f_code is logistic.__code__:
+            seen.append(event)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        ct.gradient(logistic, 0.3)
+    finally:
+        sys.settrace(before)
+    assert seen
+
+
+def test_profiles_and_searches_for_nan():
+    if sys.gettrace() is not None:
+        pytest.skip("somebody watches the lines")
+    _, count = replays(lambda: ct.gradient(logistic, 0.3))
+    assert count > 0
+    before = _core.num_automatic_replays()
+    with ct.profile():
+        ct.gradient(logistic, 0.3)
+    with ct.detect():
+        ct.gradient(logistic, 0.3)
+    with ct.strict():
+        ct.gradient(logistic, 0.3)
+    assert _core.num_automatic_replays() == before
+
+
+def test_errors_are_those_of_a_run():
+    class TooLargeError(Exception):
+        pass
+
+    def f(x):
+        for _ in range(STEPS):
+            x = math.sqrt(x) + 0.1
+        if x > 1e3:
+            raise TooLargeError(x)
+        return x
+
+    def g(x):
+        for _ in range(STEPS):
+            x = 2.0 * x
+        if x > 1e20:
+            raise TooLargeError
+        return x
+
+    replays(lambda: ct.gradient(f, 0.3))
+    for _ in range(OFTEN):
+        with pytest.raises(ValueError, match="math domain error"):
+            ct.gradient(f, -0.3)
+    replays(lambda: ct.gradient(g, 0.3))
+    for _ in range(OFTEN):
+        with pytest.raises(TooLargeError):
+            ct.gradient(g, 1e15)
+    with pytest.raises(TypeError, match="argument"):
+        ct.gradient(f, 0.3, 0.4)
+    with pytest.raises(ct.NotDifferentiableError):
+        ct.gradient(f, "0.3")
+
+
+def test_arguments_stay_as_they_are():
+    def f(x):
+        for i in range(1, STEPS):
+            x[i] = x[i - 1] * 0.9 + x[i]
+        return x[-1]
+
+    x = np.ones(STEPS)
+    results, _ = replays(lambda: ct.gradient(f, x))
+    assert np.all(x == 1.0)
+    wanted = results[0][0].copy()
+    for (result,) in results:
+        np.testing.assert_array_equal(result, wanted)
+        result[:] = 0.0  # a caller's own array
+
+
+def test_threads():
+    def f(x):
+        for _ in range(STEPS):
+            x = 0.9 * np.sin(x) + 0.1
+        return np.sum(x)
+
+    x = np.linspace(0.0, 1.0, 3)
+    (wanted,), wrong = ct.gradient(f, x), []
+
+    def work():
+        for _ in range(50):
+            (found,) = ct.gradient(f, x)
+            if not np.array_equal(found, wanted):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is POSIX")
+def test_children_of_a_fork():
+    (wanted,) = ct.gradient(logistic, 0.3)
+    replays(lambda: ct.gradient(logistic, 0.3))
+    child = os.fork()
+    if child == 0:
+        os._exit(int(any(ct.gradient(logistic, 0.3)[0] != wanted for _ in range(OFTEN))))
+    assert os.waitpid(child, 0)[1] == 0
+
+
+# --------------------------------------------------------------------------------------------------
+# What is kept
+
+
+def test_few_functions_are_kept():
+    kept = []
+    for i in range(100):
+
+        def f(x, scale=float(i)):
+            return logistic(x) * scale
+
+        f.__code__ = f.__code__.replace(co_name=f"f{i}")
+        kept.append(weakref.ref(f))
+        replays(lambda f=f: ct.gradient(f, 0.3), 8)
+    del f
+    assert sum(ref() is not None for ref in kept) <= 40
+    _core.forget_repeated_functions()
+    assert sum(ref() is not None for ref in kept) <= 1
+
+
+def test_large_arrays_are_not_kept():
+    data = np.ones(1 << 18)
+
+    def f(x):
+        for _ in range(STEPS):
+            x = x * 0.9 + np.sum(data[:3]) * 0.1  # noqa: F821
+        return x
+
+    assert is_run(f, 0.3)
+    seen = weakref.ref(data)
+    del data, f
+    assert seen() is None
+
+
+def test_switched_off(tmp_path):
+    code = """
+import cotan as ct
+from cotan import _core
+def f(x):
+    for _ in range(100):
+        x = 0.9 * x + 0.1
+    return x
+for _ in range(20):
+    ct.gradient(f, 0.3)
+print(_core.num_automatic_replays())
+"""
+    told = {}
+    for value in ("0", "1", "always"):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              env={**os.environ, "COTAN_REPLAY": value}, check=True)  # fmt: skip
+        told[value] = int(done.stdout)
+    assert told["0"] == 0 < told["1"] < told["always"] == 19
+
+
+def test_nothing_is_written_to_streams():
+    stream = io.StringIO()
+
+    def f(x):
+        stream.write("x")
+        return logistic(x)
+
+    assert is_run(f, 0.3)
+    assert stream.getvalue() == "x" * OFTEN
