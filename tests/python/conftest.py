@@ -26,6 +26,12 @@ settings.register_profile(
 settings.load_profile("default")
 
 
+@pytest.fixture(autouse=True)
+def _no_repeated_functions():
+    """Count the runs of functions in each test by itself: after some of them, they are replayed."""
+    ct._core.forget_repeated_functions()
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

@@ -123,7 +123,7 @@ def set_hooks() -> None:
         # Prepared functions and programs.
         guards=guards.collect_guards,
         computing_guards=computing_code.computing_guards,
-        state_before=computing_code.state_before,
+        attempt=computing_code.Attempt,
         functions_in=guarded_kinds.functions_in,
         tells_numbers_apart=reached_names.tells_numbers_apart,
         output_pairs=prepare.pairs,

@@ -30,14 +30,6 @@ settings = {"gain": 2.0}
 calls = 0
 
 
-@pytest.fixture(autouse=True)
-def forget():
-    """No test sees what another one has made known."""
-    _core.forget_repeated_functions()
-    yield
-    _core.forget_repeated_functions()
-
-
 def replays(run, often=OFTEN):
     """Give the results of calls, and how many of them were replayed."""
     before = _core.num_automatic_replays()
@@ -152,6 +144,25 @@ def test_structures_and_dtypes():
         np.testing.assert_array_equal(result["x"], results[0][0]["x"])
         assert [type(a) for a in result["layers"]] == [type(a) for a in results[0][0]["layers"]]
         assert result["x"].dtype == np.float32
+
+
+def test_arguments_that_are_filled_in():
+    def f(x, scale, shift=0.0):
+        for _ in range(STEPS):
+            x = 0.5 * x * scale + shift
+        return x
+
+    half = functools.partial(f, scale=0.5)
+    for run, wanted in (
+        (lambda: ct.gradient(half, 2.0), 0.25**STEPS),
+        (lambda: ct.gradient(functools.partial(f, scale=0.5), 2.0), 0.25**STEPS),
+        (lambda: ct.gradient(f, 2.0, scale=1.0, shift=0.3), 0.5**STEPS),
+        (lambda: ct.gradient(f, 2.0, scale=1.5, shift=0.3), 0.75**STEPS),
+    ):
+        results, count = replays(run)
+        assert count > 0
+        assert len(set(results)) == 1
+        np.testing.assert_allclose(results[0][0], wanted)
 
 
 def test_a_lambda_that_is_made_anew_in_each_turn():
@@ -453,7 +464,111 @@ def test_objects_and_functions_of_other_kinds():
     assert is_run(captures, 0.3)
     assert is_run(waits, 0.3)
     assert is_run(model.loss, 0.3)
-    assert is_run(functools.partial(lambda y, x: y * logistic(x), 2.0), 0.3)
+
+
+def test_callables_that_something_holds():
+    class Log:
+        out = print
+        now = staticmethod(time.perf_counter)
+
+    table, partial, space = [print], functools.partial(print, "x"), types.SimpleNamespace(log=print)
+    clock, vector = functools.partial(time.perf_counter), np.vectorize(print)
+
+    def of_list(x):
+        table[0]("x")
+        return logistic(x)
+
+    def of_partial(x):
+        partial()
+        return logistic(x)
+
+    def of_class(x):
+        Log.out("x")
+        return logistic(x)
+
+    def of_static_method(x):
+        return logistic(x) * Log.now()
+
+    def of_namespace(x):
+        space.log("x")
+        return logistic(x)
+
+    def of_keyword(x, *, log=print):
+        log("x")
+        return logistic(x)
+
+    def of_clock(x):
+        return logistic(x) * clock()
+
+    def of_vector(x):
+        vector(1)
+        return logistic(x)
+
+    before = _core.num_automatic_replays()
+    for f in (of_list, of_partial, of_class, of_static_method, of_namespace, of_keyword, of_clock,
+              of_vector):  # fmt: skip
+        for _ in range(OFTEN):
+            ct.gradient(f, 0.3)
+        assert _core.num_automatic_replays() == before, f.__name__
+
+
+def test_files_and_settings_of_numpy(tmp_path):
+    from scipy.io import savemat
+
+    save, data, path = np.save, np.array([1.0, 1 / 3]), tmp_path / "x"
+
+    def saves(x):
+        save(path, data)
+        return logistic(x)
+
+    def saves_matrix(x):
+        savemat(path, {"x": data})
+        return logistic(x)
+
+    def dumps(x):
+        data.dump(path)
+        return logistic(x)
+
+    def reads_the_clock(x):
+        return logistic(x) * np.datetime64("now").astype(float)
+
+    def draws(x):
+        return logistic(x) * np.random.Generator(np.random.PCG64()).random()
+
+    before = _core.num_automatic_replays()
+    for f in (saves, saves_matrix, dumps, reads_the_clock, draws):
+        for _ in range(OFTEN):
+            ct.gradient(f, 0.3)
+        assert _core.num_automatic_replays() == before, f.__name__
+
+    def of_text(x):
+        return logistic(x) * len(str(data))
+
+    follows(of_text, lambda i: np.set_printoptions(precision=2 + i))
+    np.set_printoptions(precision=8)
+
+
+def test_warnings_and_errors_of_numpy():
+    zeros = np.zeros(2)
+
+    def warns(x):
+        return logistic(x) + np.sum(np.exp(np.log(zeros)))
+
+    for _ in range(OFTEN):
+        with pytest.warns(RuntimeWarning, match="divide by zero"):
+            ct.gradient(warns, 0.3)
+
+    ones = np.ones(2)
+
+    def divides(x):
+        return logistic(x) + np.sum(1 / ones)
+
+    replays(lambda: ct.gradient(divides, 0.3))
+    ones[0] = 0.0
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        ct.gradient(divides, 0.3)
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        ct.gradient(divides, 0.3)
 
 
 def test_short_functions_run():

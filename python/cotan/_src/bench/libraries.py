@@ -1,5 +1,6 @@
 """How each library gets value and gradient of a workload, by calls that do not return before."""
 
+import functools
 import math
 from collections.abc import Callable
 from importlib import import_module
@@ -37,11 +38,7 @@ def cotan_parts(w: Workload, arguments: tuple[Any, ...]) -> tuple[Function, list
     ct = import_module("cotan")
 
     ct.set_num_threads(THREADS)
-    text = w.cotan or w.function
-
-    def f(*xs: Any) -> Any:
-        return text(np, *xs)
-
+    f = functools.partial(w.cotan or w.function, np)
     return f, [x if k in w.wrt else held(ct, x) for k, x in enumerate(arguments)]
 
 

@@ -11,10 +11,11 @@ import builtins
 import enum
 import functools
 import inspect
+import random
 from abc import ABCMeta
 from collections.abc import Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,17 +26,19 @@ from cotan._src.state.code_facts import globals_used, inspected, modules_importe
 from cotan._src.state.guarded_kinds import CACHE
 from cotan._src.state.guards import GuardCollector, collect_guards
 from cotan._src.state.library_names import IMPURE, PURE_BUILTINS, is_of_library, is_pure
-from cotan._src.state.object_graph import CodeNames
+from cotan._src.state.object_graph import CodeNames, cell_edges
+from cotan._src.state.random_states import random_state
 from cotan._src.state.reached_names import is_installed
 from cotan._src.state.snapshot import StateSnapshot
-from cotan._src.typing import Args
+from cotan._src.typing import Args, Function
 
 # More guards than that are not looked at in each call unasked,
 _MAX_GUARDS = 1_000
 # and captured arrays of more bytes together are not kept for a function.
 _MAX_BYTES = 1 << 20
-# Modules of the standard library that compute, and do nothing else.
+# Modules of the standard library, and libraries of pure functions, that do nothing but compute.
 _COMPUTING_MODULES = frozenset({
+    "autograd", "jax",
     "abc", "bisect", "cmath", "collections", "copy", "dataclasses", "enum", "fractions",
     "functools", "heapq", "itertools", "math", "numbers", "operator", "statistics", "string",
     "types", "typing", "__future__",
@@ -51,25 +54,30 @@ _MAKING_BUILTINS = frozenset({
 _ENDS_INSIDE = frozenset({"empty", "empty_like", "errstate", "random"})
 # Names that lead to files, or read or set something of the whole process.
 _OUTWARD = frozenset({
-    "__subclasses__", "datasets", "frompyfunc", "geterr", "geterrcall", "get_printoptions",
-    "getbufsize", "io", "nditer", "register", "set_backend", "set_global_backend", "set_workers",
-    "skip_backend", "testing",
+    "__subclasses__", "array2string", "array_repr", "array_str", "datasets", "datetime64", "dump",
+    "dumps", "frompyfunc", "fromregex", "geterr", "geterrcall", "get_printoptions", "getbufsize",
+    "io", "loadmat", "nditer", "register", "savemat", "savez_compressed", "set_backend",
+    "set_global_backend", "set_string_function", "set_workers", "skip_backend", "testing",
+    "wavfile",
 })  # fmt: skip
+# Options of solvers that print.
+_PRINTS = frozenset({"disp", "iprint", "verbose"})
 # Guards see what is written to objects from outside, in whatever way.
 _SETS = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
 _HARMFUL = (IMPURE - _ENDS_INSIDE - _SETS) | _OUTWARD
-# What `np.random` has that makes a generator, whose numbers depend on its seed alone.
-_GENERATORS = frozenset({
-    "default_rng", "BitGenerator", "Generator", "MT19937", "PCG64", "PCG64DXSM", "Philox",
-    "RandomState", "SFC64", "SeedSequence",
-})  # fmt: skip
+# What `np.random` has that makes a generator, and is refused without a seed.
+_GENERATORS = frozenset({"RandomState", "default_rng"})
+# Texts of arrays depend on how NumPy is set to print them.
+_TEXTS = frozenset({"f-string", "format", "repr", "str"})
+# Modules of libraries that read and write files.
+_FILES = ("numpy.lib._npyio", "numpy.lib.npyio", "numpy.lib._format", "scipy.io", "scipy.datasets")
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), type(...), range, slice)
 _COLLECTIONS = (list, tuple, dict, set, frozenset)
 _METACLASSES = (type, ABCMeta, enum.EnumMeta)
-_WRAPPERS = (functools.partial, property, staticmethod, classmethod, CACHE)
+_WRAPPERS = (functools.partial, property, staticmethod, classmethod, np.vectorize, CACHE)
 
 
-def computing_guards(function: FunctionType, args: Args) -> GuardCollector | None:
+def computing_guards(function: Function, args: Args) -> GuardCollector | None:
     """Give the guards of a function that only computes; None for any other function.
 
     `args` are its arguments, which have to be numbers, arrays, and plain collections of them. The
@@ -87,15 +95,52 @@ def computing_guards(function: FunctionType, args: Args) -> GuardCollector | Non
         return None
     if guards.has_generators() or not all(map(_is_harmless, guards.visited)):
         return None
-    for value in guards.visited:
-        if isinstance(value, FunctionType) and not is_installed(_home(value)):
-            guards.guard_library_members(value)
+    if not all(map(_is_harmless_builtin_function, guards.builtins)):
+        return None
+    functions = [x for x in guards.visited if isinstance(x, FunctionType)]
+    for own in (x for x in functions if not is_installed(_home(x))):
+        guards.guard_library_members(own)
+    if any(not _TEXTS.isdisjoint(CodeNames.of(x.__code__).mentioned) for x in functions):
+        guards.guard_reading("how NumPy prints", _print_options)
     return guards
 
 
-def state_before(function: FunctionType, args: Args) -> StateSnapshot:
-    """Give the state that a function can change, so that it can run once more from there."""
-    return StateSnapshot(function, *args)
+def _print_options() -> object:
+    return str(np.get_printoptions())
+
+
+class Attempt:
+    """A recording that may come to nothing, in a `with` block: then all is as it was before.
+
+    NumPy would warn of errors in computations with captured arrays in each run. `has_warned` says
+    that there were any, of which it has not warned yet.
+    """
+
+    def __init__(self, function: Function, args: Args) -> None:
+        self.has_warned = False
+        self._snapshot = StateSnapshot(function, *args)
+        self._generators = [(g, random_state(g)) for g in (np.random, random)]
+        self._numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
+
+    def __enter__(self) -> Self:
+        modes = {k: "ignore" if v == "ignore" else "call" for k, v in np.geterr().items()}
+        self._errors: Any = np.errstate(call=self._note, **modes)  # type: ignore[arg-type]
+        self._errors.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._errors.__exit__(*error)
+        del self._errors  # It refers to this.
+
+    def _note(self, *_: object) -> None:
+        self.has_warned = True
+
+    def restore(self) -> None:
+        """Let the function run once more from the state before."""
+        self._snapshot.restore()
+        if any(random_state(g) != state for g, state in self._generators):
+            random.setstate(self._numbers[0])
+            np.random.set_state(self._numbers[1])  # noqa: NPY002
 
 
 def _is_plain(value: Any) -> bool:
@@ -128,14 +173,18 @@ def _is_harmless(value: Any) -> bool:
         return _is_harmless_function(value)
     if issubclass(kind, type):
         return _is_harmless_class(value)
-    if kind is ModuleType or kind in _ATOMS or kind in _COLLECTIONS or kind in _WRAPPERS:
-        return True  # What they hold is visited, and what is used of modules is looked at by name.
+    if kind is ModuleType:
+        return _is_harmless_global(value) or value is np.random
+    if kind in _ATOMS or kind in _COLLECTIONS or kind in _WRAPPERS:
+        return True  # What they hold is visited.
     if kind is MethodType:
         return isinstance(value.__self__, type)
-    if _is_array(value) or _is_record(kind) or is_of_library(value) or _makes_generator(value):
+    if _is_array(value) or _is_record(kind) or _makes_generator(value):
         return True
     home = kind.__module__
-    return is_installed(home) and (is_pure(home) or _is_computing(home))
+    if not is_installed(home) or getattr(value, "__name__", "") in _HARMFUL:
+        return False
+    return is_of_library(value) or is_pure(home) or _is_computing(home)
 
 
 def _is_record(kind: type) -> bool:
@@ -162,8 +211,13 @@ def _is_harmless_builtin(name: str) -> bool:
 def _is_harmless_function(function: FunctionType) -> bool:
     home = _home(function)
     if is_installed(home):
-        return is_pure(home) or _is_computing(home)
+        is_file = home.startswith(_FILES) or function.__name__ in _HARMFUL
+        return not is_file and (is_pure(home) or _is_computing(home))
     if not _is_harmless_code(function.__code__):
+        return False
+    captured = [edge.value for edge in cell_edges(function)]
+    modules = [x for x in (*captured, *(function.__defaults__ or ())) if type(x) is ModuleType]
+    if not all(map(_is_harmless_global, modules)):
         return False
     members, known = function.__globals__, vars(builtins)
     return all(
@@ -178,16 +232,28 @@ def _is_harmless_global(value: Any) -> bool:
     kind = type(value)
     if kind is ModuleType:
         name = value.__name__
-        return is_pure(name) or _is_computing(name) or not is_installed(name)
+        if not is_installed(name):
+            return True
+        return not name.startswith(_FILES) and (is_pure(name) or _is_computing(name))
     if kind is BuiltinFunctionType:
-        if isinstance(value.__self__, type):
-            return _is_harmless_class(value.__self__)
-        return is_of_library(value) or _is_computing(str(value.__module__))
+        return _is_harmless_builtin_function(value)
     if kind is FunctionType or issubclass(kind, type):
         return not is_installed(_home(value)) or _is_harmless(value)
     if not is_installed(kind.__module__) or kind.__module__ == "builtins":
         return True
     return _is_harmless(value)
+
+
+def _is_harmless_builtin_function(value: Any) -> bool:
+    """Say whether a function of C, or a method of an object of C, is harmless."""
+    owner, name = value.__self__, value.__name__
+    if isinstance(owner, type):
+        return _is_harmless_class(owner)
+    if not isinstance(owner, ModuleType):
+        return True  # Its object is visited.
+    if owner is builtins:
+        return _is_harmless_builtin(name)
+    return name not in _HARMFUL and _is_harmless_global(owner)
 
 
 def _makes_generator(value: object) -> bool:
@@ -210,13 +276,19 @@ def _is_computing(module: str) -> bool:
 @functools.lru_cache(4096)
 def _is_harmless_code(code: CodeType) -> bool:
     """Say whether code names nothing that might do more than compute, itself and code inside."""
-    if not _HARMFUL.isdisjoint(CodeNames.of(code).mentioned):
+    if not (_HARMFUL | _PRINTS).isdisjoint(CodeNames.of(code).mentioned | _keywords(code)):
         return False
     if inspected(code).variables:
         return False  # Attributes whose names are computed.
     if not all(is_pure(name) or _is_computing(name) for name in modules_imported(code)):
         return False
     return all(_is_harmless_part(c, code.co_freevars) for c in _with_inner(code))
+
+
+def _keywords(code: CodeType) -> frozenset[str]:
+    """Give the names of arguments that code gives by keyword."""
+    tuples = [c for inner in _with_inner(code) for c in inner.co_consts if type(c) is tuple]
+    return frozenset(name for names in tuples for name in names if isinstance(name, str))
 
 
 def _with_inner(code: CodeType) -> Iterator[CodeType]:

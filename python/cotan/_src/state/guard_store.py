@@ -52,6 +52,8 @@ class GuardStore:
         self._others: dict[int, tuple[object, Names, int]] = {}
         # The source of each object by its identity.
         self._sources: dict[int, str] = {}
+        #: Functions of C that were reached, and methods of objects.
+        self.builtins: list[object] = []
         # The attributes that visited code assigns to.
         self._assigned: Names = frozenset()
 
@@ -162,6 +164,7 @@ class GuardStore:
         """Let an object be visited. A class makes objects where code names it."""
         if isinstance(value, BUILTIN):
             # `get = table.get` reads the table.
+            self.builtins.append(value)
             value = value.__self__
             if isinstance(value, (ModuleType, type)):
                 return

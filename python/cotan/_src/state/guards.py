@@ -560,6 +560,11 @@ class GuardCollector(GuardStore):
         """Say whether a generator of random numbers is captured, or among the arguments."""
         return bool(self._generators)
 
+    def guard_reading(self, source: str, read: Callable[[], object]) -> None:
+        """Guard something that all code reads, and none names."""
+        self._reader = 0
+        self._guard_computed(read, source, read)
+
     def guard_library_members(self, function: FunctionType) -> None:
         """Guard the functions of libraries that code calls: a program may replace one."""
         members, names = function.__globals__, mentioned(function.__code__)

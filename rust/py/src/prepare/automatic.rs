@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use pyo3::exceptions::{PyException, PyMemoryError, PyOSError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyFloat, PyFunction, PyInt, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::ndarray::placement::is_used;
 use crate::prepare::record::Transform;
@@ -22,12 +22,12 @@ use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::runtime::recording_state;
-use crate::transforms::automatic_replay::{Call, Wanted};
+use crate::transforms::automatic_replay::{Call, Wanted, is_partial};
 
 exports!(forget_repeated_functions, num_automatic_replays);
 
 /// Functions that make fewer arrays are run: a replay would gain little;
-const FEWEST_ARRAYS: u64 = 64;
+const FEWEST_ARRAYS: u64 = 16;
 /// so are those that make more: recording them takes too long to come as a surprise.
 const MOST_ARRAYS: u64 = 1 << 18;
 /// A recording takes about four times as long as a run, and is made after so many.
@@ -63,7 +63,7 @@ struct Known {
 
 /// A function with its recordings.
 struct Repeated {
-    function: Py<PyFunction>,
+    function: Py<PyAny>,
     wrt: Option<Py<PyAny>>,
     wanted: Wanted,
     prepared: PyPrepared,
@@ -129,22 +129,20 @@ fn mode() -> Mode {
 }
 
 /// Notes that a function has run, and how many arrays it has made.
-pub fn note(f: &Bound<'_, PyFunction>, arrays: u64) -> PyResult<()> {
+pub fn note(code: &Bound<'_, PyAny>, arrays: u64) {
     let mode = mode();
     let is_fitting = (FEWEST_ARRAYS..=MOST_ARRAYS).contains(&arrays);
     if !is_fitting && mode != Mode::Always || mode == Mode::Never {
-        return Ok(());
+        return;
     }
-    let code = f.getattr(intern!(f.py(), "__code__"))?;
     let dropped = table().and_then(|mut table| {
         let table = table.get_or_insert_default();
-        let known = table.known(&code);
+        let known = table.known(code);
         known.runs = known.runs.saturating_add(1);
         (table.by_code.len() > CODES).then(|| table.drop_oldest(|_| true))
     });
     // What goes may run code, which must not find the lock taken.
     drop(dropped);
-    Ok(())
 }
 
 impl Table {
@@ -182,15 +180,14 @@ impl Table {
 
 /// The gradients by a replay, or by a new recording; nothing where the function has to run.
 pub fn answer<'py>(call: &Call<'_, 'py>, wanted: Wanted) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = call.f.py();
-    let object = call.f.getattr(intern!(py, "__code__"))?;
-    let code = object.as_ptr() as usize;
+    let py = call.args.py();
+    let code = call.code.as_ptr() as usize;
     let (found, records) = {
         let Some(mut table) = table() else {
             return Ok(None);
         };
         if mode() == Mode::Always {
-            table.get_or_insert_default().known(&object);
+            table.get_or_insert_default().known(&call.code);
         }
         let Some(table) = table.as_mut() else {
             return Ok(None);
@@ -352,7 +349,7 @@ fn recorded<'py>(
             None => return Ok((None, None)),
         },
     };
-    match repeated.record(call.f.py(), call.args)? {
+    match repeated.record(call.args.py(), call.args)? {
         Some(result) => Ok((Some(repeated), Some(result))),
         None => Ok((None, None)),
     }
@@ -362,7 +359,7 @@ impl Repeated {
     /// A function of which nothing is recorded yet; nothing where it, or what is asked for, is out of the ordinary.
     fn new(call: &Call<'_, '_>, wanted: Wanted) -> PyResult<Option<Repeated>> {
         let is_simple = call.wrt.is_none_or(is_simple);
-        let own = call.f.getattr(intern!(call.f.py(), "__dict__"))?;
+        let own = call.f.getattr(intern!(call.args.py(), "__dict__"))?;
         if !is_simple || own.is_truthy()? {
             return Ok(None);
         }
@@ -372,9 +369,9 @@ impl Repeated {
         };
         let wrt = call.wrt.map(|wrt| wrt.clone().unbind());
         let function = call.f.clone().unbind();
-        let py = call.f.py();
+        let py = call.args.py();
         let prepared = PyPrepared::automatic(
-            function.clone_ref(py).into_any(),
+            function.clone_ref(py),
             transform,
             wrt.as_ref().map(|wrt| wrt.clone_ref(py)),
         );
@@ -388,7 +385,7 @@ impl Repeated {
 
     /// Whether this is the function that is asked for, or one with the same variables, and what is asked of it the same.
     fn is_of(&self, call: &Call<'_, '_>, wanted: Wanted) -> bool {
-        let py = call.f.py();
+        let py = call.args.py();
         if self.wanted != wanted {
             return false;
         }
@@ -397,7 +394,7 @@ impl Repeated {
             (Some(a), Some(b)) => is_simple(b) && a.bind(py).eq(b).unwrap_or(false),
             _ => false,
         };
-        is_same_wrt && is_same_function(self.function.bind(py), call.f).unwrap_or(false)
+        is_same_wrt && is_same_function(self.function.bind(py), &call.f).unwrap_or(false)
     }
 
     /// The gradients by a replay, if a recording fits.
@@ -406,7 +403,10 @@ impl Repeated {
         py: Python<'py>,
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        or_run(py, self.prepared.replayed_automatically(py, args)).map(Option::flatten)
+        match self.prepared.replayed_automatically(py, args) {
+            Err(error) if may_run_again(py, &error)? => Ok(None),
+            made => made,
+        }
     }
 
     /// The gradients by a new recording, if the function only computes and can be recorded.
@@ -416,7 +416,7 @@ impl Repeated {
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _inside = crate::runtime::interpreter_exit::Inside::new();
-        let before = hooks::STATE_BEFORE.get(py)?.call1((&self.function, args))?;
+        let attempt = hooks::ATTEMPT.get(py)?.call1((&self.function, args))?;
         let fits = |made: &Specialization| {
             let Outputs::Gradients(_, slots) = &made.outputs else {
                 return false;
@@ -429,35 +429,32 @@ impl Repeated {
             );
             is_free && (!is_full || slots.iter().all(Option::is_some))
         };
+        attempt.call_method0(intern!(py, "__enter__"))?;
         let made = self.prepared.recorded_automatically(py, args, fits);
-        if made.is_err() {
-            // The function runs once more.
-            before.call_method0(intern!(py, "restore"))?;
+        let none = py.None();
+        attempt.call_method1(intern!(py, "__exit__"), (&none, &none, &none))?;
+        match made {
+            Err(error) if may_run_again(py, &error)? => {
+                attempt.call_method0(intern!(py, "restore"))?;
+                Ok(None)
+            }
+            // A run warns.
+            Ok(_) if attempt.getattr(intern!(py, "has_warned"))?.is_truthy()? => Ok(None),
+            made => made,
         }
-        or_run(py, made).map(Option::flatten)
     }
 }
 
-/// What a replay gives; nothing where the function is to run, and to raise what it raises. Errors that have nothing to do
-/// with how the function is run are raised as they are: those of the program's own classes, which a handler of a signal
-/// may raise, and those of the system.
-fn or_run<T>(py: Python<'_>, made: PyResult<T>) -> PyResult<Option<T>> {
-    let error = match made {
-        Ok(made) => return Ok(Some(made)),
-        Err(error) => error,
-    };
+/// Whether the function is to run, and to raise what it raises. Errors that have nothing to do with how it is run are
+/// raised as they are: those of the program's own classes, which a handler of a signal may raise, and those of the system.
+fn may_run_again(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
     let home: String = (error.get_type(py).getattr(intern!(py, "__module__"))?).extract()?;
-    let is_of_ours = ["builtins", "numpy", "scipy", "cotan"]
-        .iter()
-        .any(|name| home.split('.').next() == Some(name));
+    let is_known = ["builtins", "numpy", "scipy", "cotan"]
+        .contains(&home.split('.').next().unwrap_or_default());
     let is_of_system = error.is_instance_of::<PyOSError>(py)
         || error.is_instance_of::<PyMemoryError>(py)
         || !error.is_instance_of::<PyException>(py);
-    if is_of_ours && !is_of_system {
-        Ok(None)
-    } else {
-        Err(error)
-    }
+    Ok(is_known && !is_of_system)
 }
 
 /// Whether `wrt` consists of positions and names.
@@ -471,27 +468,52 @@ fn is_simple(wrt: &Bound<'_, PyAny>) -> bool {
 
 /// Whether two functions with the same code are one, or read the same variables: a lambda that is made anew in each turn
 /// of a loop.
-fn is_same_function(a: &Bound<'_, PyFunction>, b: &Bound<'_, PyFunction>) -> PyResult<bool> {
+fn is_same_function(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = a.py();
     if a.is(b) {
         return Ok(true);
     }
-    let py = a.py();
-    for name in [intern!(py, "__globals__"), intern!(py, "__kwdefaults__")] {
-        if !a.getattr(name)?.is(&b.getattr(name)?) {
+    if !a.get_type().is(b.get_type()) || !b.getattr(intern!(py, "__dict__"))?.is_empty()? {
+        return Ok(false);
+    }
+    let both = |name: &str| PyResult::Ok((a.getattr(name)?, b.getattr(name)?));
+    let have_same = |name| both(name).map(|(a, b)| are_same(&a, &b));
+    if is_partial(a)? {
+        let (named, others) = both("keywords")?;
+        let (a, b) = both("func")?;
+        return Ok(have_same("args")?
+            && are_same(&items(&named)?, &items(&others)?)
+            && is_same_function(&a, &b)?);
+    }
+    for name in [
+        "__globals__",
+        "__kwdefaults__",
+        "__closure__",
+        "__defaults__",
+    ] {
+        if !have_same(name)? {
             return Ok(false);
         }
     }
-    let are_same = |name| -> PyResult<bool> {
-        let (a, b) = (a.getattr(name)?, b.getattr(name)?);
-        match (a.cast_exact::<PyTuple>(), b.cast_exact::<PyTuple>()) {
-            (Ok(a), Ok(b)) => Ok(a.len() == b.len()
-                && (a.iter_borrowed().zip(b.iter_borrowed()))
-                    .all(|(a, b)| a.is(&b) || is_same_float(&a, &b))),
-            _ => Ok(a.is(&b)),
+    Ok(true)
+}
+
+/// The keys and the values of a dictionary, in its order.
+fn items<'py>(of: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let of = of.cast::<PyDict>()?;
+    let all = of.keys().iter().chain(of.values());
+    Ok(PyTuple::new(of.py(), all.collect::<Vec<_>>())?.into_any())
+}
+
+/// Whether two tuples hold the same objects, or floats with the same bits.
+fn are_same(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> bool {
+    match (a.cast_exact::<PyTuple>(), b.cast_exact::<PyTuple>()) {
+        (Ok(a), Ok(b)) => {
+            let mut pairs = a.iter_borrowed().zip(b.iter_borrowed());
+            a.len() == b.len() && pairs.all(|(a, b)| a.is(&*b) || is_same_float(&a, &b))
         }
-    };
-    let has_none = b.getattr(intern!(py, "__dict__"))?.is_empty()?;
-    Ok(has_none && are_same(intern!(py, "__closure__"))? && are_same(intern!(py, "__defaults__"))?)
+        _ => a.is(b),
+    }
 }
 
 fn is_same_float(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> bool {

@@ -203,8 +203,8 @@ hooks! {
     GUARDS = "guards";
     /// The same, and None for a function that may do more than compute.
     COMPUTING_GUARDS = "computing_guards";
-    /// The state that a function can change, before it runs.
-    STATE_BEFORE = "state_before";
+    /// A recording that may come to nothing: a context that can put back what the function has changed.
+    ATTEMPT = "attempt";
     /// Whether code may tell a number from an array of the same value.
     TELLS_NUMBERS_APART = "tells_numbers_apart";
     /// Which of the functions that were looked at are called back.

@@ -245,7 +245,9 @@ pub fn gradient<'py>(
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let has_options = has_aux || allow_int || wrt_self || argnums.is_some();
-    let call = Call::of(f, args, wrt, kwargs).filter(|_| !has_options);
+    let call = (!has_options)
+        .then(|| Call::of(f, args, wrt, kwargs))
+        .flatten();
     if let Some(found) = Call::answered(call.as_ref(), Wanted::Gradient)? {
         return Ok(found);
     }
@@ -294,7 +296,9 @@ pub fn value_and_gradient<'py>(
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let has_options = has_aux || allow_int || wrt_self || argnums.is_some();
-    let call = Call::of(f, args, wrt, kwargs).filter(|_| !has_options);
+    let call = (!has_options)
+        .then(|| Call::of(f, args, wrt, kwargs))
+        .flatten();
     if let Some(found) = Call::answered(call.as_ref(), Wanted::ValueAndGradient)? {
         return found.extract();
     }
@@ -330,7 +334,10 @@ pub fn value_and_full_gradient<'py>(
     has_aux: bool,
     allow_int: bool,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    let call = Call::of(f, args, wrt, None).filter(|_| !(has_aux || allow_int));
+    let has_options = has_aux || allow_int;
+    let call = (!has_options)
+        .then(|| Call::of(f, args, wrt, None))
+        .flatten();
     let wanted = if with_value {
         Wanted::ValueAndFullGradient
     } else {
