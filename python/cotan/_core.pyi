@@ -1085,7 +1085,7 @@ def entries() -> list[Any]:
 def bypass(callable: Any) -> Callable[..., Any]:
     """A function that goes past the entry of a callable, which gets one."""
 
-# prepare/automatic.rs
+# prepare/repeated_functions.rs
 def num_automatic_replays() -> int:
     """How often a gradient was replayed that nobody had prepared, in this process."""
 

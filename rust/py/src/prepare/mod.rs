@@ -1,7 +1,11 @@
 //! Prepared functions: recorded once for each specialization, and replayed without Python.
 
-// The class and its recordings, and functions that are recorded without being asked.
+// Functions that nobody has prepared.
 pub mod automatic;
+pub mod repeated;
+pub mod repeated_functions;
+
+// The class and its recordings.
 pub mod pyclass;
 pub mod record;
 pub mod recordings;
@@ -26,5 +30,5 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         answer: automatic::answer,
         note: automatic::note,
     });
-    automatic::register(module)
+    repeated_functions::register(module)
 }

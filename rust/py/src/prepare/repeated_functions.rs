@@ -1,0 +1,270 @@
+//! Knows the functions that are called again and again: how often each has run, what is recorded of it, and which were met
+//! least recently.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use pyo3::prelude::*;
+
+use crate::prepare::repeated::Repeated;
+use crate::runtime::exports::exports;
+use crate::transforms::automatic_replay::{Call, Wanted};
+
+exports!(forget_repeated_functions, num_automatic_replays);
+
+/// A recording takes about four times as long as a run, and is made after so many.
+const RUNS: u32 = 4;
+/// After a recording that was not replayed the next one waits longer, up to so many runs.
+const MOST_RUNS: u32 = 1 << 12;
+/// So many codes are known,
+const CODES: usize = 256;
+/// and for so many functions recordings are kept, of each code for so many.
+const FUNCTIONS: usize = 32;
+const OF_ONE_CODE: usize = 4;
+/// How often the end of a recording asks for the table.
+const ATTEMPTS: usize = 1000;
+
+/// What is known of functions with the same code.
+struct Known {
+    /// Keeps it alive, so that its address names it alone.
+    _code: Py<PyAny>,
+    /// When it was met last.
+    stamp: u64,
+    /// How often a function with it has run since the last recording.
+    runs: u32,
+    /// After how many runs the next recording is made.
+    wanted: u32,
+    /// How often recordings were replayed since the last one.
+    replays: u32,
+    /// Whether there was no recording yet.
+    is_new: bool,
+    /// Whether a thread records it.
+    is_busy: bool,
+    /// Whether it can be replayed at all.
+    is_refused: bool,
+    functions: Vec<Arc<Repeated>>,
+}
+
+#[derive(Default)]
+struct Table {
+    by_code: HashMap<usize, Known>,
+    clock: u64,
+    num_replays: u64,
+}
+
+static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+
+/// The table; nothing where another thread has it, which may be one that a fork has left behind.
+fn table() -> Option<MutexGuard<'static, Option<Table>>> {
+    TABLE.try_lock().ok()
+}
+
+/// How often a gradient was replayed that nobody had prepared, in this process.
+#[pyfunction]
+#[pyo3(signature = () -> "int")]
+pub fn num_automatic_replays() -> u64 {
+    table().map_or(0, |t| t.as_ref().map_or(0, |t| t.num_replays))
+}
+
+/// Forgets the functions that were run again and again, and their recordings: what they hold is free.
+#[pyfunction]
+#[pyo3(signature = () -> "None")]
+pub fn forget_repeated_functions() {
+    let all = table().and_then(|mut table| table.take());
+    drop(all);
+}
+
+/// When functions are replayed.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Mode {
+    Never,
+    /// After some runs, where that pays.
+    Auto,
+    /// From the first call on, whatever it is: for tests.
+    Always,
+}
+
+/// What the environment variable `COTAN_REPLAY` asks for.
+pub fn mode() -> Mode {
+    static MODE: AtomicU8 = AtomicU8::new(0);
+    match MODE.load(Ordering::Relaxed) {
+        1 => Mode::Never,
+        2 => Mode::Auto,
+        3 => Mode::Always,
+        _ => {
+            let told = std::env::var("COTAN_REPLAY");
+            let (number, mode) = match told.as_deref() {
+                Ok("0") => (1, Mode::Never),
+                Ok("always") => (3, Mode::Always),
+                _ => (2, Mode::Auto),
+            };
+            MODE.store(number, Ordering::Relaxed);
+            mode
+        }
+    }
+}
+
+/// Counts one more run of functions with a code.
+pub fn count_run(code: &Bound<'_, PyAny>) {
+    let dropped = table().and_then(|mut table| {
+        let table = table.get_or_insert_default();
+        let known = table.known(code);
+        known.runs = known.runs.saturating_add(1);
+        (table.by_code.len() > CODES).then(|| table.drop_oldest(|_| true))
+    });
+    // What goes may run code, which must not find the lock taken.
+    drop(dropped);
+}
+
+impl Table {
+    /// What is known of a code, from now on.
+    fn known(&mut self, code: &Bound<'_, PyAny>) -> &mut Known {
+        self.clock += 1;
+        let stamp = self.clock;
+        let known = self.by_code.entry(code.as_ptr() as usize);
+        let known = known.or_insert_with(|| Known {
+            _code: code.clone().unbind(),
+            stamp,
+            runs: 0,
+            wanted: if mode() == Mode::Always { 0 } else { RUNS },
+            replays: 0,
+            is_new: true,
+            is_busy: false,
+            is_refused: false,
+            functions: Vec::new(),
+        });
+        known.stamp = stamp;
+        known
+    }
+
+    /// Takes out what was not met for the longest time, of what is asked for.
+    fn drop_oldest(&mut self, asked: impl Fn(&Known) -> bool) -> Option<Known> {
+        let all = self.by_code.iter().filter(|(_, known)| asked(known));
+        let (&code, _) = all.min_by_key(|(_, known)| known.stamp)?;
+        self.by_code.remove(&code)
+    }
+
+    fn num_functions(&self) -> usize {
+        self.by_code.values().map(|k| k.functions.len()).sum()
+    }
+}
+
+/// What is to be done for a call.
+pub struct Found {
+    /// The function, if it has been recorded.
+    pub repeated: Option<Arc<Repeated>>,
+    /// Whether it is time for a new recording.
+    pub may_record: bool,
+}
+
+/// What is known of the function of a call; nothing of one that runs.
+pub fn find(call: &Call<'_, '_>, wanted: Wanted) -> Option<Found> {
+    let mut table = table()?;
+    if mode() == Mode::Always {
+        table.get_or_insert_default().known(&call.code);
+    }
+    let table = table.as_mut()?;
+    table.clock += 1;
+    let stamp = table.clock;
+    let known = table.by_code.get_mut(&(call.code.as_ptr() as usize))?;
+    known.stamp = stamp;
+    if known.is_refused {
+        return None;
+    }
+    let at = (known.functions.iter()).position(|repeated| repeated.is_of(call, wanted));
+    Some(Found {
+        repeated: at.map(|at| {
+            known.functions[..=at].rotate_right(1);
+            Arc::clone(&known.functions[0])
+        }),
+        may_record: !known.is_busy && known.runs >= known.wanted,
+    })
+}
+
+/// Counts one more replay of functions with a code.
+pub fn count_replay(code: &Bound<'_, PyAny>) {
+    if let Some(mut table) = table()
+        && let Some(table) = table.as_mut()
+    {
+        table.num_replays += 1;
+        if let Some(known) = table.by_code.get_mut(&(code.as_ptr() as usize)) {
+            known.replays = known.replays.saturating_add(1);
+        }
+    }
+}
+
+/// What came of a recording.
+pub enum Outcome {
+    /// It is kept.
+    Recorded(Arc<Repeated>),
+    /// The function cannot be replayed, and is not tried again.
+    Refused,
+    /// It was broken off.
+    Interrupted,
+}
+
+/// Lets this thread record, unless another one does.
+pub fn begin(code: &Bound<'_, PyAny>) -> bool {
+    let Some(mut table) = table() else {
+        return false;
+    };
+    let known = (table.as_mut()).and_then(|t| t.by_code.get_mut(&(code.as_ptr() as usize)));
+    known.is_some_and(|known| !std::mem::replace(&mut known.is_busy, true))
+}
+
+/// Ends what [`begin`] has begun.
+pub fn end(code: &Bound<'_, PyAny>, outcome: Outcome) {
+    let mut dropped = Vec::new();
+    let mut functions = Vec::new();
+    let locked = (0..ATTEMPTS).find_map(|_| {
+        let locked = table();
+        if locked.is_none() {
+            std::thread::yield_now();
+        }
+        locked
+    });
+    if let Some(mut table) = locked
+        && let Some(table) = table.as_mut()
+    {
+        if let Some(known) = table.by_code.get_mut(&(code.as_ptr() as usize)) {
+            known.is_busy = false;
+            known.wait();
+            match outcome {
+                Outcome::Recorded(made) => {
+                    known.functions.retain(|other| !Arc::ptr_eq(other, &made));
+                    known.functions.insert(0, made);
+                    while known.functions.len() > OF_ONE_CODE {
+                        functions.extend(known.functions.pop());
+                    }
+                }
+                Outcome::Refused => {
+                    known.is_refused = true;
+                    functions.append(&mut known.functions);
+                }
+                Outcome::Interrupted => {}
+            }
+        }
+        while table.num_functions() > FUNCTIONS {
+            dropped.extend(table.drop_oldest(|known| !known.functions.is_empty()));
+        }
+    }
+    // What goes may run code, which must not find the lock taken.
+    drop((dropped, functions));
+}
+
+impl Known {
+    /// Says how many runs the next recording waits for.
+    fn wait(&mut self) {
+        if mode() == Mode::Auto {
+            let was_worth_it = self.is_new || self.replays >= self.wanted;
+            self.wanted = if was_worth_it {
+                RUNS
+            } else {
+                (2 * self.wanted).min(MOST_RUNS)
+            };
+        }
+        self.is_new = false;
+        (self.runs, self.replays) = (0, 0);
+    }
+}
