@@ -107,6 +107,8 @@ test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)
 	$(PYTHON) -m pytest -m alone $$(grep -rl --include='test_*.py' pytest.mark.alone tests/python)
 	COTAN_MACHINE_CODE=always $(PYTHON) -m pytest -n $(WORKERS) tests/python/api/test_prepare*.py \
 	    tests/python/api/test_repeated_calls.py
+	COTAN_REPLAY=always $(PYTHON) -m pytest -n $(WORKERS) tests/python/program/test_user_programs.py \
+	    tests/python/stdlib
 
 # Not a part of `test`: it compiles for minutes. The module with GPUs stays apart, in build/gpu, as the wheel cotan-wgpu.
 test-gpu: $(VENV)/.build $(VENV)/.module $(VENV)/.extra-test
