@@ -27,6 +27,8 @@ use crate::tree::treedef::{Const, Kind, Leaf, Tree};
 
 /// So many recordings are kept; the one that was not used for the longest time goes first.
 const MANY: usize = 32;
+/// So many of one that nobody has asked for.
+const FEW: usize = 8;
 
 /// A function that is recorded once and replayed without touching Python. Made by `ct.prepare`.
 ///
@@ -171,7 +173,8 @@ impl PyPrepared {
             }
             specializations.retain(|v| !Arc::ptr_eq(v, specialization));
             specializations.insert(0, Arc::clone(specialization));
-            while specializations.len() > MANY {
+            let most = if self.is_automatic { FEW } else { MANY };
+            while specializations.len() > most {
                 dropped.extend(specializations.pop());
             }
         }

@@ -17,6 +17,8 @@ exports!(forget_repeated_functions, num_automatic_replays);
 const RUNS: u32 = 4;
 /// After a recording that was not replayed the next one waits longer, up to so many runs.
 const MOST_RUNS: u32 = 1 << 12;
+/// After so many calls in a row that no recording fits, only some calls look whether one does.
+const MISSES: u32 = 8;
 /// So many codes are known,
 const CODES: usize = 256;
 /// and for so many functions recordings are kept, of each code for so many.
@@ -37,6 +39,8 @@ struct Known {
     wanted: u32,
     /// How often recordings were replayed since the last one.
     replays: u32,
+    /// How many calls there were since the last replay.
+    misses: u32,
     /// Whether there was no recording yet.
     is_new: bool,
     /// Whether a thread records it.
@@ -129,6 +133,7 @@ impl Table {
             runs: 0,
             wanted: if mode() == Mode::Always { 0 } else { RUNS },
             replays: 0,
+            misses: 0,
             is_new: true,
             is_busy: false,
             is_refused: false,
@@ -172,13 +177,19 @@ pub fn find(call: &Call<'_, '_>, wanted: Wanted) -> Option<Found> {
     if known.is_refused {
         return None;
     }
+    known.misses = known.misses.saturating_add(1);
+    let is_hopeless = known.misses > MISSES && !known.misses.is_power_of_two();
+    let may_record = !known.is_busy && known.runs >= known.wanted;
+    if is_hopeless && !may_record {
+        return None;
+    }
     let at = (known.functions.iter()).position(|repeated| repeated.is_of(call, wanted));
     Some(Found {
         repeated: at.map(|at| {
             known.functions[..=at].rotate_right(1);
             Arc::clone(&known.functions[0])
         }),
-        may_record: !known.is_busy && known.runs >= known.wanted,
+        may_record,
     })
 }
 
@@ -190,6 +201,7 @@ pub fn count_replay(code: &Bound<'_, PyAny>) {
         table.num_replays += 1;
         if let Some(known) = table.by_code.get_mut(&(code.as_ptr() as usize)) {
             known.replays = known.replays.saturating_add(1);
+            known.misses = 0;
         }
     }
 }
@@ -265,6 +277,6 @@ impl Known {
             };
         }
         self.is_new = false;
-        (self.runs, self.replays) = (0, 0);
+        (self.runs, self.replays, self.misses) = (0, 0, 0);
     }
 }
