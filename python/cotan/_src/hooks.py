@@ -20,7 +20,7 @@ from cotan._src.program import serialization
 from cotan._src.rebind import numpy_substitutes
 from cotan._src.runtime import call_site, ndarray_subclasses, values
 from cotan._src.state import (
-    computing_code,
+    computing_guards,
     guard_texts,
     guarded_kinds,
     guards,
@@ -122,8 +122,7 @@ def set_hooks() -> None:
         library_part=_lazy("cotan._src.state.library_names", "library_part"),
         # Prepared functions and programs.
         guards=guards.collect_guards,
-        computing_guards=computing_code.computing_guards,
-        attempt=computing_code.Attempt,
+        attempt=computing_guards.Attempt.of,
         functions_in=guarded_kinds.functions_in,
         tells_numbers_apart=reached_names.tells_numbers_apart,
         output_pairs=prepare.pairs,

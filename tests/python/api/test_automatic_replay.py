@@ -1,5 +1,6 @@
 """Gradients that are asked for again and again are replayed, if nobody can see a difference."""
 
+import builtins
 import functools
 import io
 import math
@@ -11,6 +12,7 @@ import threading
 import time
 import types
 import weakref
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -548,6 +550,117 @@ def test_files_and_settings_of_numpy(tmp_path):
     np.set_printoptions(precision=8)
 
 
+def test_methods_that_run_without_being_named():
+    said = []
+
+    class Loud:
+        def __repr__(self):
+            said.append("repr")
+            return "loud"
+
+    class Base:
+        def __init_subclass__(cls):
+            said.append("subclass")
+
+    class Kind(Enum):
+        A = 1
+
+        @classmethod
+        def _missing_(cls, value):
+            said.append("missing")
+            return cls.A
+
+    def missing():
+        said.append("default")
+        return 0.0
+
+    table = defaultdict(missing)
+
+    def of_text(x):
+        return logistic(x) + len(f"{Loud()!r}")
+
+    def of_class(x):
+        class Derived(Base):
+            pass
+
+        return logistic(x) + len(Derived.__mro__)
+
+    def of_enum(x):
+        return logistic(x) + Kind(7).value
+
+    def of_table(x):
+        value = table["a"]
+        del table["a"]
+        return logistic(x) + value
+
+    for f in (of_text, of_class, of_enum, of_table):
+        said.clear()
+        assert is_run(f, 0.3)
+        assert len(said) == OFTEN, f.__name__
+
+
+def test_options_of_solvers(capfd):
+    from scipy.optimize import fmin, least_squares, minimize
+
+    options, more = {"disp": True}, {"verbose": 1}
+
+    def square(v):
+        return v[0] ** 2
+
+    def minimizes(x):
+        return logistic(x) + minimize(square, [0.5], options=options).fun
+
+    def fits(x):
+        return logistic(x) + least_squares(square, [0.5], **more).cost
+
+    def finds(x):
+        return logistic(x) + fmin(square, [0.5])[0]
+
+    for f in (minimizes, fits, finds):
+        assert is_run(f, 0.3)
+        assert len(capfd.readouterr().out.splitlines()) % OFTEN == 0
+
+
+def test_what_a_program_puts_in_the_place_of_others(monkeypatch):
+    library = math
+
+    def f(x):
+        return logistic(x) + library.cos(0.0) + abs(-2.0)
+
+    def again():
+        return [ct.value_and_gradient(f, 0.3)[0] for _ in range(OFTEN)]
+
+    first = again()
+    assert len(set(first)) == 1
+    library = types.SimpleNamespace(cos=lambda x: 3.0)
+    np.testing.assert_allclose(again(), first[0] + 2.0, rtol=1e-12)
+    library = np
+    np.testing.assert_allclose(again(), first[0], rtol=1e-12)
+    monkeypatch.setattr(builtins, "abs", lambda x: 7.0)
+    np.testing.assert_allclose(again(), first[0] + 5.0, rtol=1e-12)
+
+
+def test_values_that_are_no_computed_numbers():
+    whole = np.array(2.0)
+
+    def constant(x):
+        logistic(x)
+        return whole
+
+    def itself(x):
+        logistic(x)
+        return x
+
+    for f, x in (
+        (constant, 0.3),
+        (itself, np.array(0.3)),
+        (itself, 0.3),
+        (itself, np.float64(0.3)),
+    ):
+        results, _ = replays(lambda f=f, x=x: ct.value_and_gradient(f, x))
+        assert {type(value) for value, _ in results} == {type(results[0][0])}
+
+
 def test_warnings_and_errors_of_numpy():
     zeros = np.zeros(2)
 
@@ -745,6 +858,27 @@ def test_large_arrays_are_not_kept():
     seen = weakref.ref(data)
     del data, f
     assert seen() is None
+
+
+def test_what_takes_long_to_look_at_is_run():
+    table = {i: (i, float(i)) for i in range(5_000)}
+    numbers = [float(i) for i in range(5_000)]
+
+    def of_table(x):
+        return logistic(x) * table[3][1]
+
+    def of_numbers(x):
+        return logistic(x) * numbers[3]
+
+    def of_leaves(p):
+        return logistic(p[3]) * p[4]
+
+    assert is_run(of_table, 0.3)
+    assert is_run(of_numbers, 0.3)
+    before = _core.num_automatic_replays()
+    for _ in range(OFTEN):
+        ct.gradient(of_leaves, numbers)
+    assert _core.num_automatic_replays() == before
 
 
 def test_switched_off(tmp_path):

@@ -479,3 +479,23 @@ def test_attributes_that_appear_where_their_absence_is_caught(caught):
     assert g(3.0) == (2.0,)
     held.appears = 7.0
     assert g(3.0) == (7.0,)
+
+
+def test_a_variable_that_holds_a_library():
+    library = np
+
+    def f(x):
+        return library.sum(library.sin(x))
+
+    g = ct.prepare(f, np.ones(2))
+    np.testing.assert_array_equal(g(np.ones(2))[0], np.cos(np.ones(2)))
+    library = types.SimpleNamespace(sum=np.sum, sin=np.exp)
+    np.testing.assert_allclose(g(np.ones(2))[0], np.exp(np.ones(2)))
+
+
+def test_a_global_that_holds_a_library():
+    names = {"np": np, "library": np}
+    exec("def f(x):\n    return np.sum(library.sin(x))", names)
+    g = ct.prepare(names["f"], np.ones(2))
+    names["library"] = types.SimpleNamespace(sin=np.exp)
+    np.testing.assert_allclose(g(np.ones(2))[0], np.exp(np.ones(2)))

@@ -4,18 +4,18 @@ Problem: a gradient that is asked for again and again is replayed unasked
 (`prepare/automatic.rs`). A replay runs no Python, so it is right only for functions that do nothing
 besides computing: they print nothing, read no clock and no file, draw no random numbers, and call
 nothing that might. Guards say which functions, classes and objects the code can reach. Each of them
-has to be known to be harmless here; what is not known is not. Entry point: `computing_guards`.
+has to be known to be harmless here; what is not known is not. `state/computing_guards.py` asks.
 """
 
 import builtins
 import enum
 import functools
 import inspect
-import random
 from abc import ABCMeta
+from collections import defaultdict
 from collections.abc import Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -24,18 +24,16 @@ from cotan._src.runtime.call_site import Instruction, assignments, instructions
 from cotan._src.runtime.dtypes import DTYPES
 from cotan._src.state.code_facts import globals_used, inspected, modules_imported
 from cotan._src.state.guarded_kinds import CACHE
-from cotan._src.state.guards import GuardCollector, collect_guards
-from cotan._src.state.library_names import IMPURE, PURE_BUILTINS, is_of_library, is_pure
+from cotan._src.state.library_names import (
+    BUILTINS,
+    IMPURE,
+    PURE_BUILTINS,
+    is_of_library,
+    is_pure,
+)
 from cotan._src.state.object_graph import CodeNames, cell_edges
-from cotan._src.state.random_states import random_state
-from cotan._src.state.reached_names import is_installed
-from cotan._src.state.snapshot import StateSnapshot
-from cotan._src.typing import Args, Function
+from cotan._src.state.reached_names import function_of, is_installed
 
-# More guards than that are not looked at in each call unasked,
-_MAX_GUARDS = 1_000
-# and captured arrays of more bytes together are not kept for a function.
-_MAX_BYTES = 1 << 20
 # Modules of the standard library, and libraries of pure functions, that do nothing but compute.
 _COMPUTING_MODULES = frozenset({
     "autograd", "jax",
@@ -54,119 +52,45 @@ _MAKING_BUILTINS = frozenset({
 _ENDS_INSIDE = frozenset({"empty", "empty_like", "errstate", "random"})
 # Names that lead to files, or read or set something of the whole process.
 _OUTWARD = frozenset({
-    "__subclasses__", "array2string", "array_repr", "array_str", "datasets", "datetime64", "dump",
-    "dumps", "frompyfunc", "fromregex", "geterr", "geterrcall", "get_printoptions", "getbufsize",
-    "io", "loadmat", "nditer", "register", "savemat", "savez_compressed", "set_backend",
-    "set_global_backend", "set_string_function", "set_workers", "skip_backend", "testing",
-    "wavfile",
+    "array2string", "array_repr", "array_str", "datasets", "datetime64", "dump", "dumps",
+    "frompyfunc", "fromregex", "geterr", "geterrcall", "get_printoptions", "getbufsize", "io",
+    "load_npz", "loadmat", "nditer", "register", "save_npz", "savemat", "savez_compressed",
+    "set_backend", "set_default_printstyle", "set_global_backend", "set_string_function",
+    "set_workers", "show_options", "show_runtime", "skip_backend", "testing", "wavfile",
 })  # fmt: skip
-# Options of solvers that print.
-_PRINTS = frozenset({"disp", "iprint", "verbose"})
+# Names of what no guard is on.
+_UNGUARDED = frozenset({
+    "__annotations__", "__array_interface__", "__doc__", "__name__", "__qualname__",
+    "__setstate__", "__subclasses__", "_value_", "cache_info", "strides",
+})  # fmt: skip
+#: Solvers that print, and options of others.
+OPTIONS = frozenset({
+    "disp", "fmin", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_powell", "fmin_slsqp", "iprint",
+    "verbose",
+})  # fmt: skip
+# Methods that run without being named, and that guards do not visit.
+_RUN_UNNAMED = frozenset({
+    "__del__", "__format__", "__getstate__", "__init_subclass__", "__reduce__", "__reduce_ex__",
+    "__repr__", "__set_name__", "__setstate__", "__str__", "_generate_next_value_", "_missing_",
+})  # fmt: skip
 # Guards see what is written to objects from outside, in whatever way.
 _SETS = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
-_HARMFUL = (IMPURE - _ENDS_INSIDE - _SETS) | _OUTWARD
+_HARMFUL = (IMPURE - _ENDS_INSIDE - _SETS) | _OUTWARD | _UNGUARDED | OPTIONS
 # What `np.random` has that makes a generator, and is refused without a seed.
 _GENERATORS = frozenset({"RandomState", "default_rng"})
 # Texts of arrays depend on how NumPy is set to print them.
-_TEXTS = frozenset({"f-string", "format", "repr", "str"})
+_TEXTS = frozenset({"__format__", "__repr__", "__str__", "f-string", "format", "repr", "str",
+                    "safe_substitute", "substitute"})  # fmt: skip
 # Modules of libraries that read and write files.
 _FILES = ("numpy.lib._npyio", "numpy.lib.npyio", "numpy.lib._format", "scipy.io", "scipy.datasets")
-_ATOMS = (int, float, complex, bool, str, bytes, type(None), type(...), range, slice)
+ATOMS = (int, float, complex, bool, str, bytes, type(None), type(...), range, slice)
 _COLLECTIONS = (list, tuple, dict, set, frozenset)
 _METACLASSES = (type, ABCMeta, enum.EnumMeta)
-_WRAPPERS = (functools.partial, property, staticmethod, classmethod, np.vectorize, CACHE)
+_WRAPPERS = (functools.partial, functools.partialmethod, functools.cached_property, property,
+             staticmethod, classmethod, np.vectorize, CACHE)  # fmt: skip
 
 
-def computing_guards(function: Function, args: Args) -> GuardCollector | None:
-    """Give the guards of a function that only computes; None for any other function.
-
-    `args` are its arguments, which have to be numbers, arrays, and plain collections of them. The
-    guards are those of a prepared function, and that the functions of libraries that it calls are
-    the same.
-    """
-    if not all(map(_is_plain, args)):
-        return None
-    try:
-        guards = collect_guards(function, args)
-    except TypeError:
-        return None
-    arrays = {id(x): x.nbytes for x in guards.visited if isinstance(x, np.ndarray)}
-    if len(guards.found) > _MAX_GUARDS or sum(arrays.values()) > _MAX_BYTES:
-        return None
-    if guards.has_generators() or not all(map(_is_harmless, guards.visited)):
-        return None
-    if not all(map(_is_harmless_builtin_function, guards.builtins)):
-        return None
-    functions = [x for x in guards.visited if isinstance(x, FunctionType)]
-    for own in (x for x in functions if not is_installed(_home(x))):
-        guards.guard_library_members(own)
-    if any(not _TEXTS.isdisjoint(CodeNames.of(x.__code__).mentioned) for x in functions):
-        guards.guard_reading("how NumPy prints", _print_options)
-    return guards
-
-
-def _print_options() -> object:
-    return str(np.get_printoptions())
-
-
-class Attempt:
-    """A recording that may come to nothing, in a `with` block: then all is as it was before.
-
-    NumPy would warn of errors in computations with captured arrays in each run. `has_warned` says
-    that there were any, of which it has not warned yet.
-    """
-
-    def __init__(self, function: Function, args: Args) -> None:
-        self.has_warned = False
-        self._snapshot = StateSnapshot(function, *args)
-        self._generators = [(g, random_state(g)) for g in (np.random, random)]
-        self._numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
-
-    def __enter__(self) -> Self:
-        modes = {k: "ignore" if v == "ignore" else "call" for k, v in np.geterr().items()}
-        self._errors: Any = np.errstate(call=self._note, **modes)  # type: ignore[arg-type]
-        self._errors.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._errors.__exit__(*error)
-        del self._errors  # It refers to this.
-
-    def _note(self, *_: object) -> None:
-        self.has_warned = True
-
-    def restore(self) -> None:
-        """Let the function run once more from the state before."""
-        self._snapshot.restore()
-        if any(random_state(g) != state for g, state in self._generators):
-            random.setstate(self._numbers[0])
-            np.random.set_state(self._numbers[1])  # noqa: NPY002
-
-
-def _is_plain(value: Any) -> bool:
-    """Say whether an argument is a number, an array or a plain collection of them."""
-    kind = type(value)
-    if kind is _core.Const:
-        return _is_plain(value.value)
-    if kind is dict:
-        return all(map(_is_plain, (*value, *value.values())))
-    if kind is list or kind is tuple:
-        return all(map(_is_plain, value))
-    return kind in _ATOMS or _is_array(value)
-
-
-def _is_array(value: Any) -> bool:
-    kind = type(value)
-    if kind is np.ndarray or issubclass(kind, np.generic):
-        return value.dtype.name in DTYPES
-    return kind is _core.Array
-
-
-# --------------------------------------------------------------------------------------------------
-# What guards have visited
-
-
-def _is_harmless(value: Any) -> bool:
+def is_harmless(value: Any) -> bool:
     """Say whether something that code reaches does nothing besides computing."""
     kind = type(value)
     if kind is FunctionType:
@@ -174,14 +98,23 @@ def _is_harmless(value: Any) -> bool:
     if issubclass(kind, type):
         return _is_harmless_class(value)
     if kind is ModuleType:
-        return _is_harmless_global(value) or value is np.random
-    if kind in _ATOMS or kind in _COLLECTIONS or kind in _WRAPPERS:
+        return is_harmless_variable(value) or value is np.random
+    if issubclass(kind, dict) and not OPTIONS.isdisjoint(value):
+        return False  # Options of a solver.
+    if kind is defaultdict:
+        factory = value.default_factory
+        return factory is None or is_of_library(factory) or _keeps_nothing(factory)
+    if kind in ATOMS or kind in _COLLECTIONS or kind in _WRAPPERS:
         return True  # What they hold is visited.
     if kind is MethodType:
         return isinstance(value.__self__, type)
-    if _is_array(value) or _is_record(kind) or _makes_generator(value):
+    if is_array(value) or _makes_generator(value):
         return True
+    if _is_record(kind):
+        return is_installed(kind.__module__) or _is_harmless_class(kind)
     home = kind.__module__
+    if home == "functools":
+        return kind in _WRAPPERS  # Others hide what they call.
     if not is_installed(home) or getattr(value, "__name__", "") in _HARMFUL:
         return False
     return is_of_library(value) or is_pure(home) or _is_computing(home)
@@ -199,8 +132,25 @@ def _is_harmless_class(cls: type) -> bool:
     if cls.__module__ == "builtins":
         return _is_harmless_builtin(cls.__name__)
     if is_installed(cls.__module__):
-        return is_of_library(cls) or _is_computing(cls.__module__)
-    return type(cls) in _METACLASSES and not hasattr(cls, "__del__")
+        is_known = is_pure(cls.__module__) or _is_computing(cls.__module__)
+        return (is_known and cls.__name__ not in _HARMFUL) or _makes_generator(cls)
+    if type(cls) not in _METACLASSES or hasattr(cls, "__del__"):
+        return False
+    own = [vars(c) for c in cls.__mro__ if not is_installed(c.__module__)]
+    unnamed = [members[name] for members in own for name in _RUN_UNNAMED & members.keys()]
+    return all(_keeps_nothing(x) for x in map(function_of, unnamed) if callable(x))
+
+
+def _keeps_nothing(function: Any) -> bool:
+    """Say whether what guards do not visit is harmless, and reaches nothing that changes."""
+    if not _is_harmless_function(function):
+        return False
+    if type(function) is not FunctionType or is_installed(home_of(function)):
+        return True
+    members = function.__globals__
+    used = [members[n] for n in globals_used(function.__code__) if n in members]
+    constant = (*ATOMS, FunctionType, BuiltinFunctionType, ModuleType, type)
+    return not function.__code__.co_freevars and all(isinstance(x, constant) for x in used)
 
 
 def _is_harmless_builtin(name: str) -> bool:
@@ -208,8 +158,15 @@ def _is_harmless_builtin(name: str) -> bool:
     return name in known or name.endswith(("Error", "Exception"))
 
 
-def _is_harmless_function(function: FunctionType) -> bool:
-    home = _home(function)
+def _is_original_builtin(name: str) -> bool:
+    """Say whether a builtin computes, and is Python's own."""
+    return _is_harmless_builtin(name) and vars(builtins)[name] is BUILTINS.get(name)
+
+
+def _is_harmless_function(function: Any) -> bool:
+    if type(function) is not FunctionType:
+        return is_of_library(function)
+    home = home_of(function)
     if is_installed(home):
         is_file = home.startswith(_FILES) or function.__name__ in _HARMFUL
         return not is_file and (is_pure(home) or _is_computing(home))
@@ -217,17 +174,20 @@ def _is_harmless_function(function: FunctionType) -> bool:
         return False
     captured = [edge.value for edge in cell_edges(function)]
     modules = [x for x in (*captured, *(function.__defaults__ or ())) if type(x) is ModuleType]
-    if not all(map(_is_harmless_global, modules)):
+    if not all(map(is_harmless_variable, modules)):
         return False
     members, known = function.__globals__, vars(builtins)
+    own: Any = getattr(function, "__builtins__", known)
+    if own and own is not known:
+        return False
     return all(
-        _is_harmless_global(members[name]) if name in members else _is_harmless_builtin(name)
+        is_harmless_variable(members[name]) if name in members else _is_original_builtin(name)
         for name in globals_used(function.__code__)
         if name in members or name in known
     )
 
 
-def _is_harmless_global(value: Any) -> bool:
+def is_harmless_variable(value: Any) -> bool:
     """Say whether a global variable is harmless; guards visit what is of the program's."""
     kind = type(value)
     if kind is ModuleType:
@@ -236,15 +196,15 @@ def _is_harmless_global(value: Any) -> bool:
             return True
         return not name.startswith(_FILES) and (is_pure(name) or _is_computing(name))
     if kind is BuiltinFunctionType:
-        return _is_harmless_builtin_function(value)
+        return is_harmless_builtin_function(value)
     if kind is FunctionType or issubclass(kind, type):
-        return not is_installed(_home(value)) or _is_harmless(value)
+        return not is_installed(home_of(value)) or is_harmless(value)
     if not is_installed(kind.__module__) or kind.__module__ == "builtins":
         return True
-    return _is_harmless(value)
+    return is_harmless(value)
 
 
-def _is_harmless_builtin_function(value: Any) -> bool:
+def is_harmless_builtin_function(value: Any) -> bool:
     """Say whether a function of C, or a method of an object of C, is harmless."""
     owner, name = value.__self__, value.__name__
     if isinstance(owner, type):
@@ -253,14 +213,14 @@ def _is_harmless_builtin_function(value: Any) -> bool:
         return True  # Its object is visited.
     if owner is builtins:
         return _is_harmless_builtin(name)
-    return name not in _HARMFUL and _is_harmless_global(owner)
+    return name not in _HARMFUL and is_harmless_variable(owner)
 
 
 def _makes_generator(value: object) -> bool:
     return any(value is getattr(np.random, name) for name in _GENERATORS)
 
 
-def _home(value: Any) -> str:
+def home_of(value: Any) -> str:
     """Give the module that a function or a class is from, whatever a decorator says."""
     return str(value.__module__ if isinstance(value, type) else value.__globals__.get("__name__"))
 
@@ -276,7 +236,7 @@ def _is_computing(module: str) -> bool:
 @functools.lru_cache(4096)
 def _is_harmless_code(code: CodeType) -> bool:
     """Say whether code names nothing that might do more than compute, itself and code inside."""
-    if not (_HARMFUL | _PRINTS).isdisjoint(CodeNames.of(code).mentioned | _keywords(code)):
+    if not _HARMFUL.isdisjoint(CodeNames.of(code).mentioned | _keywords(code)):
         return False
     if inspected(code).variables:
         return False  # Attributes whose names are computed.
@@ -324,3 +284,16 @@ def _draws_by_seed(step: Instruction, after: Instruction | None) -> bool:
     if after is not None and after.opname in {"LOAD_ATTR", "LOAD_METHOD"}:
         return after.argval in _GENERATORS
     return step.opname == "LOAD_METHOD" or "NULL|self" in step.argrepr
+
+
+def is_array(value: Any) -> bool:
+    """Say whether something is an array or a NumPy scalar of a dtype that has derivatives."""
+    kind = type(value)
+    if kind is np.ndarray or issubclass(kind, np.generic):
+        return value.dtype.name in DTYPES
+    return kind is _core.Array
+
+
+def makes_texts(function: FunctionType) -> bool:
+    """Say whether code may make texts of arrays, which depend on how NumPy is set to print them."""
+    return not _TEXTS.isdisjoint(CodeNames.of(function.__code__).mentioned)

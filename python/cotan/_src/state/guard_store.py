@@ -8,6 +8,7 @@ import builtins
 import functools
 import os
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -49,7 +50,7 @@ class GuardStore:
         # What is still to be visited: the object, names, the reader. Functions come first: an
         # object is then visited once, with the names of all of them.
         self._functions: list[tuple[object, Names, int]] = []
-        self._others: dict[int, tuple[object, Names, int]] = {}
+        self._others: OrderedDict[int, tuple[object, Names, int]] = OrderedDict()
         # The source of each object by its identity.
         self._sources: dict[int, str] = {}
         #: Functions of C that were reached, and methods of objects.

@@ -25,7 +25,7 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -116,11 +116,14 @@ class GuardCollector(GuardStore):
     and more than `GUARDED_VALUES` values.
     """
 
+    #: There are at most so many guards.
+    bound = GUARDED_VALUES
+
     def __init__(self, function: object) -> None:
         super().__init__("argument" if isinstance(function, tuple) else name_of(function))
         self.call: tuple[Any, tuple[object, ...]] = function, ()
-        self._generators: list[Generator] = []
-        self._seen_modules: set[int] = set()
+        #: Generators of random numbers, but for those of modules.
+        self.generators: list[Generator] = []
         #: The functions, classes and objects that were visited.
         self.visited: list[object] = []
         # The names that each object was visited with, by identity.
@@ -133,7 +136,7 @@ class GuardCollector(GuardStore):
         self._add(function, frozenset(), self._source)
         self._visit_all()
         is_arguments = isinstance(function, tuple)
-        generators = [*([] if is_arguments else [np.random, random]), *self._generators]
+        generators = [*([] if is_arguments else [np.random, random]), *self.generators]
         self._random_states = [(g, random_state(g)) for g in generators]
 
     def _visit_all(self) -> None:
@@ -156,14 +159,17 @@ class GuardCollector(GuardStore):
             if self._functions:
                 value, names, self._reader = self._functions.pop()
             else:
-                value, names, self._reader = self._others.pop(next(iter(self._others)))
+                value, names, self._reader = self._others.popitem(last=False)[1]
             self._source = self._sources.get(id(value)) or name_of(value)
             self._visit(value, names)
-            if len(self.found) > GUARDED_VALUES:
-                raise TypeError(
-                    f"prepare: the code of the function can reach more than {GUARDED_VALUES:,} "
-                    "objects that may change between calls; pass what it needs of them as arguments"
-                )
+            self._expect_few(len(self.found))
+
+    def _expect_few(self, count: int) -> None:
+        if count > self.bound:
+            raise TypeError(
+                f"prepare: the code of the function can reach more than {self.bound:,} "
+                "objects that may change between calls; pass what it needs of them as arguments"
+            )
 
     def visit_arguments(self, arguments: Iterable[object]) -> None:
         """Visit the code that comes with arguments: functions, classes, and methods of objects.
@@ -247,8 +253,8 @@ class GuardCollector(GuardStore):
         elif isinstance(value, random.SystemRandom):
             raise random_numbers_error("random.SystemRandom")
         elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
-            if all(g is not value for g in self._generators):
-                self._generators.append(value)
+            if all(g is not value for g in self.generators):
+                self.generators.append(value)
         elif isinstance(value, io.IOBase):
             # A file may be read further; one that is written to, such as `sys.stdout`, may move.
             if not value.closed and value.readable() and value.seekable():
@@ -498,11 +504,7 @@ class GuardCollector(GuardStore):
         self._follow(cells, names)
         # Attributes that are called like a global are none.
         read = names if names & NAMESPACES else names & globals_used(function.__code__)
-        for edge in named_edges(members, EdgeKind.GLOBAL, sorted(read & members.keys())):
-            if isinstance(edge.value, ModuleType) and is_library(edge.value.__name__):
-                self._add(edge.value, names)
-            else:
-                self._follow((edge,), names)
+        self._follow(named_edges(members, EdgeKind.GLOBAL, sorted(read & members.keys())), names)
         asked = inspected(function.__code__).variables
         for edge in (*cells, *named_edges(members, EdgeKind.GLOBAL, sorted(asked))):
             if edge.key in asked and isinstance(edge.value, ModuleType):
@@ -554,33 +556,6 @@ class GuardCollector(GuardStore):
             self._guard_environment()
 
     # ----------------------------------------------------------------------------------------------
-    # For functions that only compute
-
-    def has_generators(self) -> bool:
-        """Say whether a generator of random numbers is captured, or among the arguments."""
-        return bool(self._generators)
-
-    def guard_reading(self, source: str, read: Callable[[], object]) -> None:
-        """Guard something that all code reads, and none names."""
-        self._reader = 0
-        self._guard_computed(read, source, read)
-
-    def guard_library_members(self, function: FunctionType) -> None:
-        """Guard the functions of libraries that code calls: a program may replace one."""
-        members, names = function.__globals__, mentioned(function.__code__)
-        self._reader = id(function)
-        waiting = [members[n] for n in sorted(globals_used(function.__code__) & members.keys())]
-        while waiting:
-            module = waiting.pop()
-            if type(module) is ModuleType and is_library(module.__name__):
-                own = vars(module)
-                for name in sorted(names & own.keys()):
-                    self._guard(own, name, own[name], f"{module.__name__}.{name}")
-                    if type(own[name]) is ModuleType and id(own[name]) not in self._seen_modules:
-                        self._seen_modules.add(id(own[name]))
-                        waiting.append(own[name])
-
-    # ----------------------------------------------------------------------------------------------
     # After the recording
 
     def expect_same_random(self, imports: list[tuple[GlobalStates, GlobalStates]]) -> None:
@@ -605,12 +580,22 @@ class GuardCollector(GuardStore):
 RECORDING_CHECKS: list[Callable[[Callable[..., object], tuple[object, ...]], None]] = []
 
 
+Collected = TypeVar("Collected", bound=GuardCollector)
+
+
 def collect_guards(function: Callable[..., object], args: tuple[object, ...]) -> GuardCollector:
     """Collect the guards of a function; its generators and those in its arguments must not draw.
 
     Raises `TypeError` as `GuardCollector` does.
     """
-    guards = GuardCollector(function)
+    return collected(GuardCollector, function, args)
+
+
+def collected(
+    kind: type[Collected], function: Callable[..., object], args: tuple[object, ...]
+) -> Collected:
+    """Collect the guards of a function as `collect_guards` does, with a collector of a class."""
+    guards = kind(function)
     bare = [arg.value if isinstance(arg, _core.Const) else arg for arg in args]
     guards.visit_arguments(bare)
     guards._random_states += GuardCollector(bare)._random_states

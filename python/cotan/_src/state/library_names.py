@@ -39,7 +39,8 @@ PURE_BUILTINS = frozenset({
     "sorted", "sum", "tuple", "zip", "ArithmeticError", "AssertionError", "Exception", "IndexError",
     "KeyError", "OverflowError", "RuntimeError", "TypeError", "ValueError", "ZeroDivisionError",
 })  # fmt: skip
-_BUILTINS = dict(vars(builtins))
+#: The builtins as they were when cotan was imported.
+BUILTINS = dict(vars(builtins))
 # What a program puts on a module of a library.
 _PUT: tuple[type, ...] = (float, np.float64, int, bool, str, bytes, type(None),
     np.generic, complex, list, tuple, dict, np.ndarray, Array, FunctionType)  # fmt: skip
@@ -61,8 +62,8 @@ def look_up(function: FunctionType) -> NamesRead | None:
     for name in ordered:
         value: Any = variables.get(name, _ABSENT)
         if value is _ABSENT:
-            if name in _BUILTINS:
-                same = vars(builtins).get(name) is _BUILTINS[name]
+            if name in BUILTINS:
+                same = vars(builtins).get(name) is BUILTINS[name]
                 is_computing = is_computing and name in PURE_BUILTINS and same
                 members.append(_member(builtins, name))
         elif not is_of_library(value):

@@ -75,19 +75,20 @@ def tells_numbers_apart(codes: Iterable[object]) -> bool:
     return False
 
 
-# Written as users write programs, and looked at as such.
-_WORKLOADS = "cotan._src.bench.workloads"
+# Workloads are written as users write programs, and looked at as such.
+_WORKLOADS = "_src.bench.workloads"
 
 
 def is_library(name: object) -> bool:
     """Say whether a module is of a library whose state is not guarded."""
-    return str(name or "").partition(".")[0] in UNGUARDED_LIBRARIES and name != _WORKLOADS
+    text = str(name or "")
+    return text.partition(".")[0] in UNGUARDED_LIBRARIES and not text.endswith(_WORKLOADS)
 
 
 @functools.cache
 def is_installed(name: str) -> bool:
     """Say whether a module is of an installed package, whose own state is its own affair."""
-    if name == _WORKLOADS:
+    if name.endswith(_WORKLOADS):
         return False
     top = getattr(sys.modules.get(name.partition(".")[0]), "__dict__", {})
     places = [top.get("__file__") or "", *map(str, top.get("__path__", ()))]

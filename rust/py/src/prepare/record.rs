@@ -60,18 +60,22 @@ impl Transform {
     }
 }
 
-/// Records a function for arguments like these, which are `taken` apart already. What is recorded automatically has to be a
-/// function that only computes.
+/// Records a function for arguments like these, which are `taken` apart already. Its guards are
+/// collected here, unless they are given.
 pub fn record(
     py: Python<'_>,
     f: &Bound<'_, PyAny>,
-    (transform, allow_int, is_automatic): (Transform, bool, bool),
+    (transform, allow_int): (Transform, bool),
     wrt: Option<&Bound<'_, PyAny>>,
     args: &Bound<'_, PyTuple>,
     taken: &Taken,
     varying: &[usize],
+    guards: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Specialization> {
-    let state = CapturedState::of(py, f, args, is_automatic)?;
+    let state = match guards {
+        Some(found) => CapturedState::of(found.clone())?,
+        None => CapturedState::of(hooks::GUARDS.get(py)?.call1((f, args))?)?,
+    };
     let _scope = Scope::enter();
     let mut flat = flatten(f, (transform, allow_int), wrt, args, varying)?;
     let mut results = Results::default();
@@ -140,12 +144,7 @@ struct CapturedState<'py> {
 }
 
 impl<'py> CapturedState<'py> {
-    fn of(
-        py: Python<'py>,
-        f: &Bound<'py, PyAny>,
-        args: &Bound<'py, PyTuple>,
-        is_automatic: bool,
-    ) -> PyResult<CapturedState<'py>> {
+    fn of(found: Bound<'py, PyAny>) -> PyResult<CapturedState<'py>> {
         type Entry<'py> = (
             Bound<'py, PyAny>,
             Bound<'py, PyAny>,
@@ -153,17 +152,6 @@ impl<'py> CapturedState<'py> {
             usize,
             String,
         );
-        let hook = if is_automatic {
-            &hooks::COMPUTING_GUARDS
-        } else {
-            &hooks::GUARDS
-        };
-        let found = hook.get(py)?.call1((f, args))?;
-        if found.is_none() {
-            return Err(PyTypeError::new_err(
-                "prepare: the function may do more than compute",
-            ));
-        }
         let mut guards = Vec::new();
         for entry in found.getattr("found")?.try_iter()? {
             let (owner, name, value, of, source): Entry<'_> = entry?.extract()?;
@@ -418,7 +406,12 @@ fn gradients(
         Ok((None, cts))
     })?;
     if let Some(value) = value {
-        results.push(value, plain(scalar_kind, inputs.returns_arrays()));
+        // As an unprepared call gives it.
+        let kind = match plain(scalar_kind, inputs.returns_arrays()) {
+            Kind::NdArray => Kind::Scalar,
+            kind => kind,
+        };
+        results.push(value, kind);
     }
     let slots = (inputs.active.iter().zip(cts))
         .map(|((slot, _), ct)| {

@@ -103,21 +103,25 @@ impl PyPrepared {
         }
     }
 
-    /// The result by a new recording, which is kept if it `fits`.
+    /// The result by a new recording with these guards, which is kept if it `fits`.
     pub(super) fn recorded_automatically<'py>(
         &self,
         py: Python<'py>,
         args: &Bound<'py, PyTuple>,
+        guards: &Bound<'py, PyAny>,
         fits: impl Fn(&Specialization) -> bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let taken = self.take(py, args, false)?;
         if taken.goes_on() {
             return Ok(None);
         }
-        let made = self.recording(py, args, &taken)?;
+        let wrt = self.wrt.as_ref().map(|w| w.bind(py));
+        let (f, transform) = (self.function.bind(py), (self.transform, self.allow_int));
+        let made = record(py, f, transform, wrt, args, &taken, &[], Some(guards))?;
         if !fits(&made) {
             return Ok(None);
         }
+        let made = Arc::new(made);
         self.keep(&made);
         match self.run(py, &made, &taken, None)? {
             Replayed::Result(result) => Ok(Some(result)),
@@ -217,8 +221,8 @@ impl PyPrepared {
     ) -> PyResult<Specialization> {
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         let f = &self.callee(py, taken.by_keyword)?;
-        let transform = (self.transform, self.allow_int, self.is_automatic);
-        record(py, f, transform, wrt, args, taken, varying)
+        let transform = (self.transform, self.allow_int);
+        record(py, f, transform, wrt, args, taken, varying, None)
     }
 
     /// The function, or one that takes a dictionary of what is given by keyword as its last argument.

@@ -85,6 +85,10 @@ impl Repeated {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _inside = Inside::new();
         let attempt = hooks::ATTEMPT.get(py)?.call1((&self.function, args))?;
+        if attempt.is_none() {
+            return Ok(None);
+        }
+        let guards = attempt.getattr(intern!(py, "guards"))?;
         let fits = |made: &Specialization| {
             let Outputs::Gradients(_, slots) = &made.outputs else {
                 return false;
@@ -98,7 +102,7 @@ impl Repeated {
             is_free && (!is_full || slots.iter().all(Option::is_some))
         };
         attempt.call_method0(intern!(py, "__enter__"))?;
-        let made = self.prepared.recorded_automatically(py, args, fits);
+        let made = (self.prepared).recorded_automatically(py, args, &guards, fits);
         let none = py.None();
         attempt.call_method1(intern!(py, "__exit__"), (&none, &none, &none))?;
         match made {

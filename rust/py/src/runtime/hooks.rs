@@ -201,9 +201,8 @@ hooks! {
     // Prepared functions and programs.
     /// What a function reads besides its arguments.
     GUARDS = "guards";
-    /// The same, and None for a function that may do more than compute.
-    COMPUTING_GUARDS = "computing_guards";
-    /// A recording that may come to nothing: a context that can put back what the function has changed.
+    /// A recording that nobody has asked for, with the guards of the function, in a context that can put back what it changes;
+    /// None for a function that may do more than compute.
     ATTEMPT = "attempt";
     /// Whether code may tell a number from an array of the same value.
     TELLS_NUMBERS_APART = "tells_numbers_apart";

@@ -1,0 +1,170 @@
+"""Collects the guards of functions that are replayed unasked, and undoes recordings of them.
+
+Problem: nobody has asked for a replay, so whether a function can be replayed must be found at a low
+cost, and without a trace where it cannot. Entry point: `Attempt.of`, a recording that may come to
+nothing.
+"""
+
+import random
+from types import FunctionType, ModuleType
+from typing import Any, Self
+
+import numpy as np
+
+from cotan import _core
+from cotan._src.state.code_facts import globals_used
+from cotan._src.state.computing_code import (
+    ATOMS,
+    OPTIONS,
+    home_of,
+    is_array,
+    is_harmless,
+    is_harmless_builtin_function,
+    is_harmless_variable,
+    makes_texts,
+)
+from cotan._src.state.guards import GuardCollector, collected
+from cotan._src.state.random_states import random_state
+from cotan._src.state.reached_names import Names, is_installed, is_library, mentioned
+from cotan._src.state.snapshot import StateSnapshot
+from cotan._src.typing import Args, Function
+
+# A function with more guards, or with more items in the collections that it reaches, is run.
+_MAX_GUARDS = 1_000
+# Captured arrays of more bytes together are not kept for a function.
+_MAX_BYTES = 1 << 20
+# More leaves of arguments than that are not looked at in each call.
+_MAX_LEAVES = 1_000
+
+
+class ComputingGuards(GuardCollector):
+    """The guards of a function that only computes, and of the functions of libraries it calls.
+
+    Raises `TypeError` where a function may do more than compute, and where it reaches so much that
+    looking at all of it would take longer than the function.
+    """
+
+    bound = _MAX_GUARDS
+
+    def __init__(self, function: object) -> None:
+        self._num_items = 0
+        self._num_bytes = 0
+        super().__init__(function)
+
+    def _visit(self, value: Any, names: Names) -> None:
+        if isinstance(value, (list, tuple, dict, set, frozenset)):
+            self._num_items += len(value)
+            self._expect_few(self._num_items)
+        elif isinstance(value, np.ndarray):
+            self._num_bytes += value.nbytes
+            if self._num_bytes > _MAX_BYTES:
+                raise TypeError("prepare: the function captures large arrays")
+        if not is_harmless(value):
+            raise TypeError("prepare: the function may do more than compute")
+        super()._visit(value, names)
+
+    def finish(self) -> None:
+        """Guard what code uses besides: functions of libraries, and how NumPy prints."""
+        is_free = not self.generators and all(map(is_harmless_builtin_function, self.builtins))
+        if not is_free:
+            raise TypeError("prepare: the function may do more than compute")
+        functions = [x for x in self.visited if isinstance(x, FunctionType)]
+        for function in functions:
+            if not is_installed(home_of(function)):
+                self._guard_library_members(function)
+        if any(map(makes_texts, functions)):
+            self._reader = 0
+            self._guard_computed(_print_options, "how NumPy prints", _print_options)
+
+    def _guard_library_members(self, function: FunctionType) -> None:
+        """Guard the functions of libraries that code calls: a program may replace one."""
+        members, names = function.__globals__, mentioned(function.__code__)
+        self._reader = id(function)
+        waiting = [members[n] for n in sorted(globals_used(function.__code__) & members.keys())]
+        done = set[int]()
+        while waiting:
+            module = waiting.pop()
+            if type(module) is not ModuleType or not is_library(module.__name__):
+                continue
+            own = vars(module)
+            for name in sorted(names & own.keys()):
+                value = own[name]
+                if value is not np.random and not is_harmless_variable(value):
+                    raise TypeError("prepare: the function may do more than compute")
+                self._guard(own, name, value, f"{module.__name__}.{name}")
+                if type(value) is ModuleType and id(value) not in done:
+                    done.add(id(value))
+                    waiting.append(value)
+
+
+def _print_options() -> object:
+    return str(np.get_printoptions())
+
+
+class Attempt:
+    """A recording that may come to nothing, in a `with` block: then all is as it was before.
+
+    NumPy would warn of errors in computations with captured arrays in each run. `has_warned` says
+    that there were any, of which it has not warned yet.
+    """
+
+    def __init__(self, guards: ComputingGuards, function: Function, args: Args) -> None:
+        self.guards = guards
+        self.has_warned = False
+        self._snapshot = StateSnapshot(function, *args)
+        self._generators = [(g, random_state(g)) for g in (np.random, random)]
+        self._numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
+
+    @classmethod
+    def of(cls, function: Function, args: Args) -> "Attempt | None":
+        """Begin one for a function that only computes; None for any other function.
+
+        `args` have to be numbers, arrays, and plain collections of them.
+        """
+        if not _are_plain(args):
+            return None
+        try:
+            guards = collected(ComputingGuards, function, args)
+            guards.finish()
+        except TypeError:
+            return None
+        return cls(guards, function, args)
+
+    def __enter__(self) -> Self:
+        modes = {k: "ignore" if v == "ignore" else "call" for k, v in np.geterr().items()}
+        self._errors: Any = np.errstate(call=self._note, **modes)  # type: ignore[arg-type]
+        self._errors.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._errors.__exit__(*error)
+        del self._errors  # It refers to this.
+
+    def _note(self, *_: object) -> None:
+        self.has_warned = True
+
+    def restore(self) -> None:
+        """Let the function run once more from the state before."""
+        self._snapshot.restore()
+        if any(random_state(g) != state for g, state in self._generators):
+            random.setstate(self._numbers[0])
+            np.random.set_state(self._numbers[1])  # noqa: NPY002
+
+
+def _are_plain(args: Args) -> bool:
+    """Say whether arguments are numbers, arrays and plain collections of them, and not many."""
+    waiting: list[Any] = list(args)
+    for _ in range(_MAX_LEAVES):
+        if not waiting:
+            return True
+        value = waiting.pop()
+        kind = type(value)
+        if kind is _core.Const:
+            waiting.append(value.value)
+        elif kind is list or kind is tuple or kind is dict:
+            if len(value) > _MAX_LEAVES or (kind is dict and not OPTIONS.isdisjoint(value)):
+                return False
+            waiting += value if kind is not dict else (*value, *value.values())
+        elif kind not in ATOMS and not is_array(value):
+            return False
+    return False
