@@ -684,6 +684,36 @@ def test_warnings_and_errors_of_numpy():
         ct.gradient(divides, 0.3)
 
 
+def test_objects_of_libraries_that_hold_arrays():
+    from scipy.interpolate import CubicSpline
+    from scipy.stats import norm
+
+    spline = CubicSpline(np.arange(4.0), np.arange(4.0) ** 2)
+
+    def of_spline(x):
+        return logistic(x) * spline(0.5)
+
+    def of_distribution(x):
+        return logistic(x) * norm.cdf(0.3)
+
+    assert is_run(of_spline, 0.3)
+    assert not is_run(of_distribution, 0.3)
+
+
+def test_many_functions_that_take_turns():
+    functions = []
+    for i in range(50):
+
+        def f(x, scale=float(i)):
+            return of_table(x) * scale
+
+        f.__code__ = f.__code__.replace(co_name=f"f{i}")
+        functions.append(f)
+    first = [ct.gradient(f, 0.3) for f in functions]
+    for _ in range(20):
+        assert [ct.gradient(f, 0.3) for f in functions] == first
+
+
 def test_short_functions_run():
     assert is_run(lambda x: x * x, 3.0)
 

@@ -83,6 +83,9 @@ _TEXTS = frozenset({"__format__", "__repr__", "__str__", "f-string", "format", "
                     "safe_substitute", "substitute"})  # fmt: skip
 # Modules of libraries that read and write files.
 _FILES = ("numpy.lib._npyio", "numpy.lib.npyio", "numpy.lib._format", "scipy.io", "scipy.datasets")
+# Modules of libraries whose objects do not change: `np.c_`, distributions.
+_CONSTANTS = ("numpy.lib._index_tricks", "numpy.lib.index_tricks", "scipy.stats._continuous_distns",
+              "scipy.stats._discrete_distns", "scipy.stats._multivariate")  # fmt: skip
 ATOMS = (int, float, complex, bool, str, bytes, type(None), type(...), range, slice)
 _COLLECTIONS = (list, tuple, dict, set, frozenset)
 _METACLASSES = (type, ABCMeta, enum.EnumMeta)
@@ -117,7 +120,9 @@ def is_harmless(value: Any) -> bool:
         return kind in _WRAPPERS  # Others hide what they call.
     if not is_installed(home) or getattr(value, "__name__", "") in _HARMFUL:
         return False
-    return is_of_library(value) or is_pure(home) or _is_computing(home)
+    # Other objects of libraries, as splines, hold arrays that nobody watches.
+    is_constant = home.startswith(_CONSTANTS) or isinstance(value, (np.dtype, np.finfo, np.iinfo))
+    return is_of_library(value) or is_constant or _is_computing(home)
 
 
 def _is_record(kind: type) -> bool:

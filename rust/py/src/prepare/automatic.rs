@@ -11,7 +11,8 @@ use pyo3::sync::PyOnceLock;
 use crate::array::escapes;
 use crate::ndarray::placement::is_used;
 use crate::prepare::repeated::Repeated;
-use crate::prepare::repeated_functions::{self, Mode, Outcome, mode};
+use crate::prepare::repeated_functions::{self, Outcome};
+use crate::prepare::replay_mode::{Mode, mode};
 use crate::runtime::recording_state;
 use crate::transforms::automatic_replay::{Call, Wanted};
 

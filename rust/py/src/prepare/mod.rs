@@ -4,6 +4,7 @@
 pub mod automatic;
 pub mod repeated;
 pub mod repeated_functions;
+pub mod replay_mode;
 
 // The class and its recordings.
 pub mod pyclass;

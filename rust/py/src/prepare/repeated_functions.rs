@@ -2,12 +2,12 @@
 //! least recently.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use pyo3::prelude::*;
 
 use crate::prepare::repeated::Repeated;
+use crate::prepare::replay_mode::{Mode, mode};
 use crate::runtime::exports::exports;
 use crate::transforms::automatic_replay::{Call, Wanted};
 
@@ -79,43 +79,13 @@ pub fn forget_repeated_functions() {
     drop(all);
 }
 
-/// When functions are replayed.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Mode {
-    Never,
-    /// After some runs, where that pays.
-    Auto,
-    /// From the first call on, whatever it is: for tests.
-    Always,
-}
-
-/// What the environment variable `COTAN_REPLAY` asks for.
-pub fn mode() -> Mode {
-    static MODE: AtomicU8 = AtomicU8::new(0);
-    match MODE.load(Ordering::Relaxed) {
-        1 => Mode::Never,
-        2 => Mode::Auto,
-        3 => Mode::Always,
-        _ => {
-            let told = std::env::var("COTAN_REPLAY");
-            let (number, mode) = match told.as_deref() {
-                Ok("0") => (1, Mode::Never),
-                Ok("always") => (3, Mode::Always),
-                _ => (2, Mode::Auto),
-            };
-            MODE.store(number, Ordering::Relaxed);
-            mode
-        }
-    }
-}
-
 /// Counts one more run of functions with a code.
 pub fn count_run(code: &Bound<'_, PyAny>) {
     let dropped = table().and_then(|mut table| {
         let table = table.get_or_insert_default();
         let known = table.known(code);
         known.runs = known.runs.saturating_add(1);
-        (table.by_code.len() > CODES).then(|| table.drop_oldest(|_| true))
+        (table.by_code.len() > CODES).then(|| table.drop_oldest())
     });
     // What goes may run code, which must not find the lock taken.
     drop(dropped);
@@ -143,11 +113,22 @@ impl Table {
         known
     }
 
-    /// Takes out what was not met for the longest time, of what is asked for.
-    fn drop_oldest(&mut self, asked: impl Fn(&Known) -> bool) -> Option<Known> {
-        let all = self.by_code.iter().filter(|(_, known)| asked(known));
-        let (&code, _) = all.min_by_key(|(_, known)| known.stamp)?;
+    /// Takes out the code that was not met for the longest time.
+    fn drop_oldest(&mut self) -> Option<Known> {
+        let (&code, _) = self.by_code.iter().min_by_key(|(_, known)| known.stamp)?;
         self.by_code.remove(&code)
+    }
+
+    /// Takes the functions of the code that was not met for the longest time, of those with some. Many functions may take
+    /// turns, so the next recording waits for more runs.
+    fn functions_of_oldest(&mut self) -> Vec<Arc<Repeated>> {
+        let all = (self.by_code.values_mut()).filter(|known| !known.functions.is_empty());
+        let Some(oldest) = all.min_by_key(|known| known.stamp) else {
+            return Vec::new();
+        };
+        oldest.wanted = (2 * oldest.wanted).min(MOST_RUNS);
+        oldest.runs = 0;
+        std::mem::take(&mut oldest.functions)
     }
 
     fn num_functions(&self) -> usize {
@@ -227,7 +208,6 @@ pub fn begin(code: &Bound<'_, PyAny>) -> bool {
 
 /// Ends what [`begin`] has begun.
 pub fn end(code: &Bound<'_, PyAny>, outcome: Outcome) {
-    let mut dropped = Vec::new();
     let mut functions = Vec::new();
     let locked = (0..ATTEMPTS).find_map(|_| {
         let locked = table();
@@ -258,11 +238,11 @@ pub fn end(code: &Bound<'_, PyAny>, outcome: Outcome) {
             }
         }
         while table.num_functions() > FUNCTIONS {
-            dropped.extend(table.drop_oldest(|known| !known.functions.is_empty()));
+            functions.append(&mut table.functions_of_oldest());
         }
     }
     // What goes may run code, which must not find the lock taken.
-    drop((dropped, functions));
+    drop(functions);
 }
 
 impl Known {
