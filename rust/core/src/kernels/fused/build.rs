@@ -63,7 +63,12 @@ pub(super) fn with_code(mut builder: FusedBuilder, plain: &Fused) -> Option<Fuse
         elements: plain.plan.tile,
         rows: 1,
     };
-    Some(laid_out(&builder, code, tile, Some(tile_code)))
+    let fused = laid_out(&builder, code, tile, Some(tile_code));
+    // Code has few instructions that take long.
+    Some(Fused {
+        far: plain.far,
+        ..fused
+    })
 }
 
 /// A program whose instructions are written, with everything in its place.

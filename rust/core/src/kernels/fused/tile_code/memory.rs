@@ -1,6 +1,7 @@
 //! Memory that is written once and executed then.
 
 /// Machine code that can run.
+#[cfg_attr(not(feature = "machine-code"), allow(dead_code))]
 #[derive(Debug)]
 pub(super) struct Executable {
     at: *mut u8,

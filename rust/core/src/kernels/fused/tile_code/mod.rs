@@ -6,6 +6,7 @@
 
 mod assembler;
 mod memory;
+mod recompute;
 mod segments;
 #[cfg(test)]
 mod tests;

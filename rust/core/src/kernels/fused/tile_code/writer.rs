@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::super::node::NONE;
 use super::assembler::{Assembler, Constant, REGISTERS, Source, Two};
+use super::recompute::{Ops, with_copies};
 use super::segments::Segment;
 use crate::kernels::lane::LaneOp;
 
@@ -34,11 +35,13 @@ pub(super) struct Written {
 /// Writes the function of a segment.
 pub(super) fn write(code: &mut Assembler, segment: &Segment, places: &Places) -> Written {
     let (entry, start) = code.begin(segment.dtype);
+    let ops = with_copies(segment, places.is_number);
     let mut writer = Writer {
         code,
         segment,
         places,
-        uses: uses(segment),
+        uses: uses(&ops),
+        ops,
         registers: [NONE; REGISTERS],
         in_register: HashMap::new(),
         local: HashMap::new(),
@@ -48,7 +51,7 @@ pub(super) fn write(code: &mut Assembler, segment: &Segment, places: &Places) ->
         late: Vec::new(),
         position: 0,
     };
-    for position in 0..segment.ops.len() {
+    for position in 0..writer.ops.len() {
         writer.position = position;
         writer.operation();
     }
@@ -62,9 +65,9 @@ pub(super) fn write(code: &mut Assembler, segment: &Segment, places: &Places) ->
 }
 
 /// For each value the operations that read it, the last one first.
-fn uses(segment: &Segment) -> HashMap<u32, Vec<usize>> {
+fn uses(ops: &Ops) -> HashMap<u32, Vec<usize>> {
     let mut uses: HashMap<u32, Vec<usize>> = HashMap::new();
-    for (position, (_, _, args)) in segment.ops.iter().enumerate().rev() {
+    for (position, (_, _, args)) in ops.iter().enumerate().rev() {
         for &a in args.iter().filter(|&&a| a != NONE) {
             uses.entry(a).or_default().push(position);
         }
@@ -76,6 +79,7 @@ struct Writer<'w> {
     code: &'w mut Assembler,
     segment: &'w Segment,
     places: &'w Places<'w>,
+    ops: Ops,
     uses: HashMap<u32, Vec<usize>>,
     /// The values that registers have.
     registers: [u32; REGISTERS],
@@ -121,7 +125,7 @@ impl Writer<'_> {
     }
 
     fn operation(&mut self) {
-        let (j, op, [x, y, _]) = self.segment.ops[self.position];
+        let (j, op, [x, y, _]) = self.ops[self.position];
         self.fetch([x, y]);
         let (two, mut first, mut second) = match op {
             LaneOp::Add => (Two::Add, self.source(x), self.source(y)),
