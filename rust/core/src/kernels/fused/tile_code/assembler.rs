@@ -192,9 +192,10 @@ impl Assembler {
                     (Operand::Memory(RSI, false, at), false)
                 }
                 Source::Constant(constant) => {
-                    let at = match self.is_wide {
-                        false => constant as i32 * 4,
-                        true => 16 + constant as i32 * 8,
+                    let at = if self.is_wide {
+                        16 + constant as i32 * 8
+                    } else {
+                        constant as i32 * 4
                     };
                     (Operand::Code(at), true)
                 }
