@@ -2,56 +2,31 @@
 
 use std::collections::HashMap;
 
+use smallvec::SmallVec;
+
 use super::builder::FusedBuilder;
+use super::lay_out::{
+    Registers, Scratch, Tile, lay_out_inputs, lay_out_outputs, streamed_bytes, tile_length,
+};
 use super::node::{NONE, Node, Work};
 use super::plan::Plan;
-use super::program::{Fused, Input, Instr, Output};
+use super::program::{Fused, Instr};
 use super::reduce::Reduction;
+use super::tile_code::{self, TileCode, Writing};
 use super::{op_chains, paired_ops, prefetch, row_tiles};
 use crate::aval::size_of as elements_of;
-use crate::kernels::{ALIGN, cache, lane};
-
-/// The bytes that a tile of all registers and streams may take: a good half of a first-level cache.
-const CACHE: usize = 28 << 10;
-/// The shortest and the longest tile of a large space, in elements.
-const MIN_TILE: usize = 64;
-const MAX_TILE: usize = 8192;
-/// With many registers a tile that fits into the first-level cache is so short that calling the lanes
-/// takes longer than running them: then a tile of the widest elements has so many bytes, within a part of
-/// the second-level cache.
-const SHORT_TILE: usize = 4096;
-const SECOND_CACHE: usize = 384 << 10;
-/// An output of so many bytes has left the caches before anybody reads it: it is written past them.
-const LARGE: usize = 32 << 20;
+use crate::kernels::lane;
 
 impl FusedBuilder {
     /// The finished program: registers allotted, tiles measured.
     pub fn finish(self) -> Fused {
-        finish(self)
-    }
-}
-
-/// Allots registers: one free list for each size of element, and for tiles and rows.
-#[derive(Default)]
-struct Registers {
-    /// Size class of every register, and whether it holds rows.
-    classes: Vec<(u32, bool)>,
-    free: [[Vec<u32>; 5]; 2],
-}
-
-impl Registers {
-    fn take(&mut self, node: &Node) -> u32 {
-        let class = node.dtype.size().trailing_zeros();
-        let free = &mut self.free[usize::from(node.row)][class as usize];
-        free.pop().unwrap_or_else(|| {
-            self.classes.push((class, node.row));
-            (self.classes.len() - 1) as u32
-        })
-    }
-
-    fn give(&mut self, register: u32) {
-        let (class, row) = self.classes[register as usize];
-        self.free[usize::from(row)][class as usize].push(register);
+        let size = elements_of(&self.shape);
+        let has_code = !self.rows && tile_code::pays(self.nodes.len(), size);
+        let builder = has_code.then(|| self.clone());
+        let plain = finish(self);
+        builder
+            .and_then(|builder| with_code(builder, &plain))
+            .unwrap_or(plain)
     }
 }
 
@@ -64,45 +39,51 @@ fn later(last: &mut u32, position: u32) {
     };
 }
 
-/// Areas of the scratch memory.
-#[derive(Default)]
-struct Scratch {
-    bytes: usize,
-}
-
-impl Scratch {
-    /// The offset of a new area. Areas are cache lines apart, so that tiles of a power of two do
-    /// not compete for the same lines of the cache.
-    fn add(&mut self, bytes: usize) -> usize {
-        let offset = self.bytes;
-        let gap = if bytes >= 1024 { 2 * ALIGN } else { 0 };
-        self.bytes = (offset + bytes + gap).next_multiple_of(ALIGN);
-        offset
-    }
-}
-
 /// See [`FusedBuilder::finish`].
-pub(super) fn finish(mut builder: FusedBuilder) -> Fused {
+fn finish(mut builder: FusedBuilder) -> Fused {
     let size = elements_of(&builder.shape);
-    let chains = combine(&mut builder, size);
-    let liveness = Liveness::of(&builder, &chains);
-    let mut code = Code::new(&builder, chains, liveness);
-    for i in 0..builder.nodes.len() {
-        code.compute(i);
+    let joined = combine(&mut builder, size, false);
+    let liveness = Liveness::of(&builder, &joined);
+    let code = Code::written(&builder, joined, liveness);
+    let tile = tile_length(&builder, size, &code.registers, &code.reductions);
+    laid_out(&builder, code, tile, None)
+}
+
+/// The same program with machine code, and tiles of the same length, so that sums have the same order; `None` where
+/// there is nothing for it, or no memory.
+pub(super) fn with_code(mut builder: FusedBuilder, plain: &Fused) -> Option<Fused> {
+    let joined = combine(&mut builder, plain.size, true);
+    if joined.segments.is_empty() {
+        return None;
     }
-    code.copy_outputs();
-    let last_read = code.last_reads();
+    let liveness = Liveness::of(&builder, &joined);
+    let mut code = Code::written(&builder, joined, liveness);
+    let tile_code = std::mem::take(&mut code.writing).finish()?;
+    let tile = Tile {
+        elements: plain.plan.tile,
+        rows: 1,
+    };
+    let fused = laid_out(&builder, code, tile, Some(tile_code));
+    // Code has few instructions that take long.
+    Some(Fused {
+        far: plain.far,
+        ..fused
+    })
+}
+
+/// A program whose instructions are written, with everything in its place.
+fn laid_out(builder: &FusedBuilder, code: Code, tile: Tile, tile_code: Option<TileCode>) -> Fused {
+    let size = elements_of(&builder.shape);
+    let last_read = code.last_reads(tile_code.as_ref());
     let Code {
         registers,
         instrs,
-        chains,
+        joined: Joined { chains, .. },
         mut reductions,
         written,
         ..
     } = code;
-
-    let streamed = streamed_bytes(&builder);
-    let tile = tile_length(&builder, size, streamed, &registers, &reductions);
+    let streamed = streamed_bytes(builder);
     let split = builder.over.walked(builder.rows_of_space());
     let (split, whole) = (split.or(builder.split), builder.over.whole);
     let cost = builder.cost.max(0.01);
@@ -112,18 +93,21 @@ pub(super) fn finish(mut builder: FusedBuilder) -> Fused {
     let slots = (registers.classes.iter())
         .map(|&(class, row)| scratch.add(tile.length(row) << class))
         .collect();
-    let inputs = lay_out_inputs(&builder, &last_read, tile, &mut scratch);
+    let inputs = lay_out_inputs(builder, &last_read, tile, &mut scratch);
     for reduction in &mut reductions {
         reduction.lay_out(&plan, &mut |bytes| scratch.add(bytes));
     }
     let folds = scratch.add(tile.rows * size_of::<u128>());
-    let outputs = lay_out_outputs(&builder, &written, size, tile, &mut scratch);
+    let locals = scratch.add(tile_code.as_ref().map_or(0, TileCode::scratch));
+    let outputs = lay_out_outputs(builder, &written, size, tile, &mut scratch);
     Fused {
         size,
         inputs,
         outputs,
         instrs,
         chains,
+        tile_code,
+        locals,
         reductions,
         slots,
         row: builder.row().unwrap_or(tile.elements),
@@ -132,41 +116,49 @@ pub(super) fn finish(mut builder: FusedBuilder) -> Fused {
         plan,
         far,
         cost: builder.cost,
-        shape: builder.shape,
+        shape: builder.shape.clone(),
     }
 }
 
-impl FusedBuilder {
-    /// The length of the rows that tiles are made of, where they are.
-    fn row(&self) -> Option<usize> {
-        let split = self.split.filter(|_| self.rows);
-        split.map(|s| s.reduced.max(1))
+/// What several operations are together.
+#[derive(Debug, Default)]
+struct Joined {
+    chains: Vec<op_chains::Chain>,
+    segments: Vec<tile_code::Segment>,
+}
+
+impl Joined {
+    /// The values that one is made of; [`NONE`] among them.
+    fn read_by<'n>(&'n self, node: &'n Node) -> &'n [u32] {
+        match node.work {
+            Some(Work::Chain(i)) => &self.chains[i as usize].reads,
+            Some(Work::Code(s)) => &self.segments[s as usize].reads,
+            Some(Work::Both(_)) => &node.args[..1],
+            _ => &node.args,
+        }
     }
 }
 
-/// Joins operations that one kernel does together: pairs, chains, and what reads elements of rows.
-fn combine(builder: &mut FusedBuilder, size: usize) -> Vec<op_chains::Chain> {
+/// Joins operations that one kernel does together: pairs, segments of machine code, chains, and what reads elements of
+/// rows.
+fn combine(builder: &mut FusedBuilder, size: usize, has_code: bool) -> Joined {
     let (nodes, requests) = (&mut builder.nodes, &builder.requests);
     let reduced = builder.split.filter(|_| builder.rows).map(|s| s.reduced);
     // A single element is computed by what is one instruction of the machine for each operation.
-    let mut chains = Vec::new();
+    let mut joined = Joined::default();
     if size != 1 {
         paired_ops::combine(nodes, requests);
-        chains = op_chains::combine(nodes, requests, reduced);
+        if has_code {
+            joined.segments = tile_code::form(nodes, requests);
+        }
+        let segments = joined.segments.iter();
+        let kept: Vec<u32> = segments.flat_map(|s| s.reads.iter().copied()).collect();
+        joined.chains = op_chains::combine(nodes, requests, &kept, reduced);
     }
     if let Some(reduced) = reduced {
         row_tiles::read_rows(nodes, reduced);
     }
-    chains
-}
-
-/// The values that one is made of; [`NONE`] among them.
-fn read_by<'n>(node: &'n Node, chains: &'n [op_chains::Chain]) -> &'n [u32] {
-    match node.work {
-        Some(Work::Chain(i)) => &chains[i as usize].reads,
-        Some(Work::Both(_)) => &node.args[..1],
-        _ => &node.args,
-    }
+    joined
 }
 
 /// Until when values are needed, and for what.
@@ -182,7 +174,7 @@ struct Liveness {
 }
 
 impl Liveness {
-    fn of(builder: &FusedBuilder, chains: &[op_chains::Chain]) -> Liveness {
+    fn of(builder: &FusedBuilder, joined: &Joined) -> Liveness {
         let nodes = &builder.nodes;
         let mut live = Liveness {
             last: vec![NONE; nodes.len()],
@@ -204,9 +196,15 @@ impl Liveness {
         }
         for (i, node) in nodes.iter().enumerate().rev() {
             if live.last[i] != NONE {
-                for &a in read_by(node, chains).iter().filter(|&&a| a != NONE) {
+                for &a in joined.read_by(node).iter().filter(|&&a| a != NONE) {
                     later(&mut live.last[a as usize], i as u32);
                 }
+            }
+        }
+        // What a segment makes is there when all of it is.
+        for segment in &joined.segments {
+            for &x in &segment.results {
+                later(&mut live.last[x as usize], segment.place());
             }
         }
         live
@@ -217,7 +215,8 @@ impl Liveness {
 /// registers.
 struct Code<'b> {
     builder: &'b FusedBuilder,
-    chains: Vec<op_chains::Chain>,
+    joined: Joined,
+    writing: Writing,
     live: Liveness,
     /// Address of every value that has been computed.
     place: Vec<u32>,
@@ -232,14 +231,15 @@ struct Code<'b> {
 const INPUTS: u32 = 1;
 
 impl<'b> Code<'b> {
-    fn new(builder: &'b FusedBuilder, chains: Vec<op_chains::Chain>, live: Liveness) -> Code<'b> {
+    fn new(builder: &'b FusedBuilder, joined: Joined, live: Liveness) -> Code<'b> {
         let mut place = vec![0u32; builder.nodes.len()];
         for (address, &x) in (INPUTS..).zip(&builder.inputs) {
             place[x as usize] = address;
         }
         Code {
             builder,
-            chains,
+            joined,
+            writing: Writing::default(),
             live,
             place,
             registers: Registers::default(),
@@ -247,6 +247,16 @@ impl<'b> Code<'b> {
             reductions: Vec::new(),
             written: vec![None; builder.requests.len()],
         }
+    }
+
+    /// All instructions.
+    fn written(builder: &'b FusedBuilder, joined: Joined, live: Liveness) -> Code<'b> {
+        let mut code = Code::new(builder, joined, live);
+        for i in 0..builder.nodes.len() {
+            code.compute(i);
+        }
+        code.copy_outputs();
+        code
     }
 
     /// The address of the first output.
@@ -270,6 +280,11 @@ impl<'b> Code<'b> {
             return;
         }
         let node = &self.builder.nodes[i];
+        match node.work {
+            Some(Work::Inside) => return,
+            Some(Work::Code(s)) => return self.compute_segment(i, s),
+            _ => {}
+        }
         if let Some(work) = node.work.filter(|w| !matches!(w, Work::Beside)) {
             let dying = self.dying_operands(i);
             if !node.long {
@@ -285,34 +300,67 @@ impl<'b> Code<'b> {
             self.push(i, work);
         }
         self.reduce(i);
-        if self.live.last[i] == i as u32
-            && let Some(register) = self.register(i)
+        self.give_if_dead(i, i);
+    }
+
+    /// Gives back the register of a value that nothing reads after this node.
+    fn give_if_dead(&mut self, x: usize, node: usize) {
+        if self.live.last[x] == node as u32
+            && let Some(register) = self.register(x)
         {
             self.registers.give(register);
         }
     }
 
+    /// The instruction of a segment, whose last operation this is.
+    fn compute_segment(&mut self, i: usize, s: u32) {
+        let results = self.joined.segments[s as usize].results.clone();
+        let dying = self.dying_operands(i);
+        for &x in &results {
+            self.allot(x as usize);
+        }
+        self.free(&dying);
+        let (inputs, outputs, registers) = (INPUTS, self.outputs(), self.first_register());
+        let (builder, place) = (self.builder, &self.place);
+        self.writing.add(
+            &self.joined.segments[s as usize],
+            &|x| place[x as usize],
+            &|x| builder.nodes[x as usize].number,
+            &|a| (inputs..outputs).contains(&a),
+            &|a| (outputs..registers).contains(&a),
+        );
+        self.instrs.push(Instr {
+            work: Work::Code(s),
+            code: super::scalar::Code::Lane,
+            out: 0,
+            args: [0; 3],
+        });
+        for &x in &results {
+            self.reduce(x as usize);
+        }
+        for &x in &results {
+            self.give_if_dead(x as usize, i);
+        }
+    }
+
     /// The registers of operands that are read for the last time.
-    fn dying_operands(&mut self, i: usize) -> [u32; 5] {
-        let mut dying = [NONE; 5];
-        for (d, &a) in dying
-            .iter_mut()
-            .zip(read_by(&self.builder.nodes[i], &self.chains))
-        {
+    fn dying_operands(&mut self, i: usize) -> SmallVec<[u32; 5]> {
+        let mut dying = SmallVec::new();
+        for &a in self.joined.read_by(&self.builder.nodes[i]) {
             if a != NONE
                 && self.live.last[a as usize] == i as u32
-                && let Some(register) = self.register(a as usize)
+                && let Some(register) = self.place[a as usize].checked_sub(self.first_register())
             {
                 // An operand that stands twice dies once.
                 self.live.last[a as usize] = NONE - 1;
-                *d = register;
+                dying.push(register);
             }
         }
         dying
     }
 
     fn free(&mut self, dying: &[u32]) {
-        for &register in dying.iter().filter(|&&d| d != NONE) {
+        for &register in dying {
             self.registers.give(register);
         }
     }
@@ -332,7 +380,7 @@ impl<'b> Code<'b> {
         let (node, place) = (&self.builder.nodes[i], &self.place);
         let address = |a: u32| if a == NONE { 0 } else { place[a as usize] };
         if let Work::Chain(chain) = work {
-            let reads = &mut self.chains[chain as usize].reads;
+            let reads = &mut self.joined.chains[chain as usize].reads;
             *reads = reads.map(address);
         }
         self.instrs.push(Instr {
@@ -378,7 +426,7 @@ impl<'b> Code<'b> {
     }
 
     /// For each input the position of the last instruction or reduction that reads it.
-    fn last_reads(&self) -> Vec<usize> {
+    fn last_reads(&self, tile_code: Option<&TileCode>) -> Vec<usize> {
         let mut last = vec![0; self.builder.inputs.len()];
         let mut note = |address: u32, position: usize| {
             if (INPUTS..self.outputs()).contains(&address) {
@@ -386,8 +434,13 @@ impl<'b> Code<'b> {
             }
         };
         for (i, instr) in self.instrs.iter().enumerate() {
+            if let (Work::Code(s), Some(code)) = (instr.work, tile_code) {
+                for (address, is_late) in code.reads(s) {
+                    note(address, i + usize::from(is_late));
+                }
+            }
             let addresses = match instr.work {
-                Work::Chain(i) => &self.chains[i as usize].reads[..],
+                Work::Chain(i) => &self.joined.chains[i as usize].reads[..],
                 _ => &instr.args,
             };
             for &address in addresses {
@@ -399,108 +452,4 @@ impl<'b> Code<'b> {
         }
         last
     }
-}
-
-/// Bytes of inputs and outputs that an element of the space streams through the caches; elements of rows are few.
-fn streamed_bytes(builder: &FusedBuilder) -> usize {
-    let wide = |&x: &u32| {
-        let node = &builder.nodes[x as usize];
-        (!node.row).then(|| node.dtype.size())
-    };
-    let streams = builder.inputs.iter().filter_map(wide);
-    let stored = builder.requests.iter().filter(|r| r.reduce.is_none());
-    streams.chain(stored.filter_map(|r| wide(&r.reg))).sum()
-}
-
-/// How long tiles are.
-#[derive(Clone, Copy)]
-struct Tile {
-    elements: usize,
-    /// The most rows that one holds.
-    rows: usize,
-}
-
-impl Tile {
-    /// The length of a register for elements, or for elements of rows.
-    fn length(self, row: bool) -> usize {
-        if row { self.rows } else { self.elements }
-    }
-}
-
-/// A tile of everything at once has to stay in the cache.
-fn tile_length(
-    builder: &FusedBuilder,
-    size: usize,
-    streamed: usize,
-    registers: &Registers,
-    reductions: &[Reduction],
-) -> Tile {
-    let folded = reductions.iter().map(|r| r.kernels.acc.size());
-    let slots = registers.classes.iter();
-    let slots = slots.filter_map(|&(class, row)| (!row).then_some(1usize << class));
-    let bytes = streamed + folded.chain(slots).sum::<usize>();
-    let fitting = |cache: usize| (cache / bytes.max(1)).clamp(MIN_TILE, MAX_TILE);
-    let widest = builder.nodes.iter().map(|n| n.dtype.size()).max();
-    let short = fitting(SECOND_CACHE).min(SHORT_TILE / widest.unwrap_or(1));
-    let tile = fitting(CACHE).max(short) / MIN_TILE * MIN_TILE;
-    let tile = tile.min(size).max(1);
-    match builder.row() {
-        // As many rows as fit, at least one.
-        Some(row) => {
-            let rows = builder.over.rows_together((tile / row).max(1));
-            Tile {
-                elements: rows * row,
-                rows,
-            }
-        }
-        None => Tile {
-            elements: tile,
-            rows: 1,
-        },
-    }
-}
-
-fn lay_out_inputs(
-    builder: &FusedBuilder,
-    last_read: &[usize],
-    tile: Tile,
-    scratch: &mut Scratch,
-) -> Vec<Input> {
-    (builder.inputs.iter().zip(last_read))
-        .map(|(&x, &last_read)| {
-            let Node { dtype, row, .. } = builder.nodes[x as usize];
-            let shape = builder.row_inputs.iter().find(|(reg, _)| *reg == x);
-            Input {
-                dtype,
-                offset: scratch.add(tile.length(row) * dtype.size()),
-                last_read,
-                row: shape.map(|(_, shape)| shape.clone()),
-            }
-        })
-        .collect()
-}
-
-fn lay_out_outputs(
-    builder: &FusedBuilder,
-    written: &[Option<usize>],
-    size: usize,
-    tile: Tile,
-    scratch: &mut Scratch,
-) -> Vec<Output> {
-    let num_rows = builder.split.map_or(0, |s| s.outer);
-    (builder.requests.iter().zip(written))
-        .map(|(r, &written)| {
-            let Node { dtype, row, .. } = builder.nodes[r.reg as usize];
-            let all = if row { num_rows } else { size };
-            let is_large = !row && size.saturating_mul(dtype.size()) >= LARGE;
-            let is_staged = cache::WRITES_PAST && is_large && written.is_some();
-            Output {
-                dtype,
-                elements: r.reduce.map_or(all, |(_, s)| s.outer * s.inner),
-                written,
-                row,
-                staged: is_staged.then(|| scratch.add(tile.elements * dtype.size())),
-            }
-        })
-        .collect()
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::kernels::lane::{self, LaneOp};
 
 /// Collects the operations of a group.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FusedBuilder {
     pub(super) shape: Shape,
     pub(super) nodes: Vec<Node>,

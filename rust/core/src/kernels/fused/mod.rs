@@ -14,6 +14,8 @@ mod build;
 mod builder;
 #[cfg(test)]
 mod chain_tests;
+mod check;
+mod lay_out;
 mod node;
 mod op_chains;
 mod over_rows;
@@ -37,6 +39,7 @@ mod scratch;
 mod strided_input;
 #[cfg(test)]
 mod tests;
+mod tile_code;
 
 pub use bound::FusedLayout;
 pub use builder::FusedBuilder;

@@ -63,6 +63,10 @@ pub(super) enum Work {
     Both(Lane),
     /// Nothing, and no instruction: it is the second result of an earlier one.
     Beside,
+    /// The machine code of the segment with this position.
+    Code(u32),
+    /// Nothing, and no instruction: it is inside of a segment.
+    Inside,
 }
 
 /// A requested result.

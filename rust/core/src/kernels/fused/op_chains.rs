@@ -335,13 +335,21 @@ pub(super) fn has_turns() -> bool {
 }
 
 /// Replaces operations by chains of them; what went into one is read by nobody afterwards. Where tiles are made of
-/// rows, these have so many elements.
-pub(super) fn combine(nodes: &mut [Node], requests: &[Request], row: Option<usize>) -> Vec<Chain> {
+/// rows, these have so many elements. Values that are `kept` are read by other instructions, too.
+pub(super) fn combine(
+    nodes: &mut [Node],
+    requests: &[Request],
+    kept: &[u32],
+    row: Option<usize>,
+) -> Vec<Chain> {
     let mut chains: Vec<Chain> = Vec::new();
     // A result that leaves the tile may lie in the place of an operand: it is not combined.
     let mut reads = vec![0u32; nodes.len()];
     for request in requests {
         reads[request.reg as usize] += 2;
+    }
+    for &x in kept {
+        reads[x as usize] += 2;
     }
     let mut stored = vec![false; nodes.len()];
     for request in requests.iter().filter(|r| r.reduce.is_none()) {

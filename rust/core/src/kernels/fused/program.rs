@@ -5,6 +5,7 @@ use super::op_chains::Chain;
 use super::plan::Plan;
 use super::reduce::Reduction;
 use super::scalar;
+use super::tile_code::TileCode;
 use crate::aval::{DType, Shape};
 
 /// An operation with its operands as positions in the table of addresses.
@@ -51,6 +52,9 @@ pub struct Fused {
     pub(super) outputs: Vec<Output>,
     pub(super) instrs: Vec<Instr>,
     pub(super) chains: Vec<Chain>,
+    pub(super) tile_code: Option<TileCode>,
+    /// Where in the scratch memory machine code has its own.
+    pub(super) locals: usize,
     pub(super) reductions: Vec<Reduction>,
     /// Where in the scratch memory the registers lie.
     pub(super) slots: Vec<usize>,
