@@ -353,3 +353,125 @@ fn rolled_programs_have_the_same_bits() {
         "{rolled_at_all} of 200 programs have loops"
     );
 }
+
+/// Long sums and products add in an order that depends on how their arguments lie: with transposed matrices, columns
+/// and rows from the end.
+#[test]
+fn layouts_keep_the_order_of_sums() {
+    let n = 24;
+    let mut rng = Rng::new(3);
+    for backwards in [false, true] {
+        for (transposes, columns, turned) in [
+            (true, false, false),
+            (false, true, false),
+            (true, true, true),
+            (false, false, true),
+        ] {
+            let b = Builder::new();
+            let square = Aval::new(DType::F64, &[n, n]);
+            let (w, xs, x) = (
+                b.input("w", &square),
+                b.input("xs", &square),
+                b.input("x", &Aval::new(DType::F64, &[n, 1])),
+            );
+            let axes = Params::Axes([1, 0].into_iter().collect());
+            let shaped = |x: Var, shape: &[usize]| {
+                b.push(ops::RESHAPE, Params::Shape(shape.into()), &[x])
+                    .unwrap()
+            };
+            let transposed = b.push(ops::TRANSPOSE, axes.clone(), &[w]).unwrap();
+            let w = if transposes { transposed } else { w };
+            let mut y = x;
+            let mut total = b.number(DType::F64, 0.0);
+            let mut all = Vec::new();
+            for t in 0..n {
+                let start = if backwards { n - 1 - t } else { t };
+                let one = SliceDim {
+                    start,
+                    len: 1,
+                    step: 1,
+                };
+                let whole = SliceDim {
+                    start: if turned { n - 1 } else { 0 },
+                    len: n,
+                    step: if turned { -1 } else { 1 },
+                };
+                let dims = if columns { [whole, one] } else { [one, whole] };
+                let slice = b
+                    .push(ops::SLICE, Params::Slice(dims.into()), &[xs])
+                    .unwrap();
+                let row = shaped(slice, &[n]);
+                let sum = b
+                    .push(ops::SUM, Params::Axes([0].into_iter().collect()), &[row])
+                    .unwrap();
+                total = b.push(ops::ADD, Params::None, &[total, sum]).unwrap();
+                y = b.push(ops::MATMUL, Params::None, &[w, y]).unwrap();
+                y = b.push(ops::TANH, Params::None, &[y]).unwrap();
+                y = b
+                    .push(ops::ADD, Params::None, &[y, shaped(row, &[n, 1])])
+                    .unwrap();
+                all.push(b.push(ops::TRANSPOSE, axes.clone(), &[y]).unwrap());
+            }
+            all.reverse();
+            let all = b.push(ops::CONCATENATE, Params::Axis(0), &all).unwrap();
+            let product = b.push(ops::MATMUL, Params::None, &[all, w]).unwrap();
+            let program = b.finish(vec![y, total, product]).unwrap();
+            let inputs: Vec<Value> = (0..3)
+                .map(|v| {
+                    rng.array(DType::F64, &program.aval(v).shape, -1.0, 1.0)
+                        .unwrap()
+                })
+                .collect();
+            checked(&program, &inputs);
+            let (joint, values) = pullback(&program, &inputs, &mut rng);
+            checked(&joint, &values);
+        }
+    }
+}
+
+/// Loops in loops are loops in the bodies of loops.
+#[test]
+fn loops_in_loops_are_found() {
+    let b = Builder::new();
+    let scalar = Aval::new(DType::F64, &[]);
+    let table = Aval::new(DType::F64, &[20, 18]);
+    let (x, a, table) = (
+        b.input("x", &scalar),
+        b.input("a", &scalar),
+        b.input("t", &table),
+    );
+    let w = Writing {
+        b: &b,
+        shape: Shape::new(),
+    };
+    let mut y = x;
+    for i in 0..20 {
+        for j in 0..18 {
+            let one = |start| SliceDim {
+                start,
+                len: 1,
+                step: 1,
+            };
+            let dims = Params::Slice([one(i), one(j)].into());
+            let element = b.push(ops::SLICE, dims, &[table]).unwrap();
+            let element = w.reshaped(element, &[]);
+            y = w.push(ops::SIN, &[y]);
+            y = w.push(ops::MUL, &[y, element]);
+        }
+        y = w.push(ops::ADD, &[y, a]);
+    }
+    let program = b.finish(vec![y]).unwrap();
+    let mut rng = Rng::new(5);
+    let inputs: Vec<Value> = (0..3)
+        .map(|v| {
+            rng.array(DType::F64, &program.aval(v).shape, 0.5, 1.5)
+                .unwrap()
+        })
+        .collect();
+    let rolled = checked(&program, &inputs);
+    assert!(rolled.to_string().matches("loop[").count() <= 4, "{rolled}");
+    let (joint, values) = pullback(&program, &inputs, &mut rng);
+    let rolled = checked(&joint, &values);
+    assert!(rolled.eqns().len() < 60, "{rolled}");
+    same_gradients(&program, &opt::roll(&program).unwrap(), &inputs, &mut rng);
+}

@@ -1,5 +1,8 @@
 //! The body that the turns of a stretch have in common.
 
+use std::cell::RefCell;
+
+use super::layouts::Layouts;
 use super::owners::Uses;
 use super::stream::Stream;
 use super::stretch::{Kind, Read, Stretch};
@@ -155,10 +158,17 @@ enum Arg {
     Scanned(usize),
     Shared(usize),
     Literal(Var),
+    /// A view of what is shared: this, of that.
+    View(Var, usize),
 }
 
 /// Writes the body of a stretch.
-pub(super) fn written(stream: &Stream<'_>, stretch: &Stretch, uses: &[Uses]) -> Result<Body> {
+pub(super) fn written(
+    stream: &Stream<'_>,
+    stretch: &Stretch,
+    uses: &[Uses],
+    layouts: &Layouts,
+) -> Result<Body> {
     let program = stream.program;
     let mut inputs = Inputs {
         stream,
@@ -187,7 +197,10 @@ pub(super) fn written(stream: &Stream<'_>, stretch: &Stretch, uses: &[Uses]) -> 
                     Arg::Carry(inputs.carry(place, &starts))
                 }
                 Read::Shared(v) if program.literal(v).is_some() => Arg::Literal(v),
-                Read::Shared(v) => Arg::Shared(inputs.share(v)),
+                Read::Shared(v) => match layouts.root(program, v) {
+                    Some(root) if !layouts.may_be_copied(v) => Arg::View(v, inputs.share(root)),
+                    _ => Arg::Shared(inputs.share(v)),
+                },
                 Read::Scanned => Arg::Scanned(inputs.scan(Source::Scanned(j, i))),
             });
         }
@@ -231,6 +244,7 @@ pub(super) fn written(stream: &Stream<'_>, stretch: &Stretch, uses: &[Uses]) -> 
             results[*place] = (carries + n) as Var;
         }
     }
+    let views: RefCell<FastMap<Var, Var>> = RefCell::default();
     let var = |arg: Arg, results: &[Var]| match arg {
         Arg::Place(p) => results[p],
         Arg::Carry(n) => n as Var,
@@ -240,6 +254,30 @@ pub(super) fn written(stream: &Stream<'_>, stretch: &Stretch, uses: &[Uses]) -> 
             Some((dtype, z)) => builder.complex_literal(dtype, z),
             None => Var::MAX,
         },
+        Arg::View(v, n) => {
+            let root = (carries + scanned + n) as Var;
+            let of = inputs.shared[n];
+            let mut chain = vec![v];
+            while let Some(eqn) = program.definition(chain[chain.len() - 1]) {
+                let x = program.args(eqn)[0];
+                if Source::Shared(x) == of {
+                    break;
+                }
+                chain.push(x);
+            }
+            chain.into_iter().rev().fold(root, |x, v| {
+                let Some(eqn) = program.definition(v) else {
+                    return x;
+                };
+                let known = views.borrow().get(&v).copied();
+                known.unwrap_or_else(|| {
+                    let params = program.params(eqn).clone();
+                    let view = builder.push_inferred(eqn.prim, params, &[x], program.aval(v));
+                    views.borrow_mut().insert(v, view);
+                    view
+                })
+            })
+        }
     };
     for j in (0..stretch.period()).filter(|&j| is_in_body(j)) {
         let at = stretch.at(0, j);

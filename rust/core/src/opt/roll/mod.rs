@@ -6,6 +6,7 @@
 
 mod body;
 mod find;
+mod layouts;
 mod owners;
 mod regions;
 mod sequence;
@@ -52,11 +53,12 @@ pub fn roll_long(program: Program) -> Result<Program> {
 fn round(program: &Program) -> Result<Option<Program>> {
     let stream = stream::Stream::new(program);
     let found = find::stretches(&stream)?;
-    let found = owners::Stretches::new(&stream, found);
+    let layouts = layouts::Layouts::new(program)?;
+    let found = owners::Stretches::new(&stream, found, &layouts);
     if found.all.is_empty() {
         return Ok(None);
     }
-    let new = slim::slim(&write::write(&stream, &found, roll)?)?;
+    let new = slim::slim(&write::write(&stream, &found, &layouts, roll)?)?;
     if new.eqns().len() >= program.eqns().len() {
         return Ok(None);
     }

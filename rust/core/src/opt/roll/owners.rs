@@ -1,5 +1,6 @@
 //! Which variables are made in stretches, and who reads them.
 
+use super::layouts::Layouts;
 use super::sequence::Row;
 use super::stream::Stream;
 use super::stretch::{Kind, Read, Stretch};
@@ -36,7 +37,7 @@ pub(super) struct Stretches {
 
 impl Stretches {
     /// Those that can be written as loops.
-    pub fn new(stream: &Stream<'_>, all: Vec<Stretch>) -> Stretches {
+    pub fn new(stream: &Stream<'_>, all: Vec<Stretch>, layouts: &Layouts) -> Stretches {
         let mut found = Stretches {
             all,
             of: Vec::new(),
@@ -54,6 +55,7 @@ impl Stretches {
                 n += 1;
                 let mut places = stretch.places.iter().zip(uses);
                 !places.any(|(place, uses)| matches!(place.kind, Kind::Written(_)) && uses.rows)
+                    && may_be_copied(stream, stretch, uses, layouts)
             });
             found.uses = uses;
             if found.all.len() == count {
@@ -173,4 +175,28 @@ impl Stretches {
         }
         backward > forward
     }
+}
+
+/// Whether what goes into turns, from one to the next, and out of them may lie in its own order.
+fn may_be_copied(stream: &Stream<'_>, stretch: &Stretch, uses: &[Uses], layouts: &Layouts) -> bool {
+    let middle = stretch.count / 2;
+    let made = |j: usize| layouts.may_be_copied(stream.result(stretch.at(middle, j)));
+    let arg = |turn: usize, read| layouts.may_be_copied(stretch.arg(stream, turn, read));
+    stretch.places.iter().enumerate().all(|(j, place)| {
+        let is_made_before = matches!(place.kind, Kind::Moving(_) | Kind::Reshaped);
+        let leaves = is_made_before || uses[j].last || uses[j].rows;
+        (!leaves || made(j))
+            && place.reads.iter().enumerate().all(|(i, read)| match *read {
+                Read::Same(_) => true,
+                Read::Shared(v) => {
+                    is_made_before
+                        || layouts.may_be_copied(v)
+                        || layouts.root(stream.program, v).is_some()
+                }
+                Read::Carried { place, back } => {
+                    made(place) && (0..back).all(|turn| arg(turn, (j, i)))
+                }
+                Read::Scanned => (0..stretch.count).all(|turn| arg(turn, (j, i))),
+            })
+    })
 }

@@ -214,3 +214,19 @@ pub(super) fn reshaped<'e>(x: V<'e>, shape: &[usize]) -> V<'e> {
     }
     x.reshape(shape)
 }
+
+/// The same array, contiguous where views may have left another order.
+pub(super) fn in_order(x: V<'_>) -> V<'_> {
+    const VIEWS: [Prim; 3] = [ops::RESHAPE, ops::SLICE, ops::TRANSPOSE];
+    let mut of = x.var();
+    loop {
+        match x.to.made_by(of, &VIEWS) {
+            Some((Params::Shape(_), args)) => of = args[0],
+            Some(_) => {
+                let rows = x.with(x.to.emit(ops::IOTA, Params::Size(x.shape()[0]), &[]));
+                return x.apply(ops::GATHER, Params::None, &[rows]);
+            }
+            None => return x,
+        }
+    }
+}

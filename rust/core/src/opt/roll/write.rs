@@ -6,8 +6,9 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 
 use super::body::{Body, Source, written};
+use super::layouts::Layouts;
 use super::owners::Stretches;
-use super::regions::{moving, reshaped, rows, scattered, side_by_side, turned};
+use super::regions::{in_order, moving, reshaped, rows, scattered, side_by_side, turned};
 use super::sequence::{Element, Piece, joined, numbers, pieces, repeated, stack};
 use super::stream::Stream;
 use super::stretch::{Kind, Read, TURNS};
@@ -23,6 +24,7 @@ use crate::util::FastMap;
 pub(super) fn write(
     stream: &Stream<'_>,
     stretches: &Stretches,
+    layouts: &Layouts,
     roll: fn(&Program) -> Result<Program>,
 ) -> Result<Program> {
     let program = stream.program;
@@ -34,6 +36,7 @@ pub(super) fn write(
     let mut writer = Writer {
         stream,
         stretches,
+        layouts,
         builder: &builder,
         map,
         loops: Vec::new(),
@@ -64,6 +67,7 @@ pub(super) fn write(
 struct Writer<'w, 'p> {
     stream: &'w Stream<'p>,
     stretches: &'w Stretches,
+    layouts: &'w Layouts,
     builder: &'w Builder,
     /// What variables have become that have been asked for.
     map: Vec<Var>,
@@ -147,10 +151,18 @@ impl<'w> Writer<'w, '_> {
         self.builder.at(program.site(stream.number(at)));
         let many =
             args.len() >= TURNS && (args.iter()).any(|&v| self.stretches.made(stream, v).is_some());
+        let in_order = |x: V<'w>| {
+            let x = if self.layouts.matters(result) {
+                in_order(x)
+            } else {
+                x
+            };
+            x.var()
+        };
         let var = match program.params(eqn) {
-            _ if many && eqn.prim == ops::STACK => self.sequence(args).var(),
+            _ if many && eqn.prim == ops::STACK => in_order(self.sequence(args)),
             &Params::Axis(axis) if many && eqn.prim == ops::CONCATENATE => {
-                self.concatenated(args, axis)
+                in_order(self.concatenated(args, axis))
             }
             params => {
                 let args: SmallVec<[Var; 4]> = args.iter().map(|&v| self.get(v)).collect();
@@ -162,7 +174,7 @@ impl<'w> Writer<'w, '_> {
     }
 
     /// Arrays one after the other along an axis: those that come out of turns together.
-    fn concatenated(&mut self, args: &[Var], axis: usize) -> Var {
+    fn concatenated(&mut self, args: &[Var], axis: usize) -> V<'w> {
         let mut parts: Vec<V<'w>> = Vec::new();
         let mut rest = args;
         while let Some(&first) = rest.first() {
@@ -180,10 +192,8 @@ impl<'w> Writer<'w, '_> {
             rest = &rest[count.max(1)..];
         }
         match parts.as_slice() {
-            [one] => one.var(),
-            [first, others @ ..] => first
-                .apply(ops::CONCATENATE, Params::Axis(axis), others)
-                .var(),
+            [one] => *one,
+            [first, others @ ..] => first.apply(ops::CONCATENATE, Params::Axis(axis), others),
             [] => unreachable!("there is an argument"),
         }
     }
@@ -371,7 +381,7 @@ impl<'w> Writer<'w, '_> {
             };
             stacks.insert(j, stack.var());
         }
-        let body = written(stream, stretch, &self.stretches.uses[n])?;
+        let body = written(stream, stretch, &self.stretches.uses[n], self.layouts)?;
         let mut args: Vec<Var> = Vec::new();
         for source in body.sources() {
             let arg = match *source {
