@@ -70,16 +70,13 @@ def measure_written(steps: int) -> None:
     import numpy as np
 
     import cotan as ct
-    from rows.field.dynamics import lorenz_slope
-    from rows.steps import rk4
 
-    def loss(state: Any, parameters: Any) -> Any:
-        slope = lorenz_slope(np, parameters)
+    def loss(state: Any, factor: Any) -> Any:
         for _ in range(steps):
-            state = rk4(slope, state, 0.01)
-        return np.sum(state)
+            state = np.sin(state) * factor + 0.1
+        return state
 
-    arguments = np.array([1.0, 1.0, 1.0]), np.array([10.0, 28.0, 8 / 3])
+    arguments = 0.3, 0.9
 
     def seconds(call: Any) -> float:
         start = time.perf_counter()
@@ -88,16 +85,14 @@ def measure_written(steps: int) -> None:
 
     ct.gradient(lambda s, p: np.sum(s * p), *arguments)
     before = highest()
-    prepared = ct.prepare(loss, *arguments)
-    found: dict[str, float] = {"first": seconds(prepared)}
-    found["bytes"] = highest() - before
-    samples = [seconds(prepared) for _ in range(300 if steps <= 1000 else 15)]
-    found["prepared"] = summary(samples[len(samples) // 2 :]).median
-    del prepared
-    program = ct.trace(lambda *xs: ct.gradient(loss, *xs), *arguments)
     start = time.perf_counter()
+    program = ct.trace(lambda *xs: ct.gradient(loss, *xs), *arguments)
+    found: dict[str, float] = {"trace": time.perf_counter() - start}
+    found["bytes"] = highest() - before
+    found["first"] = seconds(program)
+    samples = [seconds(program) for _ in range(300 if steps <= 1000 else 15)]
+    found["runs"] = summary(samples[len(samples) // 2 :]).median
     program = program.rolled()
-    found["rolled"] = time.perf_counter() - start
     found["equations"] = str(program).count(" = ")
     found["text"] = len(str(program))
     found["pickle"] = len(pickle.dumps(program))
@@ -154,17 +149,17 @@ def main() -> None:
     rows = []
     for steps in COUNTS[:3] if args.quick else COUNTS[:4]:
         found = run(steps, "--written")
-        times = (found["first"], found["prepared"])
-        each = [f"{short(t)} ({t / steps * 1e9:.0f} ns each)" for t in times]
+        times = [short(found[key]) for key in ("trace", "first", "runs")]
         memory = f"{found['bytes'] / 1e6:.1f} MB"
         sizes = [f"{found[key] / 1e3:.1f} kB" for key in ("text", "pickle", "onnx")]
-        rows.append([f"{steps:,}", *each, memory, f"{found['equations']:.0f}", *sizes])
+        rows.append([f"{steps:,}", *times, memory, f"{found['equations']:.0f}", *sizes])
         print(*rows[-1], flush=True)
-    titles = ["steps", "first call", "prepared", "memory", "equations", "text", "pickle", "ONNX"]
+    titles = ["steps", "traced", "first run", "runs", "memory", "equations", "text", "pickle", "ONNX"]
     text += (
-        "\n\nThe same by a `for` of Python, which is written out: the first call of a prepared gradient, the median "
-        "of its replays, what memory the first call adds to the process; and the program of the gradient, in which "
-        f"loops are found again: its equations, and how large it is.\n\n{table(titles, rows)}"
+        "\n\nThe gradient of a recursion by a `for` of Python, `x = np.sin(x) * a + 0.1`, which is written out: to "
+        "trace it, the first run of the program, the median of later ones, what memory tracing adds to the process; "
+        "and the program, in which loops are found again: its equations, and how large it is.\n\n"
+        f"{table(titles, rows)}"
     )
     print(text)
     if args.markdown:

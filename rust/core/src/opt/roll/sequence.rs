@@ -81,8 +81,34 @@ pub(super) fn numbers<'e>(builder: &'e Builder, dtype: DType, all: &[Complex<f64
     if let Some(found) = progression(builder, dtype, all) {
         return found;
     }
+    if let Some(found) = reciprocals(builder, dtype, all) {
+        return found;
+    }
     let vars: Vec<V<'e>> = all.iter().map(|&z| literal(z)).collect();
     stack(&vars)
+}
+
+/// One by numbers at equal distances, if the bits come out.
+fn reciprocals<'e>(builder: &'e Builder, dtype: DType, all: &[Complex<f64>]) -> Option<V<'e>> {
+    if !matches!(dtype, DType::F64 | DType::F32) {
+        return None;
+    }
+    let below: Vec<Complex<f64>> = all.iter().map(|z| (1.0 / z.re).round().into()).collect();
+    let mut both = all.iter().zip(&below);
+    if !both.all(|(z, n)| z.im == 0.0 && rounded(dtype, 1.0 / n.re).to_bits() == z.re.to_bits()) {
+        return None;
+    }
+    let below = progression(builder, dtype, &below)?;
+    Some(below.number(1.0).combine(ops::DIV, below))
+}
+
+/// A number of this dtype.
+fn rounded(dtype: DType, x: f64) -> f64 {
+    if dtype == DType::F32 {
+        f64::from(x as f32)
+    } else {
+        x
+    }
 }
 
 /// Numbers at equal distances, if their bits come out.
@@ -90,13 +116,7 @@ fn progression<'e>(builder: &'e Builder, dtype: DType, all: &[Complex<f64>]) -> 
     if !matches!(dtype, DType::F64 | DType::F32 | DType::I64) || all.len() < 3 {
         return None;
     }
-    let rounded = |x: f64| {
-        if dtype == DType::F32 {
-            f64::from(x as f32)
-        } else {
-            x
-        }
-    };
+    let rounded = |x: f64| rounded(dtype, x);
     let (first, by) = (all[0].re, rounded(all[1].re - all[0].re));
     let exact = 2f64.powi(53);
     if all
@@ -124,9 +144,9 @@ fn progression<'e>(builder: &'e Builder, dtype: DType, all: &[Complex<f64>]) -> 
     };
     // The last number says most about the distance.
     let far = (all[all.len() - 1].re - first) / (all.len() - 1) as f64;
-    for by in [by, rounded(far), rounded(-rounded(-by))] {
+    for by in [by, rounded(far)] {
         let start = (first / by).round();
-        if start.abs() < exact && fits(&|i| rounded((i + start) * by)) {
+        if start.abs() < exact && fits(&|i| rounded(rounded(i + start) * by)) {
             let numbers = count(start);
             return Some(numbers.combine(ops::MUL, numbers.number(by)));
         }
