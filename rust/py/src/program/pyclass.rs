@@ -256,12 +256,12 @@ impl PyProgram {
     ///
     /// >>> import cotan as ct
     /// >>> def f(x):
-    /// ...     for _ in range(1000):
+    /// ...     for _ in range(100):
     /// ...         x = ct.sin(x) + 0.1
     /// ...     return x
     /// >>> program = ct.trace(f, 1.0)
     /// >>> len(program), len(program.rolled())
-    /// (2001, 1)
+    /// (201, 1)
     fn rolled(&self) -> PyResult<PyProgram> {
         let program = opt::roll(&self.program).or_raise()?;
         Ok(PyProgram::new(program, self.constants.clone()))

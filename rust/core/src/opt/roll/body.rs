@@ -103,13 +103,11 @@ impl Inputs<'_, '_> {
                 place,
                 starts: starts[..n].to_vec(),
             };
-            found = match self.carries.iter().position(|c| *c == wanted) {
-                Some(found) => found,
-                None => {
-                    self.carries.push(wanted);
-                    self.carries.len() - 1
-                }
-            };
+            let known = self.carries.iter().position(|c| *c == wanted);
+            found = known.unwrap_or_else(|| {
+                self.carries.push(wanted);
+                self.carries.len() - 1
+            });
         }
         found
     }

@@ -129,7 +129,7 @@ impl Stretches {
         Row {
             stretch: made.stretch,
             place: made.place,
-            row: self.row_of_turn(made.stretch, made.turn),
+            index: self.row_of_turn(made.stretch, made.turn),
         }
     }
 
@@ -167,9 +167,9 @@ impl Stretches {
                 if *read == Read::Scanned
                     && let (Some((v, a)), Some((_, b))) = (row(middle), row(middle + 1))
                     && (a.stretch, a.place) == (b.stretch, b.place)
-                    && a.row != b.row
+                    && a.index != b.index
                 {
-                    vote(b.row < a.row, v);
+                    vote(b.index < a.index, v);
                 }
             }
         }

@@ -88,7 +88,7 @@ impl Moves {
 }
 
 /// An array with the regions of so many turns side by side along an axis, as a stack of those of each turn.
-pub(super) fn apart<'e>(x: V<'e>, axis: usize, count: usize) -> V<'e> {
+pub(super) fn apart(x: V<'_>, axis: usize, count: usize) -> V<'_> {
     let shape = x.shape();
     let mut split: Shape = shape.clone();
     split[axis] /= count;
@@ -99,7 +99,7 @@ pub(super) fn apart<'e>(x: V<'e>, axis: usize, count: usize) -> V<'e> {
 }
 
 /// A stack as one array in which its elements lie side by side along an axis.
-pub(super) fn side_by_side<'e>(stack: V<'e>, axis: usize) -> V<'e> {
+pub(super) fn side_by_side(stack: V<'_>, axis: usize) -> V<'_> {
     let shape = stack.shape();
     let mut order: Vec<usize> = (1..shape.len()).collect();
     order.insert(axis, 0);
@@ -116,7 +116,7 @@ fn transposed<'e>(x: V<'e>, order: &[usize]) -> V<'e> {
 }
 
 /// Some elements of a stack: `len` of them, `step` apart.
-pub(super) fn rows<'e>(stack: V<'e>, start: usize, len: usize, step: isize) -> V<'e> {
+pub(super) fn rows(stack: V<'_>, start: usize, len: usize, step: isize) -> V<'_> {
     let shape = stack.shape();
     if (start, len, step) == (0, shape[0], 1) {
         return stack;
@@ -187,7 +187,7 @@ pub(super) fn scattered<'e>(
 }
 
 /// The numbers of the elements of each region along its axis.
-fn places<'e>(x: V<'e>, d: SliceDim, moves: Moves, count: usize) -> V<'e> {
+fn places(x: V<'_>, d: SliceDim, moves: Moves, count: usize) -> V<'_> {
     let numbers = |len: usize, by: isize| {
         let count = x.with(x.to.emit(ops::IOTA, Params::Size(len), &[]));
         count.combine(ops::MUL, count.number(by as f64))

@@ -7,12 +7,12 @@ use crate::ops;
 use crate::prim::{Params, V, Var};
 use crate::program::Builder;
 
-/// Where an element of a stack lies: which stretch and place made it, and its row.
+/// Where an element of a stack lies: which stretch and place made it, and its place among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Row {
     pub stretch: usize,
     pub place: usize,
-    pub row: usize,
+    pub index: usize,
 }
 
 /// Elements one after the other.
@@ -49,12 +49,12 @@ pub(super) fn pieces(vars: &[Var], element: impl Fn(Var) -> Element) -> Vec<Piec
         match (element(v), last) {
             (Element::Row(row), Some(Piece::Rows { from, len, step }))
                 if (from.stretch, from.place) == (row.stretch, row.place)
-                    && row.row != from.row
+                    && row.index != from.index
                     && (*len == 1
-                        || row.row as isize == from.row as isize + *step * *len as isize) =>
+                        || row.index as isize == from.index as isize + *step * *len as isize) =>
             {
                 if *len == 1 {
-                    *step = row.row as isize - from.row as isize;
+                    *step = row.index as isize - from.index as isize;
                 }
                 *len += 1;
             }

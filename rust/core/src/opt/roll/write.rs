@@ -46,15 +46,12 @@ pub(super) fn write(
     let mut at = 0;
     while at < stream.len() {
         steps.count()?;
-        match stretches.stretch_at(at) {
-            Some(n) => {
-                writer.write_loop(n)?;
-                at = stretches.all[n].range().end;
-            }
-            None => {
-                writer.equation(at);
-                at += 1;
-            }
+        if let Some(n) = stretches.stretch_at(at) {
+            writer.write_loop(n)?;
+            at = stretches.all[n].range().end;
+        } else {
+            writer.equation(at);
+            at += 1;
         }
     }
     let outs: Vec<Var> = program.outs().iter().map(|&v| writer.get(v)).collect();
@@ -107,7 +104,7 @@ impl<'w> Writer<'w, '_> {
             _ => {
                 let stack = self.stack(made.stretch, made.place);
                 let shape = &self.stream.program.aval(v).shape;
-                let row = self.stretches.row(made).row;
+                let row = self.stretches.row(made).index;
                 reshaped(rows(self.value(stack), row, 1, 1), shape).var()
             }
         };
@@ -247,13 +244,13 @@ impl<'w> Writer<'w, '_> {
             }
             Piece::Rows { from, len, step } => {
                 let stack = self.stack(from.stretch, from.place);
-                rows(self.value(stack), from.row, len, step)
+                rows(self.value(stack), from.index, len, step)
             }
             Piece::Before { from, len, step } => {
                 let carry = self.loops[from.stretch].body.carry_of(from.place);
                 let carry = carry.map_or(0, |carry| carry);
                 let stack = self.output(from.stretch, LoopOutput::Before(carry));
-                rows(self.value(stack), from.row, len, step)
+                rows(self.value(stack), from.index, len, step)
             }
             Piece::Numbers(dtype, all) => numbers(self.builder, dtype, &all),
         }
@@ -306,17 +303,17 @@ impl<'w> Writer<'w, '_> {
         } else {
             step
         };
-        if is_first && from.row == row(0) && step == on {
+        if is_first && from.index == row(0) && step == on {
             return Some(Piece::Before {
                 from,
                 len: len + 1,
                 step,
             });
         }
-        let end = from.row as isize + step * (len as isize - 1);
+        let end = from.index as isize + step * (len as isize - 1);
         if !is_first && end == row(0) as isize && step == -on {
             let from = super::sequence::Row {
-                row: from.row.checked_add_signed(on)?,
+                index: from.index.checked_add_signed(on)?,
                 ..from
             };
             return Some(Piece::Before {
