@@ -3,14 +3,17 @@
     python benches/python/loop_growth.py [--quick] [--markdown FILE]
 
 Steps of the classical Runge-Kutta method on the Lorenz system (three numbers, three parameters) by
-`ct.scan(..., rolled=True)`, from a hundred to a million. Each count runs in a process of its own.
+`ct.scan(..., rolled=True)`, from a hundred to a million, and by a loop of Python that is written out, up to
+a hundred thousand. Each count runs in a process of its own.
 """
 
 import argparse
 import json
+import pickle
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -56,8 +59,52 @@ def measure(steps: int) -> None:
     print(json.dumps(found))
 
 
-def run(steps: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "--steps", str(steps)]
+def highest() -> int:
+    """The most bytes that this process has had in memory."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+def measure_written(steps: int) -> None:
+    """Print the same of a loop of Python, and how large the rolled program of its gradient is."""
+    import numpy as np
+
+    import cotan as ct
+
+    def loss(state: Any, factor: Any) -> Any:
+        for _ in range(steps):
+            state = np.sin(state) * factor + 0.1
+        return state
+
+    arguments = 0.3, 0.9
+
+    def seconds(call: Any) -> float:
+        start = time.perf_counter()
+        call(*arguments)
+        return time.perf_counter() - start
+
+    ct.gradient(lambda s, p: np.sum(s * p), *arguments)
+    before = highest()
+    start = time.perf_counter()
+    program = ct.trace(lambda *xs: ct.gradient(loss, *xs), *arguments)
+    found: dict[str, float] = {"trace": time.perf_counter() - start}
+    found["bytes"] = highest() - before
+    found["first"] = seconds(program)
+    samples = [seconds(program) for _ in range(300 if steps <= 1000 else 15)]
+    found["runs"] = summary(samples[len(samples) // 2 :]).median
+    program = program.rolled()
+    found["equations"] = str(program).count(" = ")
+    found["text"] = len(str(program))
+    found["pickle"] = len(pickle.dumps(program))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "gradient.onnx")
+        program.to_onnx(path)
+        found["onnx"] = path.stat().st_size
+    print(json.dumps(found))
+
+
+def run(steps: int, what: str = "--steps") -> dict[str, float]:
+    command = [sys.executable, __file__, what, str(steps)]
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, env=environment(), timeout=600
     )
@@ -75,9 +122,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="up to 10,000 steps")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the section there")
     parser.add_argument("--steps", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--written", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.steps:
         measure(args.steps)
+        return
+    if args.written:
+        measure_written(args.written)
         return
     rows = []
     for steps in COUNTS[:3] if args.quick else COUNTS:
@@ -94,6 +145,21 @@ def main() -> None:
         "process with respect to state and parameters, a prepared one (the median), what memory "
         "the first one adds to the process, and the equations of its program. "
         f"{machine()}.\n\n{table(titles, rows)}"
+    )
+    rows = []
+    for steps in COUNTS[:3] if args.quick else COUNTS[:4]:
+        found = run(steps, "--written")
+        times = [short(found[key]) for key in ("trace", "first", "runs")]
+        memory = f"{found['bytes'] / 1e6:.1f} MB"
+        sizes = [f"{found[key] / 1e3:.1f} kB" for key in ("text", "pickle", "onnx")]
+        rows.append([f"{steps:,}", *times, memory, f"{found['equations']:.0f}", *sizes])
+        print(*rows[-1], flush=True)
+    titles = ["steps", "traced", "first run", "runs", "memory", "equations", "text", "pickle", "ONNX"]
+    text += (
+        "\n\nThe gradient of a recursion by a `for` of Python, `x = np.sin(x) * a + 0.1`, which is written out: to "
+        "trace it, the first run of the program, the median of later ones, what memory tracing adds to the process; "
+        "and the program, in which loops are found again: its equations, and how large it is.\n\n"
+        f"{table(titles, rows)}"
     )
     print(text)
     if args.markdown:

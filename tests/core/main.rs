@@ -22,6 +22,7 @@ mod opt;
 mod pairs;
 mod prepared;
 mod program;
+mod roll;
 mod sched;
 mod sites;
 mod source_tree;

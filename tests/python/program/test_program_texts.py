@@ -202,8 +202,9 @@ def test_rules_of_python_code_are_no_part_of_a_text():
 
 def test_a_long_program():
     def long(x):
-        for _ in range(20_000):
-            x = x * 0.5 + 1.0
+        # No two stretches after each other are alike, so that there are no loops in it.
+        for i in range(30_000):
+            x = x * 0.5 + 1.0 if i.bit_count() % 2 else ct.sin(x)
         return x
 
     program = ct.trace(long, X)

@@ -1,8 +1,12 @@
 //! Passes over programs: each takes one and gives a better one that computes the same bits.
 
 mod lower;
+mod repeats;
 mod rewrite;
+mod roll;
 mod simplify;
 
 pub use lower::{has_composites, in_neighbouring_axes, inline_rules, lower};
+pub(crate) use repeats::runs;
+pub use roll::{roll, roll_long};
 pub use simplify::{Passes, optimize, without_barriers};

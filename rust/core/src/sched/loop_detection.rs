@@ -9,9 +9,10 @@ use std::hash::{Hash, Hasher};
 use super::fuse::{Role, role};
 use crate::error::Result;
 use crate::interrupt::Steps;
+use crate::opt::runs;
 use crate::prim::Var;
 use crate::program::{Eqn, Program};
-use crate::util::{FastHasher, FastMap, MAX_KEPT};
+use crate::util::{FastHasher, MAX_KEPT};
 
 /// Shorter programs are planned as a whole,
 const LONG: usize = 2048;
@@ -32,8 +33,6 @@ const ONE_TILE: usize = 64;
 /// Two places are compared by so many equations that come before them. More of them tell a body from the
 /// parts of it that are alike.
 const WINDOWS: [usize; 2] = [32, 512];
-/// What hashes of windows are powers of.
-const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// How often a body is looked through.
 const ROUNDS: usize = 8;
 /// What is there for all bodies at once may need so much memory.
@@ -197,51 +196,6 @@ fn loops(
         }
     }
     Ok(found)
-}
-
-/// Stretches in which every equation is like the one a period before it: where they start and end, and the
-/// period.
-fn runs(kinds: &[u64], window: usize) -> Result<Vec<(usize, usize, usize)>> {
-    let mut steps = Steps::default();
-    let far = (0..window).fold(1u64, |p, _| p.wrapping_mul(BASE));
-    let mut last: FastMap<u64, usize> = FastMap::default();
-    let mut hash = 0u64;
-    let mut runs: Vec<(usize, usize, usize)> = Vec::new();
-    // The last run of each period: parts of a body that are alike make periods take turns.
-    let mut latest: FastMap<usize, usize> = FastMap::default();
-    for (k, &kind) in kinds.iter().enumerate() {
-        steps.count()?;
-        hash = hash.wrapping_mul(BASE).wrapping_add(kind);
-        if let Some(old) = k.checked_sub(window) {
-            hash = hash.wrapping_sub(far.wrapping_mul(kinds[old]));
-        }
-        if k + 1 < window {
-            continue;
-        }
-        let Some(period) = last.insert(hash, k).map(|before| k - before) else {
-            continue;
-        };
-        // The windows that end here and a period before are alike.
-        let first = k + 1 - window;
-        match latest.get(&period) {
-            Some(&i) if runs[i].1 >= first => runs[i].1 = k + 1,
-            _ => {
-                latest.insert(period, runs.len());
-                runs.push((first - period, k + 1, period));
-            }
-        }
-    }
-    // Hashes may collide: what is alike is looked at.
-    for (start, stop, period) in &mut runs {
-        for k in *start + *period..*stop {
-            steps.count()?;
-            if kinds[k] != kinds[k - *period] {
-                *stop = k;
-                break;
-            }
-        }
-    }
-    Ok(runs)
 }
 
 /// A body of a loop.

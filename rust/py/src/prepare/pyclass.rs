@@ -12,6 +12,7 @@ use crate::prepare::reasons;
 use crate::prepare::record::Transform;
 pub use crate::prepare::recordings::PyPrepared;
 use crate::prepare::recordings::{Replayed, with_keywords};
+use crate::program::pyclass::PyProgram;
 use crate::runtime::hooks;
 
 /// Why calls are made without preparation, for the report.
@@ -237,13 +238,11 @@ impl PyPrepared {
     /// >>> len(ct.prepare(lambda x: x**3, 1.0).programs)
     /// 1
     #[getter]
-    fn programs(&self) -> Vec<crate::program::pyclass::PyProgram> {
+    fn programs(&self) -> PyResult<Vec<PyProgram>> {
         let specializations = self.lock().clone();
         specializations
             .iter()
-            .map(|v| {
-                crate::program::pyclass::PyProgram::new(v.program.program().clone(), Vec::new())
-            })
+            .map(|v| PyProgram::recorded(v.program.program().clone(), Vec::new()))
             .collect()
     }
 

@@ -58,7 +58,7 @@ pub fn with_gradient(
 }
 
 /// A program as an exporter takes it: calls of rules are written out, and what is common or not needed is
-/// gone. As plain data: `outputs` (variables by number), `names` of the inputs,
+/// gone; long ones have loops where they repeat themselves. As plain data: `outputs` (variables by number), `names` of the inputs,
 /// `output_names`, `constants`
 /// (values of the last inputs), `types` (dtype and shape of every variable) and `equations` (primitive,
 /// arguments, result, parameters). The parameters of a loop have its `body`, as plain data too, without what
@@ -83,7 +83,8 @@ pub fn plain<'py>(py: Python<'py>, program: &PyProgram) -> PyResult<Bound<'py, P
 /// A program as plain data, without its constants.
 fn plain_program(py: Python<'_>, program: Program) -> PyResult<Bound<'_, PyDict>> {
     let lowered = opt::inline_rules(program).or_raise()?;
-    let p = &opt::optimize(&lowered, Passes::ALL).or_raise()?;
+    let optimized = opt::optimize(&lowered, Passes::ALL).or_raise()?;
+    let p = &opt::roll_long(optimized).or_raise()?;
     let out = PyDict::new(py);
     let names: Vec<&str> = p.input_names().iter().map(Arc::as_ref).collect();
     out.set_item("names", names)?;

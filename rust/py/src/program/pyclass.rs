@@ -59,6 +59,12 @@ impl PyProgram {
         }
     }
 
+    /// One that was recorded: with loops where it is long and repeats itself.
+    pub fn recorded(program: Program, constants: Vec<Array>) -> PyResult<PyProgram> {
+        let program = opt::roll_long(program).or_raise()?;
+        Ok(PyProgram::new(program, constants))
+    }
+
     /// The program itself.
     pub fn core(&self) -> &Program {
         &self.program
@@ -239,6 +245,25 @@ impl PyProgram {
                 }
             };
         }
+        Ok(PyProgram::new(program, self.constants.clone()))
+    }
+
+    /// The program with loops where it repeats itself: the same body of equations, again and again, becomes one `loop`
+    /// with a body. Results have the same bits.
+    ///
+    /// Turns of a loop are compared one by one; what differs stays as it is. The text, saved files and exports of such a
+    /// program grow with the body, not with the number of turns.
+    ///
+    /// >>> import cotan as ct
+    /// >>> def f(x):
+    /// ...     for _ in range(100):
+    /// ...         x = ct.sin(x) + 0.1
+    /// ...     return x
+    /// >>> program = ct.trace(f, 1.0)
+    /// >>> len(program), len(program.rolled())
+    /// (201, 1)
+    fn rolled(&self) -> PyResult<PyProgram> {
+        let program = opt::roll(&self.program).or_raise()?;
         Ok(PyProgram::new(program, self.constants.clone()))
     }
 

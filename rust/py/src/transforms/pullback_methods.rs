@@ -115,7 +115,7 @@ impl PyPullback {
             }
         }
         program.set_output_names(outputs);
-        Ok(PyProgram::new(program, Vec::new()))
+        PyProgram::recorded(program, Vec::new())
     }
 
     /// The program that gave the results and the values that it keeps, in this order; None when it is not
@@ -136,7 +136,7 @@ impl PyPullback {
         let mut places = Vec::new();
         self.results.paths("y", &mut places, py);
         forward.set_output_names(places.into_iter().map(Into::into));
-        Ok(Some(PyProgram::new(forward, Vec::new())))
+        PyProgram::recorded(forward, Vec::new()).map(Some)
     }
 
     /// What it holds and why, which cotangents have been computed, and what was avoided: a `Report`.

@@ -320,7 +320,7 @@ impl PyPushforward {
             }
         }
         program.set_output_names(outputs);
-        Ok(PyProgram::new(program, Vec::new()))
+        PyProgram::recorded(program, Vec::new())
     }
 
     /// The equations that it applies.

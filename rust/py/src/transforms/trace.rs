@@ -122,7 +122,7 @@ pub fn trace<'py>(
             .iter()
             .map(|p| p.strip_prefix('.').unwrap_or(p).into()),
     );
-    Ok(PyProgram::new(program, constants))
+    PyProgram::recorded(program, constants)
 }
 
 /// A recorded program, names of its outputs, for each input whether it has a gradient, and the inputs.
