@@ -6,6 +6,7 @@ import io
 import math
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -682,6 +683,33 @@ def test_warnings_and_errors_of_numpy():
         ct.gradient(divides, 0.3)
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
         ct.gradient(divides, 0.3)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers are POSIX")
+def test_what_others_write_meanwhile_stays():
+    written, count = [], 0
+
+    def handler(*_):
+        nonlocal count
+        written.append(1)
+        count += 1
+
+    def f(x):
+        for _ in range(STEPS):
+            x = x * 0.9 + len(written) * 0.0
+        return x + np.sum(np.unique(np.array([x, x + 1.0])))  # no replay gives this
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 1e-3, 1e-3)
+    try:
+        for i in range(20):
+            f.__code__ = f.__code__.replace(co_name=f"f{i}")
+            for _ in range(6):
+                ct.gradient(f, 0.3)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(written) == count
 
 
 def test_objects_of_libraries_that_hold_arrays():

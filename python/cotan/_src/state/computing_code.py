@@ -56,7 +56,13 @@ _OUTWARD = frozenset({
     "frompyfunc", "fromregex", "geterr", "geterrcall", "get_printoptions", "getbufsize", "io",
     "load_npz", "loadmat", "nditer", "register", "save_npz", "savemat", "savez_compressed",
     "set_backend", "set_default_printstyle", "set_global_backend", "set_string_function",
-    "set_workers", "show_options", "show_runtime", "skip_backend", "testing", "wavfile",
+    "set_workers", "show", "show_options", "show_runtime", "skip_backend", "testing", "wavfile",
+})  # fmt: skip
+# Functions that draw from the generators that all share.
+_DRAWS = frozenset({
+    "basinhopping", "bootstrap", "differential_evolution", "dual_annealing", "eigs", "eigsh",
+    "expm_multiply", "kmeans", "kmeans2", "lobpcg", "monte_carlo_test", "onenormest",
+    "permutation_test", "resample", "svds",
 })  # fmt: skip
 # Names of what no guard is on.
 _UNGUARDED = frozenset({
@@ -75,12 +81,21 @@ _RUN_UNNAMED = frozenset({
 })  # fmt: skip
 # Guards see what is written to objects from outside, in whatever way.
 _SETS = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
-_HARMFUL = (IMPURE - _ENDS_INSIDE - _SETS) | _OUTWARD | _UNGUARDED | OPTIONS
+_HARMFUL = (IMPURE - _ENDS_INSIDE - _SETS) | _OUTWARD | _UNGUARDED | _DRAWS | OPTIONS
 # What `np.random` has that makes a generator, and is refused without a seed.
 _GENERATORS = frozenset({"RandomState", "default_rng"})
 # Texts of arrays depend on how NumPy is set to print them.
 _TEXTS = frozenset({"__format__", "__repr__", "__str__", "f-string", "format", "repr", "str",
                     "safe_substitute", "substitute"})  # fmt: skip
+# Methods and functions that write to what they are given.
+_WRITERS = frozenset({
+    "add", "append", "appendleft", "clear", "copyto", "difference_update", "discard", "extend",
+    "extendleft", "fill", "fill_diagonal", "insert", "intersection_update", "itemset", "out",
+    "partition", "place", "pop", "popitem", "popleft", "put", "put_along_axis", "putmask", "remove",
+    "resize", "reverse", "rotate", "setattr", "setdefault", "setfield", "shuffle", "sort",
+    "symmetric_difference_update", "update",
+})  # fmt: skip
+_STORES = frozenset({"DELETE_ATTR", "DELETE_SUBSCR", "STORE_ATTR", "STORE_SLICE", "STORE_SUBSCR"})
 # Modules of libraries that read and write files.
 _FILES = ("numpy.lib._npyio", "numpy.lib.npyio", "numpy.lib._format", "scipy.io", "scipy.datasets")
 # Modules of libraries whose objects do not change: `np.c_`, distributions.
@@ -111,7 +126,7 @@ def is_harmless(value: Any) -> bool:
         return True  # What they hold is visited.
     if kind is MethodType:
         return isinstance(value.__self__, type)
-    if is_array(value) or _makes_generator(value):
+    if is_array(value) or makes_generator(value):
         return True
     if _is_record(kind):
         return is_installed(kind.__module__) or _is_harmless_class(kind)
@@ -138,7 +153,7 @@ def _is_harmless_class(cls: type) -> bool:
         return _is_harmless_builtin(cls.__name__)
     if is_installed(cls.__module__):
         is_known = is_pure(cls.__module__) or _is_computing(cls.__module__)
-        return (is_known and cls.__name__ not in _HARMFUL) or _makes_generator(cls)
+        return (is_known and cls.__name__ not in _HARMFUL) or makes_generator(cls)
     if type(cls) not in _METACLASSES or hasattr(cls, "__del__"):
         return False
     own = [vars(c) for c in cls.__mro__ if not is_installed(c.__module__)]
@@ -221,7 +236,8 @@ def is_harmless_builtin_function(value: Any) -> bool:
     return name not in _HARMFUL and is_harmless_variable(owner)
 
 
-def _makes_generator(value: object) -> bool:
+def makes_generator(value: object) -> bool:
+    """Say whether something makes generators of random numbers, and is refused without a seed."""
     return any(value is getattr(np.random, name) for name in _GENERATORS)
 
 
@@ -302,3 +318,15 @@ def is_array(value: Any) -> bool:
 def makes_texts(function: FunctionType) -> bool:
     """Say whether code may make texts of arrays, which depend on how NumPy is set to print them."""
     return not _TEXTS.isdisjoint(CodeNames.of(function.__code__).mentioned)
+
+
+@functools.lru_cache(4096)
+def may_write(code: CodeType) -> bool:
+    """Say whether code may write to objects that it is given or captures, itself or code inside."""
+    if not _WRITERS.isdisjoint(CodeNames.of(code).mentioned | _keywords(code)):
+        return True
+    return any(
+        step.opname in _STORES or (step.opname == "BINARY_OP" and step.argrepr.endswith("="))
+        for inner in _with_inner(code)
+        for step in instructions(inner)
+    )

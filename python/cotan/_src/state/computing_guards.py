@@ -5,7 +5,7 @@ cost, and without a trace where it cannot. Entry point: `Attempt.of`, a recordin
 nothing.
 """
 
-import random
+from collections import defaultdict
 from types import FunctionType, ModuleType
 from typing import Any, Self
 
@@ -21,10 +21,11 @@ from cotan._src.state.computing_code import (
     is_harmless,
     is_harmless_builtin_function,
     is_harmless_variable,
+    makes_generator,
     makes_texts,
+    may_write,
 )
 from cotan._src.state.guards import GuardCollector, collected
-from cotan._src.state.random_states import random_state
 from cotan._src.state.reached_names import Names, is_installed, is_library, mentioned
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import Args, Function
@@ -47,6 +48,8 @@ class ComputingGuards(GuardCollector):
     bound = _MAX_GUARDS
 
     def __init__(self, function: object) -> None:
+        #: Whether the function may write to what it captures.
+        self.may_write = True
         self._num_items = 0
         self._num_bytes = 0
         super().__init__(function)
@@ -55,6 +58,8 @@ class ComputingGuards(GuardCollector):
         if isinstance(value, (list, tuple, dict, set, frozenset)):
             self._num_items += len(value)
             self._expect_few(self._num_items)
+            if isinstance(value, defaultdict):
+                self._guard_computed(value, "default_factory", lambda: value.default_factory)
         elif isinstance(value, np.ndarray):
             self._num_bytes += value.nbytes
             if self._num_bytes > _MAX_BYTES:
@@ -69,9 +74,10 @@ class ComputingGuards(GuardCollector):
         if not is_free:
             raise TypeError("prepare: the function may do more than compute")
         functions = [x for x in self.visited if isinstance(x, FunctionType)]
-        for function in functions:
-            if not is_installed(home_of(function)):
-                self._guard_library_members(function)
+        own = [x for x in functions if not is_installed(home_of(x))]
+        for function in own:
+            self._guard_library_members(function)
+        self.may_write = any(may_write(x.__code__) for x in own)
         if any(map(makes_texts, functions)):
             self._reader = 0
             self._guard_computed(_print_options, "how NumPy prints", _print_options)
@@ -89,7 +95,9 @@ class ComputingGuards(GuardCollector):
             own = vars(module)
             for name in sorted(names & own.keys()):
                 value = own[name]
-                if value is not np.random and not is_harmless_variable(value):
+                kind = value if isinstance(value, type) else type(value)
+                is_known = is_harmless_variable(value) and is_installed(kind.__module__)
+                if value is not np.random and not is_known and not makes_generator(value):
                     raise TypeError("prepare: the function may do more than compute")
                 self._guard(own, name, value, f"{module.__name__}.{name}")
                 if type(value) is ModuleType and id(value) not in done:
@@ -111,9 +119,8 @@ class Attempt:
     def __init__(self, guards: ComputingGuards, function: Function, args: Args) -> None:
         self.guards = guards
         self.has_warned = False
-        self._snapshot = StateSnapshot(function, *args)
-        self._generators = [(g, random_state(g)) for g in (np.random, random)]
-        self._numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
+        # What the function cannot write to, others may have written to meanwhile.
+        self._snapshot = StateSnapshot(function, *args) if guards.may_write else None
 
     @classmethod
     def of(cls, function: Function, args: Args) -> "Attempt | None":
@@ -145,10 +152,8 @@ class Attempt:
 
     def restore(self) -> None:
         """Let the function run once more from the state before."""
-        self._snapshot.restore()
-        if any(random_state(g) != state for g, state in self._generators):
-            random.setstate(self._numbers[0])
-            np.random.set_state(self._numbers[1])  # noqa: NPY002
+        if self._snapshot is not None:
+            self._snapshot.restore()
 
 
 def _are_plain(args: Args) -> bool:
