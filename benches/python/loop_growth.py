@@ -3,8 +3,8 @@
     python benches/python/loop_growth.py [--quick] [--markdown FILE]
 
 Steps of the classical Runge-Kutta method on the Lorenz system (three numbers, three parameters) by
-`ct.scan(..., rolled=True)`, from a hundred to a million; and a recursion by a loop of Python, which is
-written out, up to a hundred thousand. Each count runs in a process of its own.
+`ct.scan(..., rolled=True)`, from a hundred to a million; and a recursion by a loop of Python, which
+is written out, up to a hundred thousand. Each count runs in a process of its own.
 """
 
 import argparse
