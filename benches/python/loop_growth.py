@@ -3,8 +3,8 @@
     python benches/python/loop_growth.py [--quick] [--markdown FILE]
 
 Steps of the classical Runge-Kutta method on the Lorenz system (three numbers, three parameters) by
-`ct.scan(..., rolled=True)`, from a hundred to a million, and by a loop of Python that is written out, up to
-a hundred thousand. Each count runs in a process of its own.
+`ct.scan(..., rolled=True)`, from a hundred to a million; and a recursion by a loop of Python, which
+is written out, up to a hundred thousand. Each count runs in a process of its own.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def measure(steps: int) -> None:
 
 
 def highest() -> int:
-    """The most bytes that this process has had in memory."""
+    """Give the most bytes that this process has had in memory."""
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
@@ -154,11 +154,13 @@ def main() -> None:
         sizes = [f"{found[key] / 1e3:.1f} kB" for key in ("text", "pickle", "onnx")]
         rows.append([f"{steps:,}", *times, memory, f"{found['equations']:.0f}", *sizes])
         print(*rows[-1], flush=True)
-    titles = ["steps", "traced", "first run", "runs", "memory", "equations", "text", "pickle", "ONNX"]
+    titles = ["steps", "traced", "first run", "runs", "memory", "equations"]
+    titles += ["text", "pickle", "ONNX"]
     text += (
-        "\n\nThe gradient of a recursion by a `for` of Python, `x = np.sin(x) * a + 0.1`, which is written out: to "
-        "trace it, the first run of the program, the median of later ones, what memory tracing adds to the process; "
-        "and the program, in which loops are found again: its equations, and how large it is.\n\n"
+        "\n\nThe gradient of a recursion by a `for` of Python, `x = np.sin(x) * a + 0.1`, which is "
+        "written out: to trace it, the first run of the program, the median of later ones, what "
+        "memory tracing adds to the process; and the program, in which loops are found again: its "
+        "equations, and how large it is.\n\n"
         f"{table(titles, rows)}"
     )
     print(text)

@@ -1,4 +1,4 @@
-"""Loops that were written out become one equation with a body: text, files, exports, derivatives."""
+"""Loops that were written out become one equation with a body: text, files, derivatives."""
 
 import pickle
 from functools import partial

@@ -8,5 +8,5 @@ mod simplify;
 
 pub use lower::{has_composites, in_neighbouring_axes, inline_rules, lower};
 pub(crate) use repeats::runs;
-pub use roll::{roll, roll_long};
+pub use roll::{LONG, roll, roll_long};
 pub use simplify::{Passes, optimize, without_barriers};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use cotan::aval::SliceDim;
 use cotan::opt::{self, Passes};
 use cotan::prim::{Params, Var};
-use cotan::program::{Builder, End, FastMap, Loop, LoopOutput};
-use cotan::{DType, Program, transform};
+use cotan::program::{Builder, End, FastMap, Loop, LoopOutput, literal_of};
+use cotan::{Array, DType, Program, transform};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -66,9 +66,15 @@ pub fn with_gradient(
 #[pyfunction]
 #[pyo3(signature = (program: "Program") -> "dict[str, Any]")]
 pub fn plain<'py>(py: Python<'py>, program: &PyProgram) -> PyResult<Bound<'py, PyDict>> {
-    let out = plain_program(py, Program::clone(program.core()))?;
+    let (own, bound) = if program.core().eqns().len() < opt::LONG {
+        (Program::clone(program.core()), program.constants().to_vec())
+    } else {
+        // Numbers of a loop differ from turn to turn.
+        with_literals(program)?
+    };
+    let out = plain_program(py, own)?;
     let constants = PyList::empty(py);
-    for array in program.constants() {
+    for array in &bound {
         if array.value().is_none() && array.is_active() {
             return Err(PyTypeError::new_err(
                 "to_onnx: the function uses a value that is being differentiated; export it outside",
@@ -78,6 +84,34 @@ pub fn plain<'py>(py: Python<'py>, program: &PyProgram) -> PyResult<Bound<'py, P
     }
     out.set_item("constants", constants)?;
     Ok(out)
+}
+
+/// A program with literals for the numbers that are bound to it, and what else is bound.
+fn with_literals(program: &PyProgram) -> PyResult<(Program, Vec<Array>)> {
+    let (p, free) = (program.core(), program.free());
+    let number = |i: usize| {
+        let array = &program.constants()[i.checked_sub(free)?];
+        literal_of(array.value().filter(|_| array.shape().is_empty())?)
+    };
+    let builder = Builder::new();
+    let mut bound = Vec::new();
+    let mut inputs = vec![Var::MAX; p.num_inputs()];
+    for (i, name) in p.input_names().iter().enumerate() {
+        if number(i).is_none() {
+            inputs[i] = builder.input(name, p.aval(i as Var));
+            bound.extend(i.checked_sub(free).map(|i| program.constants()[i].clone()));
+        }
+    }
+    for (i, input) in inputs.iter_mut().enumerate() {
+        if let Some(z) = number(i) {
+            *input = builder.complex_literal(p.aval(i as Var).dtype, z);
+        }
+    }
+    let outs = builder.inline(p, &inputs, &vec![true; p.outs().len()]);
+    let outs = outs.into_iter().flatten().collect();
+    let mut new = builder.finish(outs).or_raise()?;
+    new.set_output_names(p.output_names().iter().cloned());
+    Ok((new, bound))
 }
 
 /// A program as plain data, without its constants.

@@ -55,6 +55,8 @@ fn expect_results(what: &str, y: &Bound<'_, PyAny>, results: &Flattener) -> PyRe
 /// in order, named by their paths. With `lines=True` each equation knows the file and the line that it
 /// comes from (`program.text(lines=True)`).
 ///
+/// A program of 512 equations or more has loops where it repeats itself, as `program.rolled()` makes them.
+///
 /// Integers and bools decide what is recorded when they are read (`x[i]` for an `i` without axes, masks,
 /// `if`); arrays of integers are indices of the program, too.
 ///

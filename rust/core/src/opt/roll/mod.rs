@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::program::Program;
 
 /// Shorter programs are shown, saved and exported as they are.
-const LONG: usize = 512;
+pub const LONG: usize = 512;
 /// How often a program is looked through: each time loops around those that were found are.
 const ROUNDS: usize = 8;
 

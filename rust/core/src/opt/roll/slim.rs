@@ -37,13 +37,16 @@ pub(super) fn slim(program: &Program) -> Result<Program> {
         {
             if first == k {
                 let outputs: Vec<usize> = calls.members(k).iter().map(|&(_, o)| o).collect();
-                let (of, inputs, numbers) = of.slim(&outputs)?;
-                let call = Call {
-                    of: Arc::new(of),
-                    inputs,
-                    outputs: outputs.into_iter().zip(numbers).collect(),
-                };
-                known.insert(k, call);
+                let (slim, inputs, numbers) = of.slim(&outputs)?;
+                // An equation needs an argument, and what reads none is nothing that a loop should do.
+                if !inputs.is_empty() {
+                    let call = Call {
+                        of: Arc::new(slim),
+                        inputs,
+                        outputs: outputs.into_iter().zip(numbers).collect(),
+                    };
+                    known.insert(k, call);
+                }
             }
             if let Some(call) = known.get(&first) {
                 args = call.inputs.iter().map(|&i| args[i]).collect();

@@ -337,8 +337,17 @@ fn settled(places: &[Place]) -> bool {
 }
 
 impl Stretch {
-    /// Whether there are fewer equations when it is a loop.
+    /// Whether there are fewer equations when it is a loop, which reads something.
     fn pays(&self, stream: &Stream<'_>) -> bool {
+        let mut reads = self.places.iter().flat_map(|place| &place.reads);
+        let reads_something = reads.any(|read| match *read {
+            Read::Same(_) => false,
+            Read::Shared(v) => stream.program.literal(v).is_none(),
+            Read::Carried { .. } | Read::Scanned => true,
+        });
+        if !reads_something {
+            return false;
+        }
         let scanned = |j: usize| {
             let reads = self.places[j].reads.iter().enumerate();
             reads.filter(|(_, read)| **read == Read::Scanned)
