@@ -1,4 +1,4 @@
-"""Loops that were written out become one equation with a body: text, files, derivatives."""
+"""Loops that were written out become one equation: text, files, exports, derivatives."""
 
 import pickle
 from functools import partial
