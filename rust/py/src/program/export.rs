@@ -91,7 +91,8 @@ fn with_literals(program: &PyProgram) -> PyResult<(Program, Vec<Array>)> {
     let (p, free) = (program.core(), program.free());
     let number = |i: usize| {
         let array = &program.constants()[i.checked_sub(free)?];
-        literal_of(array.value().filter(|_| array.shape().is_empty())?)
+        let is_number = array.shape().is_empty() && !array.is_active();
+        is_number.then(|| literal_of(array.force(&mut || false).ok()?))?
     };
     let builder = Builder::new();
     let mut bound = Vec::new();
