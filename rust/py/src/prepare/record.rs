@@ -67,8 +67,7 @@ pub fn record(
     f: &Bound<'_, PyAny>,
     (transform, allow_int): (Transform, bool),
     wrt: Option<&Bound<'_, PyAny>>,
-    args: &Bound<'_, PyTuple>,
-    taken: &Taken,
+    (args, taken): (&Bound<'_, PyTuple>, &Taken),
     varying: &[usize],
     guards: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Specialization> {

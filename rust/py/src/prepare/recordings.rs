@@ -117,7 +117,7 @@ impl PyPrepared {
         }
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         let (f, transform) = (self.function.bind(py), (self.transform, self.allow_int));
-        let made = record(py, f, transform, wrt, args, &taken, &[], Some(guards))?;
+        let made = record(py, f, transform, wrt, (args, &taken), &[], Some(guards))?;
         if !fits(&made) {
             return Ok(None);
         }
@@ -222,7 +222,7 @@ impl PyPrepared {
         let wrt = self.wrt.as_ref().map(|w| w.bind(py));
         let f = &self.callee(py, taken.by_keyword)?;
         let transform = (self.transform, self.allow_int);
-        record(py, f, transform, wrt, args, taken, varying, None)
+        record(py, f, transform, wrt, (args, taken), varying, None)
     }
 
     /// The function, or one that takes a dictionary of what is given by keyword as its last argument.

@@ -92,6 +92,8 @@ impl Executable {
         None
     }
 
+    // As the one that calls.
+    #[allow(clippy::unused_self)]
     pub(super) unsafe fn call(
         &self,
         _entry: usize,
