@@ -271,6 +271,30 @@ def test_functions_of_libraries_that_are_replaced(monkeypatch):
     assert found[0] != before
 
 
+def test_libraries_that_are_reached_in_other_ways(monkeypatch):
+    library = math
+
+    def of_cell(x):
+        return logistic(x) * library.sin(1.0)
+
+    def of_default(x, m=math):
+        return logistic(x) * m.sin(1.0)
+
+    def of_import(x):
+        import math as m
+
+        return logistic(x) * m.sin(1.0)
+
+    functions = (of_cell, of_default, of_import)
+    for f in functions:
+        assert not is_run(f, 0.3)
+    before = [ct.gradient(f, 0.3)[0] for f in functions]
+    monkeypatch.setattr(math, "sin", lambda x: 2.0)
+    for f, was in zip(functions, before, strict=True):
+        for _ in range(OFTEN):
+            np.testing.assert_allclose(ct.gradient(f, 0.3)[0], was * 2.0 / np.sin(1.0))
+
+
 def test_the_way_that_the_code_takes():
     def f(x):
         count = 0
@@ -671,6 +695,14 @@ def test_warnings_and_errors_of_numpy():
     for _ in range(OFTEN):
         with pytest.warns(RuntimeWarning, match="divide by zero"):
             ct.gradient(warns, 0.3)
+
+    def ignores(x):
+        return logistic(x) + np.sum(np.exp(np.log(zeros)))
+
+    with np.errstate(divide="ignore"):
+        assert is_run(ignores, 0.3)
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        ct.gradient(ignores, 0.3)
 
     ones = np.ones(2)
 

@@ -5,6 +5,7 @@ cost, and without a trace where it cannot. Entry point: `Attempt.of`, a recordin
 nothing.
 """
 
+import sys
 from collections import defaultdict
 from types import FunctionType, ModuleType
 from typing import Any, Self
@@ -12,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from cotan import _core
-from cotan._src.state.code_facts import globals_used
+from cotan._src.state.code_facts import globals_used, modules_imported
 from cotan._src.state.computing_code import (
     ATOMS,
     OPTIONS,
@@ -75,23 +76,29 @@ class ComputingGuards(GuardCollector):
             raise TypeError("prepare: the function may do more than compute")
         functions = [x for x in self.visited if isinstance(x, FunctionType)]
         own = [x for x in functions if not is_installed(home_of(x))]
+        names = frozenset[str]().union(*(mentioned(x.__code__) for x in own))
+        modules = [x for x in self.visited if isinstance(x, ModuleType)]
         for function in own:
-            self._guard_library_members(function)
+            members = function.__globals__
+            modules += (members[n] for n in globals_used(function.__code__) & members.keys())
+            imported = modules_imported(function.__code__)
+            modules += (sys.modules[n] for n in imported & sys.modules.keys())
+        self._guard_library_members(modules, names)
         self.may_write = any(may_write(x.__code__) for x in own)
         if any(map(makes_texts, functions)):
             self._reader = 0
             self._guard_computed(_print_options, "how NumPy prints", _print_options)
 
-    def _guard_library_members(self, function: FunctionType) -> None:
-        """Guard the functions of libraries that code calls: a program may replace one."""
-        members, names = function.__globals__, mentioned(function.__code__)
-        self._reader = id(function)
-        waiting = [members[n] for n in sorted(globals_used(function.__code__) & members.keys())]
-        done = set[int]()
+    def _guard_library_members(self, modules: list[Any], names: Names) -> None:
+        """Guard what code names of libraries: a program may replace a function."""
+        self._reader = 0
+        waiting, done = list(modules), set[int]()
         while waiting:
             module = waiting.pop()
-            if type(module) is not ModuleType or not is_library(module.__name__):
+            is_met = type(module) is ModuleType and is_library(module.__name__)
+            if not is_met or id(module) in done:
                 continue
+            done.add(id(module))
             own = vars(module)
             for name in sorted(names & own.keys()):
                 value = own[name]
@@ -100,9 +107,7 @@ class ComputingGuards(GuardCollector):
                 if value is not np.random and not is_known and not makes_generator(value):
                     raise TypeError("prepare: the function may do more than compute")
                 self._guard(own, name, value, f"{module.__name__}.{name}")
-                if type(value) is ModuleType and id(value) not in done:
-                    done.add(id(value))
-                    waiting.append(value)
+                waiting.append(value)
 
 
 def _print_options() -> object:
@@ -138,7 +143,10 @@ class Attempt:
         return cls(guards, function, args)
 
     def __enter__(self) -> Self:
-        modes = {k: "ignore" if v == "ignore" else "call" for k, v in np.geterr().items()}
+        # Errors that are ignored now may be raised in another call; but underflows are common.
+        modes = dict.fromkeys(np.geterr(), "call")
+        if np.geterr()["under"] == "ignore":
+            modes["under"] = "ignore"
         self._errors: Any = np.errstate(call=self._note, **modes)  # type: ignore[arg-type]
         self._errors.__enter__()
         return self

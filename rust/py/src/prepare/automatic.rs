@@ -16,9 +16,9 @@ use crate::prepare::replay_mode::{Mode, mode};
 use crate::runtime::recording_state;
 use crate::transforms::automatic_replay::{Call, Wanted};
 
-/// Functions that make fewer arrays are run: a replay would gain little;
+/// Functions that make fewer arrays are run: a replay would gain little.
 const FEWEST_ARRAYS: u64 = 16;
-/// so are those that make more: recording them takes too long to come as a surprise.
+/// Functions that make more arrays are run: nobody expects a call that takes as long as recording them.
 const MOST_ARRAYS: u64 = 1 << 18;
 
 /// Notes that a function with this code has run, and how many arrays that made.

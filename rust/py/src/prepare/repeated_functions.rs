@@ -19,10 +19,11 @@ const RUNS: u32 = 4;
 const MOST_RUNS: u32 = 1 << 12;
 /// After so many calls in a row that no recording fits, only some calls look whether one does.
 const MISSES: u32 = 8;
-/// So many codes are known,
+/// How many codes are known at most.
 const CODES: usize = 256;
-/// and for so many functions recordings are kept, of each code for so many.
+/// For how many functions recordings are kept at most.
 const FUNCTIONS: usize = 32;
+/// The same for functions with one code.
 const OF_ONE_CODE: usize = 4;
 /// How often the end of a recording asks for the table.
 const ATTEMPTS: usize = 1000;
@@ -221,7 +222,7 @@ pub fn end(code: &Bound<'_, PyAny>, outcome: Outcome) {
     {
         if let Some(known) = table.by_code.get_mut(&(code.as_ptr() as usize)) {
             known.is_busy = false;
-            known.wait();
+            known.begin_count();
             match outcome {
                 Outcome::Recorded(made) => {
                     known.functions.retain(|other| !Arc::ptr_eq(other, &made));
@@ -246,8 +247,8 @@ pub fn end(code: &Bound<'_, PyAny>, outcome: Outcome) {
 }
 
 impl Known {
-    /// Says how many runs the next recording waits for.
-    fn wait(&mut self) {
+    /// Begins to count runs towards the next recording.
+    fn begin_count(&mut self) {
         if mode() == Mode::Auto {
             let was_worth_it = self.is_new || self.replays >= self.wanted;
             self.wanted = if was_worth_it {

@@ -30,7 +30,7 @@ impl FusedBuilder {
     }
 }
 
-/// Moves a last use back in time, never forward.
+/// Moves a last use to a later position, never to an earlier one.
 fn later(last: &mut u32, position: u32) {
     *last = if *last == NONE {
         position

@@ -288,11 +288,8 @@ pub(super) fn written(
     let mut outs: Vec<Var> = Vec::new();
     let mut carry_of: FastMap<usize, usize> = FastMap::default();
     for (n, carry) in inputs.carries.iter().enumerate() {
-        let (last, before) = carry
-            .starts
-            .split_last()
-            .unwrap_or((&Source::Shared(0), &[]));
-        let _ = last;
+        // All turns of its history but the last, which the carry next to it has.
+        let before = &carry.starts[..carry.starts.len().saturating_sub(1)];
         if before.is_empty() {
             carry_of.entry(carry.place).or_insert(n);
             outs.push(results[carry.place]);

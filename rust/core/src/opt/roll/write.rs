@@ -248,7 +248,9 @@ impl<'w> Writer<'w, '_> {
             }
             Piece::Before { from, len, step } => {
                 let carry = self.loops[from.stretch].body.carry_of(from.place);
-                let carry = carry.map_or(0, |carry| carry);
+                let Some(carry) = carry else {
+                    unreachable!("what was before each step is a carry");
+                };
                 let stack = self.output(from.stretch, LoopOutput::Before(carry));
                 rows(self.value(stack), from.index, len, step)
             }

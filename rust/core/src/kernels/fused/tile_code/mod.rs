@@ -125,7 +125,7 @@ impl TileCode {
     ///
     /// # Safety
     /// The addresses are those of `n` elements, or of one for numbers; those of results lie apart from each other, and from what is read
-    /// after they are written. `scratch` has as many bytes as the code needs, and the alignment of a block.
+    /// after they are written. `scratch` has as many bytes as the code needs.
     pub(super) unsafe fn run(&self, piece: u32, table: &[*mut u8], scratch: *mut u8, n: usize) {
         let piece = &self.pieces[piece as usize];
         let entry = piece.written.entry;

@@ -136,7 +136,9 @@ impl Writer<'_> {
             LaneOp::Neg => (Two::Xor, self.source(x), Source::Constant(Constant::Sign)),
             LaneOp::Abs => (Two::And, self.source(x), Source::Constant(Constant::Rest)),
             LaneOp::Reciprocal => (Two::Div, Source::Constant(Constant::One), self.source(x)),
-            _ => (Two::Add, self.source(x), self.source(x)),
+            // Its one operand is the first; see below.
+            LaneOp::Sqrt => (Two::Add, self.source(x), self.source(x)),
+            _ => unreachable!("there is no code for {op:?}"),
         };
         if matches!(two, Two::Add | Two::Mul)
             && matches!((first, second), (_, Source::Register(_)))
