@@ -66,8 +66,8 @@ _DRAWS = frozenset({
 })  # fmt: skip
 # Names of what no guard is on.
 _UNGUARDED = frozenset({
-    "__annotations__", "__array_interface__", "__doc__", "__name__", "__qualname__",
-    "__setstate__", "__subclasses__", "_value_", "cache_info", "strides",
+    "__annotations__", "__array_interface__", "__setstate__", "__subclasses__", "_value_",
+    "cache_info", "strides",
 })  # fmt: skip
 #: Solvers that print, and options of others.
 OPTIONS = frozenset({
@@ -81,12 +81,14 @@ _RUN_UNNAMED = frozenset({
 })  # fmt: skip
 # Guards see what is written to objects from outside, in whatever way.
 _SETS = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
-_HARMFUL = (IMPURE - _ENDS_INSIDE - _SETS) | _OUTWARD | _UNGUARDED | _DRAWS | OPTIONS
+_HARMFUL = (IMPURE - _ENDS_INSIDE - _SETS) | _OUTWARD | _UNGUARDED | OPTIONS
 # What `np.random` has that makes a generator, and is refused without a seed.
 _GENERATORS = frozenset({"RandomState", "default_rng"})
 # Texts of arrays depend on how NumPy is set to print them.
 _TEXTS = frozenset({"__format__", "__repr__", "__str__", "f-string", "format", "repr", "str",
                     "safe_substitute", "substitute"})  # fmt: skip
+# Attributes of functions and classes that are in no dictionary.
+_NAMES = frozenset({"__doc__", "__name__", "__qualname__"})
 # Methods and functions that write to what they are given.
 _WRITERS = frozenset({
     "add", "append", "appendleft", "clear", "copyto", "difference_update", "discard", "extend",
@@ -188,8 +190,8 @@ def _is_harmless_function(function: Any) -> bool:
         return is_of_library(function)
     home = home_of(function)
     if is_installed(home):
-        is_file = home.startswith(_FILES) or function.__name__ in _HARMFUL
-        return not is_file and (is_pure(home) or _is_computing(home))
+        is_harmful = home.startswith(_FILES) or function.__name__ in _HARMFUL | _DRAWS
+        return not is_harmful and (is_pure(home) or _is_computing(home))
     if not _is_harmless_code(function.__code__):
         return False
     captured = [edge.value for edge in cell_edges(function)]
@@ -197,6 +199,9 @@ def _is_harmless_function(function: Any) -> bool:
     if not all(map(is_harmless_variable, modules)):
         return False
     members, known = function.__globals__, vars(builtins)
+    drawn = [members.get(n) for n in _DRAWS & CodeNames.of(function.__code__).mentioned]
+    if not all(type(x) is FunctionType and not is_installed(home_of(x)) for x in drawn):
+        return False  # The program may have functions of these names.
     own: Any = getattr(function, "__builtins__", known)
     if own and own is not known:
         return False
@@ -313,6 +318,11 @@ def is_array(value: Any) -> bool:
     if kind is np.ndarray or issubclass(kind, np.generic):
         return value.dtype.name in DTYPES
     return kind is _core.Array
+
+
+def tells_names(function: FunctionType) -> bool:
+    """Say whether code may ask functions and classes for their names and texts."""
+    return not _NAMES.isdisjoint(CodeNames.of(function.__code__).mentioned)
 
 
 def makes_texts(function: FunctionType) -> bool:

@@ -5,6 +5,7 @@ cost, and without a trace where it cannot. Entry point: `Attempt.of`, a recordin
 nothing.
 """
 
+import functools
 import sys
 from collections import defaultdict
 from types import FunctionType, ModuleType
@@ -25,6 +26,7 @@ from cotan._src.state.computing_code import (
     makes_generator,
     makes_texts,
     may_write,
+    tells_names,
 )
 from cotan._src.state.guards import GuardCollector, collected
 from cotan._src.state.reached_names import Names, is_installed, is_library, mentioned
@@ -85,6 +87,10 @@ class ComputingGuards(GuardCollector):
             modules += (sys.modules[n] for n in imported & sys.modules.keys())
         self._guard_library_members(modules, names)
         self.may_write = any(may_write(x.__code__) for x in own)
+        if any(map(tells_names, own)):
+            for named in (x for x in self.visited if isinstance(x, (FunctionType, type))):
+                if not is_installed(home_of(named)):
+                    self._guard_computed(named, "names", functools.partial(_names_of, named))
         if any(map(makes_texts, functions)):
             self._reader = 0
             self._guard_computed(_print_options, "how NumPy prints", _print_options)
@@ -108,6 +114,10 @@ class ComputingGuards(GuardCollector):
                     raise TypeError("prepare: the function may do more than compute")
                 self._guard(own, name, value, f"{module.__name__}.{name}")
                 waiting.append(value)
+
+
+def _names_of(value: Any) -> object:
+    return value.__name__, value.__qualname__, value.__doc__
 
 
 def _print_options() -> object:
