@@ -55,7 +55,8 @@ def _arguments(code: CodeType, opcode: int) -> Iterator[int]:
         at = steps.find(opcode, at + 1)
 
 
-def _with_inner(code: CodeType) -> Iterator[CodeType]:
+def with_inner(code: CodeType) -> Iterator[CodeType]:
+    """Give code, and code inside of it."""
     waiting = [code]
     while waiting:
         code = waiting.pop()
@@ -68,7 +69,7 @@ def globals_used(code: CodeType) -> frozenset[str]:
     """Give the names that code, and code inside of it, uses as globals, builtins among them."""
     return frozenset(
         c.co_names[i >> by]
-        for c in _with_inner(code)
+        for c in with_inner(code)
         for opcode, by in _GLOBALS.items()
         for i in _arguments(c, opcode)
     )
@@ -77,13 +78,13 @@ def globals_used(code: CodeType) -> frozenset[str]:
 @functools.lru_cache(4096)
 def modules_imported(code: CodeType) -> frozenset[str]:
     """Give the names of modules in the `import` statements of code and of code inside of it."""
-    return frozenset(c.co_names[i] for c in _with_inner(code) for i in _arguments(c, _IMPORT_NAME))
+    return frozenset(c.co_names[i] for c in with_inner(code) for i in _arguments(c, _IMPORT_NAME))
 
 
 @functools.lru_cache(4096)
 def attributes_assigned(code: CodeType) -> frozenset[str]:
     """Give the names of attributes that code, and code inside of it, assigns to."""
-    return frozenset(c.co_names[i] for c in _with_inner(code) for i in _arguments(c, _STORE_ATTR))
+    return frozenset(c.co_names[i] for c in with_inner(code) for i in _arguments(c, _STORE_ATTR))
 
 
 def names_in_patterns(code: CodeType) -> frozenset[str]:
@@ -114,7 +115,7 @@ class Inspected(NamedTuple):
 def inspected(code: CodeType) -> Inspected:
     """Find `getattr(x, name)`, `hasattr(x, name)`, `vars(x)` and `dir(x)` in code and inside."""
     variables, by_hasattr = set[str](), False
-    for c in _with_inner(code):
+    for c in with_inner(code):
         if _INSPECTORS.isdisjoint(c.co_names):
             continue
         steps = [s for s in instructions(c) if s.opname not in {"PUSH_NULL", "EXTENDED_ARG"}]

@@ -13,7 +13,6 @@ import functools
 import inspect
 from abc import ABCMeta
 from collections import defaultdict
-from collections.abc import Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -22,7 +21,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.runtime.call_site import Instruction, assignments, instructions
 from cotan._src.runtime.dtypes import DTYPES
-from cotan._src.state.code_facts import globals_used, inspected, modules_imported
+from cotan._src.state.code_facts import globals_used, inspected, modules_imported, with_inner
 from cotan._src.state.guarded_kinds import CACHE
 from cotan._src.state.library_names import (
     BUILTINS,
@@ -268,20 +267,13 @@ def _is_harmless_code(code: CodeType) -> bool:
         return False  # Attributes whose names are computed.
     if not all(is_pure(name) or _is_computing(name) for name in modules_imported(code)):
         return False
-    return all(_is_harmless_part(c, code.co_freevars) for c in _with_inner(code))
+    return all(_is_harmless_part(c, code.co_freevars) for c in with_inner(code))
 
 
 def _keywords(code: CodeType) -> frozenset[str]:
     """Give the names of arguments that code gives by keyword."""
-    tuples = [c for inner in _with_inner(code) for c in inner.co_consts if type(c) is tuple]
+    tuples = [c for inner in with_inner(code) for c in inner.co_consts if type(c) is tuple]
     return frozenset(name for names in tuples for name in names if isinstance(name, str))
-
-
-def _with_inner(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _with_inner(constant)
 
 
 def _is_harmless_part(code: CodeType, captured: tuple[str, ...]) -> bool:
@@ -337,6 +329,6 @@ def may_write(code: CodeType) -> bool:
         return True
     return any(
         step.opname in _STORES or (step.opname == "BINARY_OP" and step.argrepr.endswith("="))
-        for inner in _with_inner(code)
+        for inner in with_inner(code)
         for step in instructions(inner)
     )

@@ -23,6 +23,7 @@ mod index;
 mod lane;
 #[cfg(feature = "linalg")]
 pub mod linalg;
+pub(crate) mod machine_code;
 pub mod math;
 mod memory_reserve;
 mod placed;

@@ -5,7 +5,7 @@
 //! seen from its equations, and when, from how long it has been run (`Replay`).
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::loop_detection::{Piece, pieces_of_code};
@@ -14,6 +14,7 @@ use super::profile::{Origin, Phase, timed};
 use super::scalars::{is_scalar, is_small_system, lines_of, scalar_code};
 use super::stages::for_devices;
 use crate::error::{Error, Result};
+use crate::kernels::machine_code::{When, when};
 use crate::kernels::{Code, ScalarCode, long_cost};
 use crate::ops;
 use crate::prim::Kernel;
@@ -180,26 +181,6 @@ fn cost_of_kernels(program: &Program) -> f64 {
         short + long + system
     };
     (0..program.eqns().len()).map(equation).sum()
-}
-
-/// When machine code is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
-    /// The environment variable `COTAN_MACHINE_CODE` is 0.
-    Never,
-    /// Where it gains something, when the runs before have taken long enough.
-    Paid,
-    /// Before the first run, even where it gains nothing, for tests: `COTAN_MACHINE_CODE=always`.
-    Always,
-}
-
-fn when() -> When {
-    static WHEN: OnceLock<When> = OnceLock::new();
-    *WHEN.get_or_init(|| match std::env::var("COTAN_MACHINE_CODE").as_deref() {
-        Ok("0") => When::Never,
-        Ok("always") => When::Always,
-        _ => When::Paid,
-    })
 }
 
 /// No more attempts.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyException, PyMemoryError, PyOSError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 
+use crate::prepare::guards::same_object;
 use crate::prepare::record::Transform;
 use crate::prepare::recordings::PyPrepared;
 use crate::prepare::replay_mode::{Mode, mode};
@@ -18,8 +19,6 @@ use crate::transforms::automatic_replay::{Call, Wanted, is_partial};
 
 /// A function with its recordings.
 pub struct Repeated {
-    function: Py<PyAny>,
-    wrt: Option<Py<PyAny>>,
     wanted: Wanted,
     prepared: PyPrepared,
 }
@@ -36,20 +35,12 @@ impl Repeated {
             Wanted::Gradient | Wanted::FullGradient => Transform::Gradient,
             Wanted::ValueAndGradient | Wanted::ValueAndFullGradient => Transform::ValueAndGradient,
         };
-        let wrt = call.wrt.map(|wrt| wrt.clone().unbind());
-        let function = call.f.clone().unbind();
-        let py = call.args.py();
         let prepared = PyPrepared::automatic(
-            function.clone_ref(py),
+            call.f.clone().unbind(),
             transform,
-            wrt.as_ref().map(|wrt| wrt.clone_ref(py)),
+            call.wrt.map(|wrt| wrt.clone().unbind()),
         );
-        Ok(Some(Arc::new(Repeated {
-            function,
-            wrt,
-            wanted,
-            prepared,
-        })))
+        Ok(Some(Arc::new(Repeated { wanted, prepared })))
     }
 
     /// Whether this is the function that is asked for, or one with the same variables, and what is asked of it the same.
@@ -58,12 +49,12 @@ impl Repeated {
         if self.wanted != wanted {
             return false;
         }
-        let is_same_wrt = match (&self.wrt, call.wrt) {
+        let is_same_wrt = match (&self.prepared.wrt, call.wrt) {
             (None, None) => true,
             (Some(a), Some(b)) => is_simple(b) && a.bind(py).eq(b).unwrap_or(false),
             _ => false,
         };
-        is_same_wrt && is_same_function(self.function.bind(py), &call.f).unwrap_or(false)
+        is_same_wrt && is_same_function(self.prepared.function.bind(py), &call.f).unwrap_or(false)
     }
 
     /// The gradients by a replay, if a recording fits.
@@ -86,7 +77,10 @@ impl Repeated {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _inside = Inside::new();
         // A fault of cotan's own shows in tests, and nowhere else.
-        let attempt = match hooks::ATTEMPT.get(py)?.call1((&self.function, args)) {
+        let attempt = match hooks::ATTEMPT
+            .get(py)?
+            .call1((&self.prepared.function, args))
+        {
             Err(error) if mode() == Mode::Auto && error.is_instance_of::<PyException>(py) => {
                 return Ok(None);
             }
@@ -156,12 +150,12 @@ fn is_same_function(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<bool
         return Ok(false);
     }
     let both = |name: &str| PyResult::Ok((a.getattr(name)?, b.getattr(name)?));
-    let have_same = |name| both(name).map(|(a, b)| are_same(&a, &b));
+    let have_same = |name| both(name).and_then(|(a, b)| are_same(&a, &b));
     if is_partial(a)? {
         let (named, others) = both("keywords")?;
         let (a, b) = both("func")?;
         return Ok(have_same("args")?
-            && are_same(&items(&named)?, &items(&others)?)
+            && are_same(&items(&named)?, &items(&others)?)?
             && is_same_function(&a, &b)?);
     }
     for name in [
@@ -184,20 +178,15 @@ fn items<'py>(of: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     Ok(PyTuple::new(of.py(), all.collect::<Vec<_>>())?.into_any())
 }
 
-/// Whether two tuples hold the same objects, or floats with the same bits.
-fn are_same(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> bool {
-    match (a.cast_exact::<PyTuple>(), b.cast_exact::<PyTuple>()) {
-        (Ok(a), Ok(b)) => {
-            let mut pairs = a.iter_borrowed().zip(b.iter_borrowed());
-            a.len() == b.len() && pairs.all(|(a, b)| a.is(&*b) || is_same_float(&a, &b))
+/// Whether two tuples hold the same objects, or equal constants.
+fn are_same(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let (Ok(a), Ok(b)) = (a.cast_exact::<PyTuple>(), b.cast_exact::<PyTuple>()) else {
+        return Ok(a.is(b));
+    };
+    for (a, b) in a.iter().zip(b) {
+        if !a.is(&b) && !same_object(&a, &b)? {
+            return Ok(false);
         }
-        _ => a.is(b),
     }
-}
-
-fn is_same_float(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> bool {
-    match (a.cast_exact::<PyFloat>(), b.cast_exact::<PyFloat>()) {
-        (Ok(a), Ok(b)) => a.value().to_bits() == b.value().to_bits(),
-        _ => false,
-    }
+    Ok(a.len() == b.len())
 }

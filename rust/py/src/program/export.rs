@@ -58,9 +58,8 @@ pub fn with_gradient(
 }
 
 /// A program as an exporter takes it: calls of rules are written out, and what is common or not needed is
-/// gone; long ones have loops where they repeat themselves. As plain data: `outputs` (variables by number), `names` of the inputs,
-/// `output_names`, `constants`
-/// (values of the last inputs), `types` (dtype and shape of every variable) and `equations` (primitive,
+/// gone; long ones have loops where they repeat themselves. As plain data: `outputs` (variables by number), `names`
+/// of the inputs, `output_names`, `constants` (values of the last inputs), `types` (dtype and shape of every variable) and `equations` (primitive,
 /// arguments, result, parameters). The parameters of a loop have its `body`, as plain data too, without what
 /// no equation needs.
 #[pyfunction]

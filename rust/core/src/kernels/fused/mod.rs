@@ -38,6 +38,8 @@ mod scalar;
 mod scratch;
 mod strided_input;
 #[cfg(test)]
+mod test_floats;
+#[cfg(test)]
 mod tests;
 mod tile_code;
 

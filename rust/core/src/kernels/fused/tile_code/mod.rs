@@ -20,6 +20,7 @@ use self::assembler::{Assembler, BLOCK};
 use self::memory::Executable;
 pub(super) use self::segments::{Segment, form};
 use self::writer::{Places, Written};
+use crate::kernels::machine_code::{When, when};
 use crate::kernels::simd_level::Level;
 
 /// Writing code takes about as long as so many operations on elements.
@@ -36,7 +37,7 @@ pub(super) fn is_possible() -> bool {
     *POSSIBLE.get_or_init(|| {
         Executable::POSSIBLE
             && Level::best() == Level::Avx512
-            && std::env::var("COTAN_MACHINE_CODE").as_deref() != Ok("0")
+            && when() != When::Never
             && Executable::new(&[0xc3]).is_some()
     })
 }

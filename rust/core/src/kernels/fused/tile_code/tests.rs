@@ -3,11 +3,12 @@
 use std::sync::atomic::AtomicBool;
 
 use super::super::build;
+use super::super::test_floats::{Float, SPECIAL};
 use super::super::*;
 use super::is_possible;
 use crate::aval::{Aval, Shape, Strides};
 use crate::kernels::lane::LaneOp;
-use crate::kernels::{Ctx, Element, Value};
+use crate::kernels::{Ctx, Value};
 use crate::testing::random::Random;
 
 const OPS: [LaneOp; 12] = [
@@ -24,18 +25,6 @@ const OPS: [LaneOp; 12] = [
     LaneOp::Square,
     LaneOp::Reciprocal,
 ];
-const SPECIAL: [f64; 10] = [
-    0.0,
-    -0.0,
-    1.0,
-    f64::INFINITY,
-    f64::NEG_INFINITY,
-    f64::NAN,
-    5e-324,
-    -1e-40,
-    1.7e308,
-    3.4e38,
-];
 const SHAPES: [[usize; 2]; 8] = [
     [1, 2],
     [3, 5],
@@ -46,48 +35,6 @@ const SHAPES: [[usize; 2]; 8] = [
     [5, 1000],
     [3, 4096],
 ];
-
-/// What the tests need of `f32` and `f64`.
-trait Float: Element + Copy {
-    fn of(x: f64) -> Self;
-    fn call(op: LaneOp, x: Self, y: Self) -> Self;
-    /// The bits, where all NaN are one.
-    fn bits(self) -> u64;
-}
-
-macro_rules! float {
-    ($t:ty) => {
-        impl Float for $t {
-            fn of(x: f64) -> $t {
-                x as $t
-            }
-            fn call(op: LaneOp, x: $t, y: $t) -> $t {
-                match op {
-                    LaneOp::Add => x + y,
-                    LaneOp::Sub => x - y,
-                    LaneOp::Mul => x * y,
-                    LaneOp::Div => x / y,
-                    LaneOp::Neg => -x,
-                    LaneOp::Abs => x.abs(),
-                    LaneOp::Sqrt => x.sqrt(),
-                    LaneOp::Square => x * x,
-                    LaneOp::Reciprocal => 1.0 / x,
-                    LaneOp::Floor => x.floor(),
-                    _ => unreachable!(),
-                }
-            }
-            fn bits(self) -> u64 {
-                if self.is_nan() {
-                    1
-                } else {
-                    self.to_bits().into()
-                }
-            }
-        }
-    };
-}
-float!(f32);
-float!(f64);
 
 /// The program with machine code, where that is possible and there is something for it.
 fn with_code(builder: FusedBuilder) -> Fused {
