@@ -4,6 +4,8 @@
 use num_complex::Complex;
 
 use super::super::arithmetic::Number;
+#[cfg(target_arch = "x86_64")]
+use super::super::simd_level::empty_upper_halves;
 use super::matrix::{Dims, Mat};
 
 /// A type that the crates have kernels for.
@@ -125,4 +127,5 @@ pub(super) unsafe fn x86<T: Dense>(d: Dims, a: Mat<T>, b: Mat<T>, c: *mut T, row
             1,
         );
     }
+    empty_upper_halves();
 }

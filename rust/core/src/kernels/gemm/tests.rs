@@ -6,6 +6,7 @@ use half::{bf16, f16};
 
 use super::*;
 use crate::aval::row_major;
+use crate::kernels::simd_level::leaves_upper_halves_empty;
 use crate::testing::random::Random;
 
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -299,4 +300,16 @@ fn empty_and_wrong_operands() {
         matmul(&large, &large, &Ctx::new(&stop, 1)).err(),
         Some(Error::Interrupted)
     );
+}
+
+#[test]
+fn products_leave_vector_registers_as_others_expect_them() {
+    for n in [2, 5, 16, 100] {
+        let x: Vec<f64> = (0..n * n).map(|i| (i as f64).sin()).collect();
+        let x = Value::from_slice(&[n, n], &x).unwrap();
+        assert!(
+            leaves_upper_halves_empty(|| drop(matmul(&x, &x, &ctx()).unwrap())),
+            "{n}"
+        );
+    }
 }

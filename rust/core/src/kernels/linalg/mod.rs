@@ -12,6 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use cotan_linalg::{Failure, Linalg, Spread};
 use num_complex::Complex;
 
+use super::simd_level::empty_upper_halves;
 use super::{Breakdown, Ctx, Element, Value, copy, gemm};
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
@@ -258,7 +259,9 @@ fn each<T: Element>(
         // SAFETY: each place is asked for once.
         let part = unsafe { output.item(i) };
         let ready = if item > PLAIN { gemm::ready() } else { Ok(()) };
-        if let Err(error) = ready.and_then(|()| f(i, part)) {
+        let done = ready.and_then(|()| f(i, part));
+        empty_upper_halves();
+        if let Err(error) = done {
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
             if failed.as_ref().is_none_or(|(first, _)| i < *first) {
                 *failed = Some((i, error));
@@ -284,7 +287,10 @@ fn in_pieces<R>(ctx: &Ctx, f: impl FnOnce(Spread) -> R) -> Result<R> {
     let failed = OnceLock::new();
     let done = f(&|count, piece| {
         let run = |i| match gemm::ready() {
-            Ok(()) => piece(i),
+            Ok(()) => {
+                piece(i);
+                empty_upper_halves();
+            }
             Err(error) => drop(failed.set(error)),
         };
         if let Err(error) = ctx.for_each(count, run) {
