@@ -9,6 +9,7 @@ use super::Array;
 use super::application::Application;
 use super::node::{Applied, Node, Op, Shared};
 use super::node_map::NodeMap;
+use super::same_values::SameValues;
 use super::visit::{FEW, NONE, NodeInputs, NodeRef, RUN, Role, Scope, Visit, is_literal};
 use crate::error::{Error, Result};
 use crate::interrupt::Steps;
@@ -89,6 +90,7 @@ struct Closing<'v, 'a> {
     calls: Vec<CallInRun>,
     /// Where a call is, by its id.
     call_at: FastMap<u64, usize>,
+    same: SameValues,
 }
 
 /// An application of a program of which some outputs are asked for.
@@ -116,6 +118,7 @@ impl<'v, 'a> Closing<'v, 'a> {
             computed: Vec::new(),
             calls,
             call_at,
+            same: SameValues::default(),
         };
         for leaf in scope.leaves {
             closing.input(leaf);
@@ -127,6 +130,21 @@ impl<'v, 'a> Closing<'v, 'a> {
         let var = self.builder.input("", array.aval());
         self.vars.insert(array.id(), var);
         self.inputs.push(array.clone());
+    }
+
+    /// Makes an input of an array, or finds the one that holds the same. Not for a run, whose plan would depend on values.
+    fn shared_input(&mut self, array: &Array) {
+        let number = self.inputs.len();
+        let known = match self.scope.tag {
+            RUN => number,
+            _ => self.same.number(array, number),
+        };
+        if known == number {
+            self.input(array);
+        } else {
+            let var = self.vars.get(self.inputs[known].id());
+            self.vars.insert(array.id(), var);
+        }
     }
 
     /// Makes inputs and literals of what is none of the equations.
@@ -150,7 +168,7 @@ impl<'v, 'a> Closing<'v, 'a> {
             } else if is_number(array) {
                 has_numbers = true;
             } else if is_input {
-                self.input(array);
+                self.shared_input(array);
             }
         }
         if has_numbers {

@@ -11,6 +11,7 @@ mod keep_history;
 pub(crate) mod node;
 mod node_map;
 pub(crate) mod recording;
+mod same_values;
 mod visit;
 
 pub use close::ClosedProgram;
