@@ -14,6 +14,10 @@ use crate::util::FastHasher;
 /// Two places are compared by so many equations that come before them.
 const WINDOWS: [usize; 3] = [8, 32, 512];
 
+/// So many turns are one turn of an outer loop, at most, if they have no more equations together.
+const TURNS_TOGETHER: usize = 64;
+const LONGEST: usize = 4096;
+
 /// All stretches, in order.
 pub(super) fn stretches(stream: &Stream<'_>) -> Result<Vec<Stretch>> {
     let kinds = kinds(stream)?;
@@ -76,17 +80,16 @@ fn by_window(stream: &Stream<'_>, kinds: &[u64], window: usize) -> Result<Vec<St
         if stop.saturating_sub(start) / period < TURNS {
             continue;
         }
-        let start = start + narrowest(stream, start, stop, period);
-        let mut open = vec![(start, (stop - start) / period)];
-        let mut found: Vec<Stretch> = Vec::new();
-        while let Some((start, count)) = open.pop() {
-            if count < TURNS {
-                continue;
+        let mut found = Vec::new();
+        // Turns of an inner loop that differ in what they read may be alike in all turns of the outer one.
+        for turns in 1..=TURNS_TOGETHER {
+            let period = turns * period;
+            if (stop - start) / period < TURNS || (turns > 1 && period > LONGEST) {
+                break;
             }
-            if let Some((turns, stretch)) = classify(stream, start, period, count, &mut steps)? {
-                open.push((start + turns.end * period, count - turns.end));
-                open.push((start, turns.start));
-                found.push(stretch);
+            found = of_period(stream, (start, stop), period, &mut steps)?;
+            if !found.is_empty() {
+                break;
             }
         }
         found.sort_by_key(|stretch| stretch.first);
@@ -94,6 +97,29 @@ fn by_window(stream: &Stream<'_>, kinds: &[u64], window: usize) -> Result<Vec<St
         all.extend(found);
     }
     Ok(all)
+}
+
+/// The stretches of this period in a part of a program.
+fn of_period(
+    stream: &Stream<'_>,
+    (start, stop): (usize, usize),
+    period: usize,
+    steps: &mut Steps,
+) -> Result<Vec<Stretch>> {
+    let start = start + narrowest(stream, start, stop, period);
+    let mut open = vec![(start, (stop - start) / period)];
+    let mut found: Vec<Stretch> = Vec::new();
+    while let Some((start, count)) = open.pop() {
+        if count < TURNS {
+            continue;
+        }
+        if let Some((turns, stretch)) = classify(stream, start, period, count, steps)? {
+            open.push((start + turns.end * period, count - turns.end));
+            open.push((start, turns.start));
+            found.push(stretch);
+        }
+    }
+    Ok(found)
 }
 
 /// Where to cut a body so that least goes from turn to turn: how many equations behind the start.

@@ -3,8 +3,10 @@
 //! Sums and products of many terms add in an order that depends on how their arguments lie. What goes from turn to turn
 //! of a loop, or into it as a slice, lies in its own order there; so it has to without the loop.
 
+use crate::aval::DType;
 use crate::error::Result;
 use crate::interrupt::Steps;
+use crate::kernels;
 use crate::ops;
 use crate::prim::{Params, Prim, Var};
 use crate::program::{Eqn, Program};
@@ -31,7 +33,7 @@ impl Layouts {
         let mut matters = vec![false; program.num_vars()];
         for (k, eqn) in program.eqns().iter().enumerate().rev() {
             steps.count()?;
-            if has_an_order(eqn.prim) || (eqn.prim.is_view() && matters[inputs + k]) {
+            if has_an_order(program, k) || (eqn.prim.is_view() && matters[inputs + k]) {
                 for &a in program.args(eqn) {
                     matters[a as usize] = true;
                 }
@@ -61,7 +63,7 @@ impl Layouts {
 }
 
 /// Whether the bits of results may depend on how arguments lie.
-fn has_an_order(prim: Prim) -> bool {
+fn has_an_order(program: &Program, k: usize) -> bool {
     const MOVES: [Prim; 11] = [
         ops::CONCATENATE,
         ops::STACK,
@@ -75,7 +77,19 @@ fn has_an_order(prim: Prim) -> bool {
         ops::LITERAL,
         ops::BARRIER,
     ];
-    !prim.is_elementwise() && !prim.is_view() && !MOVES.contains(&prim)
+    let prim = program.eqns()[k].prim;
+    let is_ordered = !prim.is_elementwise() && !prim.is_view() && !MOVES.contains(&prim);
+    is_ordered && !is_small_product(program, k)
+}
+
+/// Whether an equation is a product of matrices so small that it adds in one order, however they lie.
+fn is_small_product(program: &Program, k: usize) -> bool {
+    let eqn = &program.eqns()[k];
+    let out = program.aval(program.result(k));
+    eqn.prim == ops::MATMUL
+        && matches!(out.dtype, DType::F64 | DType::F32)
+        && out.shape.len() == 2
+        && out.size() * program.aval(program.args(eqn)[0]).shape[1] <= kernels::SMALL_PRODUCT
 }
 
 /// Whether a view of what is contiguous or not is contiguous.
