@@ -65,6 +65,12 @@ impl Prepared {
     /// # Errors
     /// When the program cannot be planned.
     pub fn new(program: &Program, held: &[bool]) -> Result<Prepared> {
+        Prepared::reading(program, held, usize::MAX)
+    }
+
+    /// The same where only the first outputs are read, so many: a run may leave out the others, which are computed
+    /// for the errors that they may raise.
+    fn reading(program: &Program, held: &[bool], read: usize) -> Result<Prepared> {
         if held.len() != program.num_inputs() {
             return Err(Error::Program(format!(
                 "prepared: {} inputs are marked of {}",
@@ -96,18 +102,20 @@ impl Prepared {
         } else {
             (None, program.clone())
         };
+        let late = sched::for_replays(late, read)?;
         let inputs = (0..late.num_inputs()).map(|i| late.aval(i as Var).clone());
         let inputs = inputs.collect();
         Ok(Prepared {
             program,
             held,
             early,
-            late: Replay::new(sched::plan_optimized(&late)?, inputs),
+            late: Replay::new(sched::plan_optimized(&late)?, inputs).reading(read),
         })
     }
 
     /// Prepares what was recorded between leaves and outputs; also gives the values of what else the
-    /// program reads, which are its inputs behind the leaves and held constant.
+    /// program reads, which are its inputs behind the leaves and held constant. Only the first outputs are read, so many;
+    /// the others are computed for the errors that they may raise.
     ///
     /// # Errors
     /// When an input cannot be computed, or the program not be planned.
@@ -116,23 +124,14 @@ impl Prepared {
         outputs: &[&Array],
         leaves: &[Array],
         held: &[bool],
+        read: usize,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(Prepared, Vec<Value>)> {
         let (program, others) = trace(recording, outputs, leaves)?;
         let mut held = held.to_vec();
         held.resize(program.num_inputs(), true);
         let values = crate::array::force::values(&others, interrupted)?;
-        Ok((Prepared::new(&program, &held)?, values))
-    }
-
-    /// The same where only the first outputs are read, so many: a run may leave out the others, which are computed
-    /// for the errors that they may raise.
-    #[must_use]
-    pub fn reading(self, outputs: usize) -> Prepared {
-        Prepared {
-            late: self.late.reading(outputs),
-            ..self
-        }
+        Ok((Prepared::reading(&program, &held, read)?, values))
     }
 
     /// Dtype and shape of an output.

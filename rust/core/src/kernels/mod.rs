@@ -57,7 +57,8 @@ pub use memory_reserve::{Allocator, set_aside};
 pub use placed::Form;
 pub use reduce::*;
 pub use scalar_code::{
-    BoundCode, Breakdown, Code, Line, ScalarCode, carve, has_scalars, long_cost,
+    BoundCode, BoundTurns, Breakdown, Code, Line, ScalarCode, Surroundings, TurnsCode, apart,
+    carve, has_scalars, long_cost,
 };
 pub use simd_level::Level;
 pub use strided::{

@@ -48,6 +48,20 @@ impl Value {
         unsafe { self.view(shape, strides, shift * self.dtype().size() as isize) }
     }
 
+    /// Slice `i` along the first axis; `None` where it is no layout of the same memory.
+    pub fn slice_at(&self, i: usize) -> Option<Value> {
+        let inner = &self.shape()[1..];
+        let dims: Vec<SliceDim> = std::iter::once((i, 1))
+            .chain(inner.iter().map(|&len| (0, len)))
+            .map(|(start, len)| SliceDim {
+                start,
+                len,
+                step: 1,
+            })
+            .collect();
+        self.sliced(&dims).reshaped(inner)
+    }
+
     /// Elements so many apart along each axis, as in windows that overlap; `None` where they would not all lie inside.
     #[must_use]
     pub fn windows(&self, shape: &[usize], strides: &[isize]) -> Option<Value> {

@@ -137,6 +137,15 @@ impl Loop {
         Ok(Loop { end, ..self })
     }
 
+    /// The same with another body, which computes the same.
+    ///
+    /// # Errors
+    /// When it has other inputs or outputs.
+    pub fn with_body(&self, body: Program) -> Result<Loop> {
+        let new = Loop::new(body, self.length, self.carries, self.scanned, self.reverse)?;
+        Ok(new.ending(self.end)?.keeping(self.budget))
+    }
+
     /// The loop with another budget.
     pub fn keeping(self, budget: Option<usize>) -> Loop {
         Loop { budget, ..self }

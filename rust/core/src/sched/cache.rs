@@ -1,18 +1,19 @@
-//! Plans of programs that were run before, found by structure.
+//! Plans of programs that were run before, found by structure, with what runs leave for later ones.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::plan::Plan;
 use super::profile::{Phase, timed};
+use super::replay::Replay;
 use crate::error::Result;
 use crate::kernels;
 use crate::prim::Var;
 use crate::program::Program;
 use crate::util::Lru;
 
-static PLANS: Mutex<Option<Lru<Plan>>> = Mutex::new(None);
+static PLANS: Mutex<Option<Lru<Replay>>> = Mutex::new(None);
 
-fn plans() -> MutexGuard<'static, Option<Lru<Plan>>> {
+fn plans() -> MutexGuard<'static, Option<Lru<Replay>>> {
     PLANS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -37,12 +38,17 @@ pub fn clear_plans() {
 
 /// The plan of a program: an earlier one, or a new one.
 pub fn plan(program: &Program) -> Result<Arc<Plan>> {
+    Ok(find(program, Plan::new)?.shared_plan())
+}
+
+/// The plan of a program that is run as it is, with the memory of earlier runs and their machine code.
+pub fn replay(program: &Program) -> Result<Arc<Replay>> {
     find(program, Plan::new)
 }
 
 /// The plan of a program that has been through the optimiser.
 pub fn plan_optimized(program: &Program) -> Result<Arc<Plan>> {
-    find(program, Plan::of_optimized)
+    Ok(find(program, Plan::of_optimized)?.shared_plan())
 }
 
 /// Bytes of what a program is given and gives.
@@ -53,15 +59,17 @@ fn arrays_of(program: &Program) -> usize {
         .fold(0, |sum, v| program.aval(v).nbytes().saturating_add(sum))
 }
 
-fn find(program: &Program, make: fn(&Program) -> Result<Plan>) -> Result<Arc<Plan>> {
+fn find(program: &Program, make: fn(&Program) -> Result<Plan>) -> Result<Arc<Replay>> {
+    let inputs = (0..program.num_inputs() as Var).map(|v| program.aval(v).clone());
+    let replay = |plan: Plan| Arc::new(Replay::new(Arc::new(plan), inputs.collect()));
     if program.has_host_calls() {
         let _timed = timed(Phase::Plan);
-        return Ok(Arc::new(make(program)?));
+        return Ok(replay(make(program)?));
     }
     let hash = program.structural_hash();
     // Steps name the lines that they come from.
-    let is_it = |plan: &Plan| {
-        (plan.source.as_ref())
+    let is_it = |known: &Replay| {
+        (known.plan().source.as_ref())
             .is_some_and(|p| p.same_structure(program) && p.sites() == program.sites())
     };
     if let Some(found) = plans().get_or_insert_default().get(hash, is_it) {
@@ -70,9 +78,9 @@ fn find(program: &Program, make: fn(&Program) -> Result<Plan>) -> Result<Arc<Pla
     kernels::kept_beside(arrays_of(program));
     let _timed = timed(Phase::Plan);
     // Planning may take long: not under the lock.
-    let plan = Arc::new(make(program)?);
+    let made = replay(make(program)?);
     plans()
         .get_or_insert_default()
-        .insert(hash, Arc::clone(&plan), plan.weight);
-    Ok(plan)
+        .insert(hash, Arc::clone(&made), made.plan().weight);
+    Ok(made)
 }

@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 
+use super::compilation::{self, Compilation};
+use super::compiled;
 use super::frame::Frame;
-use super::plan::{Again, Compilation, LoopPlan, Plan};
+use super::plan::{Again, LoopCode, LoopPlan, Plan, Turns, Work};
 use super::profile::Stopwatch;
 use super::run::{WORTH_THREADS, take_all};
+use super::turns::LoopDraft;
 use crate::aval::{Aval, SliceDim};
 use crate::error::{Error, Result};
-use crate::kernels::{self, Ctx, Value};
+use crate::kernels::{self, BoundTurns, Ctx, Surroundings, Value};
 use crate::prim::Var;
 use crate::program::{End, Loop, LoopOutput};
 
@@ -19,10 +22,37 @@ const STEP: f64 = 100.0;
 const SMALL: usize = 256 << 10;
 /// As many steps are expected where nobody knows.
 const UNKNOWN: usize = 100;
+/// So many turns of code are taken before somebody looks whether to stop.
+const PATIENCE: usize = 4096;
 /// A loop that may never end is so much work, in nanoseconds, that others run meanwhile and can stop it.
 const ENDLESS: f64 = 1e9;
 
+impl Plan {
+    /// Makes machine code of its loops now; whether there is some.
+    pub(super) fn compile_loops(&self) -> Result<bool> {
+        let mut is_code = false;
+        for step in &self.steps {
+            is_code |= match &step.work {
+                Work::Part(part) => part.compile_loops()?,
+                Work::Loop(looped) => looped.compile()?,
+                _ => false,
+            };
+        }
+        Ok(is_code)
+    }
+}
+
 impl LoopPlan {
+    /// Makes machine code of it now; whether there is some.
+    fn compile(&self) -> Result<bool> {
+        let Some(again) = &self.again else {
+            let attempt = |runs| LoopDraft::attempt(&self.plan, &self.of, &self.outputs, runs);
+            return self.compiled.now(attempt);
+        };
+        let pieces = |of: &LoopPlan| of.compiled.now(|runs| LoopDraft::of_pieces(&of.plan, runs));
+        Ok(pieces(&again.forward)? | pieces(self)?)
+    }
+
     /// Plans a loop for these outputs, and says which arguments it reads.
     pub fn new(of: &Loop, outputs: &[usize]) -> Result<(LoopPlan, Vec<usize>)> {
         let (of, inputs, outputs) = of.slim(outputs)?;
@@ -56,9 +86,10 @@ impl LoopPlan {
 
     /// Estimated nanoseconds of all steps.
     pub fn cost(&self) -> f64 {
-        let own = match self.of.end {
-            End::Length => (self.plan.cost + STEP) * self.of.length as f64,
-            End::Count | End::False => ENDLESS,
+        let own = match (self.of.end, self.compiled.known()) {
+            (End::Length, Some(code)) => code.cost() * self.of.length as f64,
+            (End::Length, None) => (self.plan.cost + STEP) * self.of.length as f64,
+            (End::Count | End::False, _) => ENDLESS,
         };
         let again = |again: &Again| (again.forward.plan.cost + STEP) * again.repeated() as f64;
         own + self.again.as_deref().map_or(0.0, again)
@@ -73,28 +104,42 @@ impl LoopPlan {
         }
     }
 
-    /// The outputs that are asked for.
+    /// The outputs that are asked for. Those that are stacked lie where there is memory for them.
     pub fn run(
         &self,
         mut args: Vec<Value>,
+        targets: &[Option<&Value>],
         stopwatch: &mut Stopwatch,
         ctx: &Ctx<'_>,
     ) -> Result<Vec<Value>> {
         if let Some(again) = &self.again {
-            return self.run_backwards(again, args, stopwatch, ctx);
+            return self.run_backwards(again, args, targets, stopwatch, ctx);
         }
         let of = &self.of;
         let shared = args.split_off(of.carries + of.scanned);
         let scanned = args.split_off(of.carries);
         let mut carried = args;
-        let stacks = self.stacks()?;
+        let stacks = self.stacks(targets)?;
         let most = self.most(&shared)?;
         if of.end != End::Length {
             for stack in stacks.iter().flatten() {
                 clear_behind(stack, most, ctx)?;
             }
         }
-        if most > 0 {
+        if most > 0
+            && let Some(turns) = self.turns(most)?
+        {
+            let scanned = side_by_side(scanned, ctx)?;
+            let shared = side_by_side(shared, ctx)?;
+            let around = Surroundings {
+                scanned: &scanned,
+                shared: &shared,
+                stacks: &stacks.iter().flatten().collect::<Vec<_>>(),
+                length: self.of.length,
+            };
+            let bound = BoundTurns::new(&turns.code, &carried, &around, ctx)?;
+            carried = self.take_turns(turns, bound, most, stopwatch, ctx)?;
+        } else if most > 0 {
             let scanned = self.in_order(scanned, ctx)?;
             let mut running = Running::new(self, carried, &shared)?;
             let (scanned, stacked) = (
@@ -114,17 +159,74 @@ impl LoopPlan {
         self.results(&carried, stacks)
     }
 
+    /// The code of turns, if there is some: before a loop is run that may have so many.
+    fn turns(&self, most: usize) -> Result<Option<&Turns>> {
+        let attempt = |runs| LoopDraft::attempt(&self.plan, &self.of, &self.outputs, runs);
+        let next = self.next(self.expected().min(most));
+        Ok(
+            match self.compiled.get_for(self.plan.weight, next, attempt)? {
+                Some(LoopCode::Turns(turns)) => Some(turns),
+                Some(LoopCode::Pieces(_)) | None => None,
+            },
+        )
+    }
+
+    /// Roughly how many nanoseconds the kernels will take for so many steps.
+    fn next(&self, steps: usize) -> u64 {
+        let each = self.plan.cost as u64
+            + compilation::CALL
+            + compiled::STEP * self.plan.num_passes() as u64;
+        each.saturating_mul(steps as u64)
+    }
+
+    /// Takes all turns, so many at most; what is carried after the last one.
+    fn take_turns(
+        &self,
+        turns: &Turns,
+        mut bound: BoundTurns,
+        most: usize,
+        stopwatch: &mut Stopwatch,
+        ctx: &Ctx<'_>,
+    ) -> Result<Vec<Value>> {
+        let start = stopwatch.start();
+        let mut taken = 0;
+        while self.goes_on(taken, most, bound.carried())? {
+            if taken.is_multiple_of(PATIENCE) {
+                ctx.check()?;
+            }
+            // A condition is looked at before each turn.
+            let next = match self.of.end {
+                End::False => taken + 1,
+                End::Length | End::Count => most.min(taken + PATIENCE),
+            };
+            let slices = if self.of.reverse {
+                most - next..most - taken
+            } else {
+                taken..next
+            };
+            bound.take(slices, self.of.reverse)?;
+            taken = next;
+        }
+        stopwatch.stop_after(start, &turns.origins, taken);
+        Ok(bound.carried().to_vec())
+    }
+
     /// Memory for what is stacked, by output.
-    pub(super) fn stacks(&self) -> Result<Vec<Option<Value>>> {
+    pub(super) fn stacks(&self, targets: &[Option<&Value>]) -> Result<Vec<Option<Value>>> {
         let body = self.of.body();
-        let stacks = self.outputs.iter().map(|output| {
+        let targets = targets.iter().copied().chain(std::iter::repeat(None));
+        let outputs = self.outputs.iter().zip(targets).enumerate();
+        let stacks = outputs.map(|(number, (output, target))| {
             let of_step = match *output {
                 LoopOutput::Last(_) => return Ok(None),
                 LoopOutput::Before(j) => body.outs()[j],
                 LoopOutput::Stacked(i) => body.outs()[self.of.carries + i],
             };
             let aval = crate::program::stacked(body.aval(of_step), self.of.length);
-            Value::empty(aval).map(Some)
+            match target.filter(|target| *target.aval() == aval) {
+                Some(target) => Ok(Some(target.clone())),
+                None => kernels::apart(aval, number).map(Some),
+            }
         });
         stacks.collect()
     }
@@ -215,7 +317,11 @@ impl LoopPlan {
             .map(|v| body.aval(v).clone())
             .collect();
         let shared = Arc::from(shared);
-        if let Some(compiled) = self.compiled.get_for(&self.plan, self.expected())? {
+        let attempt = |runs| LoopDraft::of_pieces(&self.plan, runs);
+        let next = self.next(self.expected());
+        if let Some(LoopCode::Pieces(compiled)) =
+            self.compiled.get_for(self.plan.weight, next, attempt)?
+        {
             let frame = Frame::new(&compiled.plan, Some(compiled), &inputs, &shared)?;
             if frame.is_some() {
                 return Ok(frame);
@@ -435,6 +541,19 @@ impl<'l> Running<'l> {
     }
 }
 
+/// Values that code can read.
+fn side_by_side(values: Vec<Value>, ctx: &Ctx<'_>) -> Result<Vec<Value>> {
+    let in_order = |x: Value| {
+        let is_aligned = x.address().is_multiple_of(x.dtype().size());
+        if x.is_contiguous() && is_aligned {
+            Ok(x)
+        } else {
+            kernels::copy(&x, ctx)
+        }
+    };
+    values.into_iter().map(in_order).collect()
+}
+
 /// Puts zeros behind the slices that steps write to.
 fn clear_behind(stack: &Value, steps: usize, ctx: &Ctx<'_>) -> Result<()> {
     let rest = stack.shape()[0].saturating_sub(steps);
@@ -461,15 +580,6 @@ fn slices_lie_in_order(x: &Value) -> bool {
 
 /// A slice along the first axis.
 fn slice(x: &Value, i: usize) -> Result<Value> {
-    let inner = &x.shape()[1..];
-    let dims: Vec<SliceDim> = std::iter::once((i, 1))
-        .chain(inner.iter().map(|&len| (0, len)))
-        .map(|(start, len)| SliceDim {
-            start,
-            len,
-            step: 1,
-        })
-        .collect();
-    let slice = x.sliced(&dims).reshaped(inner);
+    let slice = x.slice_at(i);
     slice.ok_or_else(|| Error::Program("loop: a slice has no layout".into()))
 }

@@ -5,6 +5,7 @@
 mod arena;
 mod bodies;
 mod cache;
+mod compilation;
 mod compiled;
 mod device;
 mod device_plan;
@@ -32,9 +33,10 @@ mod scalars;
 mod spreads;
 mod stages;
 mod threads;
+mod turns;
 
-pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized};
-pub use compiled::lock_compiler;
+pub use cache::{clear_plans, lock_plans, num_plans, plan, plan_optimized, replay};
+pub use compilation::lock_compiler;
 pub use device::{Backend, Device, PROCESSOR, device, devices, register_backend};
 pub use device_plan::{DevicePlan, DeviceStep, Task};
 pub use fingerprint::Fingerprint;
@@ -44,4 +46,5 @@ pub use placement::{Place, device_of, run};
 pub use plan::Plan;
 pub use profile::{Counts, Phase, Profile, Work, is_profiled, note, timed};
 pub use replay::Replay;
+pub use stages::for_replays;
 pub use threads::{WIDE_COPY, copied, num_threads, same_bytes, set_num_threads};

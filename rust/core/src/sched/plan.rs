@@ -2,14 +2,14 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
+use super::compilation::Compilation;
 use super::profile::Origin;
 use crate::aval::Aval;
-use crate::kernels::{Code, Fused, ReduceOp, Value};
+use crate::kernels::{Code, Fused, ReduceOp, TurnsCode, Value};
 use crate::prim::{Host, Params, Prim};
 use crate::program::{Loop, LoopOutput, Program};
 
@@ -159,6 +159,16 @@ impl Plan {
         self.calls_back
     }
 
+    /// The equations of all steps, for what computes them at once.
+    pub(super) fn origins(&self) -> Arc<[Origin]> {
+        let equations = self.steps.iter().flat_map(|step| {
+            let cost = step.cost.max(1.0);
+            let each = step.origins.iter();
+            each.map(move |o| (o.prim, o.site, f64::from(o.share) * cost))
+        });
+        Origin::shares(equations).into()
+    }
+
     /// How many passes over memory a run makes.
     pub fn num_passes(&self) -> usize {
         let passes = |step: &Step| match &step.work {
@@ -197,7 +207,7 @@ pub(super) struct LoopPlan {
     pub again: Option<Box<Again>>,
     /// Whether a step may have all of its buffers at once.
     pub fits_frame: bool,
-    pub compiled: Compilation,
+    pub compiled: Compilation<LoopCode>,
 }
 
 /// The loop that is taken again by one that goes backwards through it.
@@ -221,23 +231,32 @@ pub(super) struct Compiled {
     pub cost: f64,
 }
 
-/// The machine code of a program that is run again and again, once that pays.
-///
-/// The first runs are those of the kernels, and so are those while a thread of its own compiles: nobody waits for code
-/// that may not be used again.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Compilation(pub Arc<Progress>);
+/// The machine code of a loop.
+#[derive(Debug)]
+pub(super) enum LoopCode {
+    Turns(Turns),
+    /// A body in pieces, some of which are code.
+    Pieces(Compiled),
+}
 
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// What came of it.
-    pub done: OnceLock<Option<Compiled>>,
-    /// How many nanoseconds the runs have taken so far, and how many the fastest one; zero for none.
-    pub spent: AtomicU64,
-    pub fastest: AtomicU64,
-    /// How many they have to take before the next attempt: zero when nothing is known yet, the largest number while there is an
-    /// attempt and after the last one.
-    pub price: AtomicU64,
+impl LoopCode {
+    /// Roughly how many nanoseconds a turn takes.
+    pub fn cost(&self) -> f64 {
+        match self {
+            LoopCode::Turns(turns) => turns.cost,
+            LoopCode::Pieces(compiled) => compiled.cost,
+        }
+    }
+}
+
+/// Code that takes turns.
+#[derive(Debug)]
+pub(super) struct Turns {
+    pub code: TurnsCode,
+    /// The equations that a turn computes.
+    pub origins: Arc<[Origin]>,
+    /// Roughly how many nanoseconds it takes.
+    pub cost: f64,
 }
 
 /// How an output comes from the strips.

@@ -221,8 +221,14 @@ impl Stopwatch {
     /// Notes a step that has ended.
     #[inline]
     pub fn stop(&mut self, start: Option<Instant>, step: &[Origin]) {
+        self.stop_after(start, step, 1);
+    }
+
+    /// Notes that a step has been taken so many times.
+    #[inline]
+    pub fn stop_after(&mut self, start: Option<Instant>, step: &[Origin], times: usize) {
         if let Some(start) = start {
-            self.add(start.elapsed(), step);
+            self.add(start.elapsed(), step, times);
         }
     }
 
@@ -234,18 +240,18 @@ impl Stopwatch {
         let before = INSIDE.get();
         let result = call();
         let inside = INSIDE.get().saturating_sub(before);
-        self.add(start.elapsed().saturating_sub(inside), step);
+        self.add(start.elapsed().saturating_sub(inside), step, 1);
         result
     }
 
     #[cold]
-    fn add(&mut self, elapsed: Duration, step: &[Origin]) {
+    fn add(&mut self, elapsed: Duration, step: &[Origin], times: usize) {
         let Some(work) = &mut self.0 else { return };
         let seconds = elapsed.as_secs_f64();
         for origin in step {
             let work = work.entry((origin.prim, origin.site)).or_default();
             work.seconds += seconds * f64::from(origin.share);
-            work.equations += 1;
+            work.equations += times as u64;
         }
     }
 

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 
 use super::arena::LARGEST;
+use super::compilation::Compilation;
+use super::compiled::PiecesDraft;
 use super::frame::Frame;
 use super::placement::{Place, run_to};
-use super::plan::{Compilation, Compiled, Plan};
+use super::plan::{Compiled, Plan};
 use super::run::WORTH_THREADS;
 use super::threads::num_threads;
 use crate::aval::Aval;
@@ -46,7 +48,7 @@ pub struct Replay {
     /// Frames of kernels, and of machine code.
     frames: Kept,
     code_frames: Kept,
-    compiled: Compilation,
+    compiled: Compilation<Compiled>,
 }
 
 /// Frames that are not in use.
@@ -129,19 +131,31 @@ impl Replay {
         &self.plan
     }
 
-    /// Makes machine code of it now, and not after some runs, and even where it gains nothing. False where it cannot be
-    /// compiled, and where the crate has no feature `machine-code`.
+    /// The same, to be kept.
+    pub fn shared_plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan)
+    }
+
+    /// Makes machine code of it and of its loops now, and not after some runs, and even where it gains nothing. False where
+    /// nothing of it can be compiled, and where the crate has no feature `machine-code`.
     ///
     /// # Errors
     /// When it cannot be planned in pieces.
     pub fn compile(&self) -> Result<bool> {
-        self.compiled.now(&self.plan)
+        let is_code = self
+            .compiled
+            .now(|runs| PiecesDraft::attempt(&self.plan, runs))?;
+        let plan = match self.compiled.known() {
+            Some(compiled) => &compiled.plan,
+            None => &self.plan,
+        };
+        Ok(plan.compile_loops()? || is_code)
     }
 
     /// Roughly how many nanoseconds a run takes on one thread.
     pub fn cost(&self) -> f64 {
         // The next run drafts code first.
-        if self.compiled.is_due(&self.plan, 0) {
+        if self.compiled.is_due(self.plan.weight, 0) {
             return f64::INFINITY;
         }
         if let Some(compiled) = self.compiled.known() {
@@ -243,7 +257,8 @@ impl Replay {
 
     /// The buffers for a run of machine code, if there is any.
     fn code_frame(&self, more: &Arc<[Value]>) -> Result<Option<Frame>> {
-        match self.compiled.get(&self.plan)? {
+        let attempt = |runs| PiecesDraft::attempt(&self.plan, runs);
+        match self.compiled.get(self.plan.weight, attempt)? {
             Some(compiled) => self.take_frame(compiled, more),
             None => Ok(None),
         }
@@ -275,7 +290,7 @@ impl Replay {
             if let Some(frame) = self.take_frame(compiled, more)? {
                 return Ok(Some(frame));
             }
-        } else if self.compiled.is_due(&self.plan, 0) {
+        } else if self.compiled.is_due(self.plan.weight, 0) {
             // Which takes long: `run` does it.
             return Ok(None);
         }

@@ -80,6 +80,7 @@ impl LoopPlan {
         &self,
         again: &Again,
         mut args: Vec<Value>,
+        targets: &[Option<&Value>],
         stopwatch: &mut Stopwatch,
         ctx: &Ctx<'_>,
     ) -> Result<Vec<Value>> {
@@ -90,7 +91,7 @@ impl LoopPlan {
         let others_scanned = forward.in_order(others.split_off(forward.of.carries), ctx)?;
         let shared = args.split_off(of.carries + of.scanned - again.reads.len());
         let arrays = self.in_order(args.split_off(of.carries), ctx)?;
-        let stacks = self.stacks()?;
+        let stacks = self.stacks(targets)?;
         let mut scanned: Vec<Reads<'_>> = arrays.iter().map(Reads::Array).collect();
         for &(place, carry) in &again.reads {
             scanned.insert(place, Reads::Former(carry));

@@ -207,7 +207,9 @@ fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
                 part(step, inner, slots, targets, stopwatch, ctx)?;
             }
             Work::MatmulEpilogue(inner) => matmul_epilogue(step, inner, slots, targets, ctx)?,
-            Work::Loop(inner) => looped(step, inner, slots, &mut state.stopwatch, ctx)?,
+            Work::Loop(inner) => {
+                looped(step, inner, slots, targets, &mut state.stopwatch, ctx)?;
+            }
         }
         state.stopwatch.stop(start, &step.origins);
         state.next += 1;
@@ -230,7 +232,10 @@ pub(super) fn take_step(plan: &Plan, number: usize, args: Vec<Value>) -> Result<
         let mut take = |ctx: &Ctx<'_>| match &step.work {
             Work::View => view(step, &mut slots, ctx),
             Work::Fused(kernel) => fused(step, kernel, &mut slots, &none, ctx),
-            Work::Loop(inner) => looped(step, inner, &mut slots, &mut Stopwatch::default(), ctx),
+            Work::Loop(inner) => {
+                let stopwatch = &mut Stopwatch::default();
+                looped(step, inner, &mut slots, &none, stopwatch, ctx)
+            }
             _ => call(step, &mut slots, ctx),
         };
         match pool().filter(|_| step.cost >= WORTH_THREADS) {
@@ -300,9 +305,15 @@ pub(super) fn run_part(
     let Work::Part(plan) = &step.work else {
         return Err(Error::Program(format!("{}: is no part", step.prim.name())));
     };
-    let state = execute(plan, State::new(plan, args.to_vec(), stopwatch), ctx)?;
+    let mut state = State::new(plan, args.to_vec(), stopwatch);
+    for (&slot, out) in plan.outs.iter().zip(outs) {
+        state.targets.add(slot, out);
+    }
+    let state = execute(plan, state, ctx)?;
     for (value, out) in results(plan, state.slots).iter().zip(outs) {
-        kernels::copy_into(out, value, ctx)?;
+        if value.as_ptr() != out.as_ptr() {
+            kernels::copy_into(out, value, ctx)?;
+        }
     }
     Ok(state.stopwatch)
 }
@@ -312,13 +323,15 @@ fn looped(
     step: &Step,
     looped: &LoopPlan,
     slots: &mut Slots,
+    targets: &Targets,
     stopwatch: &mut Stopwatch,
     ctx: &Ctx<'_>,
 ) -> Result<()> {
     // A carry that dies here may be written to.
     let args: Vec<Value> = slots.read(step);
     slots.release(&step.dying);
-    let outs = looped.run(args, stopwatch, ctx)?;
+    let targets = step.outputs.iter().map(|(slot, _)| targets.get(*slot));
+    let outs = looped.run(args, &targets.collect::<Vec<_>>(), stopwatch, ctx)?;
     slots.put(step, outs);
     Ok(())
 }

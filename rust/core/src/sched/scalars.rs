@@ -98,50 +98,61 @@ fn copies(prim: Prim) -> bool {
 /// Code for a program; `None` where an equation cannot be taken apart.
 pub(super) fn scalar_code(program: &Program) -> Option<ScalarCode> {
     let cancel = AtomicBool::new(false);
-    let mut writer = Writer {
-        program,
-        code: ScalarCode::new(),
-        arrays: Vec::with_capacity(program.num_vars()),
-        ctx: Ctx::new(&cancel, 1),
-    };
-    // Zeros that copies put have the number of the first line.
-    writer.code.number(DType::F64, 0);
-    for i in 0..program.num_inputs() {
-        let aval = program.aval(i as Var);
-        if aval.size() > COPIED || !has_scalars(aval.dtype) {
-            return None;
-        }
-        let lines = writer.code.input(aval.dtype, aval.size());
-        writer.define(aval, &lines)?;
-    }
-    for k in 0..program.eqns().len() {
-        writer.equation(k)?;
-    }
-    for &out in program.outs() {
-        let lines = writer.lines(&writer.arrays[out as usize])?;
+    let mut writer = Writer::new(&cancel);
+    let inputs = (0..program.num_inputs()).map(|i| program.aval(i as Var));
+    let inputs = inputs.map(|aval| can_be_read(aval).then(|| writer.input(aval))?);
+    let inputs = inputs.collect::<Option<_>>()?;
+    for (array, &out) in writer.program(program, inputs)?.iter().zip(program.outs()) {
+        let lines = writer.lines(array)?;
         writer.code.output(program.aval(out).dtype, &lines)?;
     }
     Some(writer.code)
 }
 
-struct Writer<'p> {
-    program: &'p Program,
-    code: ScalarCode,
-    /// For each variable the lines of its elements.
-    arrays: Vec<Value>,
-    ctx: Ctx<'p>,
+/// Writes code.
+pub(super) struct Writer<'c> {
+    pub(super) code: ScalarCode,
+    /// For each variable of the program that is written, the lines of its elements.
+    pub(super) arrays: Vec<Value>,
+    ctx: Ctx<'c>,
 }
 
-impl Writer<'_> {
+impl<'c> Writer<'c> {
+    pub(super) fn new(cancel: &'c AtomicBool) -> Writer<'c> {
+        let mut code = ScalarCode::new();
+        // Zeros that copies put have the number of the first line.
+        code.number(DType::F64, 0);
+        Writer {
+            code,
+            arrays: Vec::new(),
+            ctx: Ctx::new(cancel, 1),
+        }
+    }
+
+    /// The lines of one more input.
+    pub(super) fn input(&mut self, aval: &Aval) -> Option<Value> {
+        let lines = self.code.input(aval.dtype, aval.size());
+        array_of(&aval.shape, &lines)
+    }
+
+    /// The outputs of a program whose inputs are these lines.
+    pub(super) fn program(&mut self, program: &Program, inputs: Vec<Value>) -> Option<Vec<Value>> {
+        let outside = std::mem::replace(&mut self.arrays, inputs);
+        for k in 0..program.eqns().len() {
+            self.equation(program, k)?;
+        }
+        let arrays = std::mem::replace(&mut self.arrays, outside);
+        let outs = program.outs().iter();
+        Some(outs.map(|&out| arrays[out as usize].clone()).collect())
+    }
+
     fn define(&mut self, aval: &Aval, lines: &[Line]) -> Option<()> {
-        let numbers: Vec<i64> = lines.iter().map(|&x| i64::from(x)).collect();
-        self.arrays
-            .push(Value::from_slice(&aval.shape, &numbers).ok()?);
+        self.arrays.push(array_of(&aval.shape, lines)?);
         Some(())
     }
 
     /// The lines of an array, in row-major order.
-    fn lines(&self, array: &Value) -> Option<Vec<Line>> {
+    pub(super) fn lines(&self, array: &Value) -> Option<Vec<Line>> {
         let dense = kernels::copy(array, &self.ctx).ok()?;
         Some(
             dense
@@ -152,12 +163,16 @@ impl Writer<'_> {
         )
     }
 
-    fn equation(&mut self, k: usize) -> Option<()> {
-        if !is_scalar(self.program, k) {
+    fn equation(&mut self, program: &Program, k: usize) -> Option<()> {
+        let eqn = &program.eqns()[k];
+        if eqn.prim == ops::LOOP {
+            let output = self.looped(program, eqn)?;
+            self.arrays.push(output);
+            return Some(());
+        }
+        if !is_scalar(program, k) {
             return None;
         }
-        let program = self.program;
-        let eqn = &program.eqns()[k];
         let out = program.aval(program.result(k));
         let args: Vec<Value> = program
             .args(eqn)
@@ -212,9 +227,9 @@ impl Writer<'_> {
                     let lines = scalar_systems::system(&mut self.code, program, eqn, &lists, out)?;
                     return self.define(out, &lines);
                 }
-                self.copied(eqn, args, out)
+                self.copied(program, eqn, args, out)
             }
-            Kernel::Write(_) | Kernel::Update(_) => self.copied(eqn, args, out),
+            Kernel::Write(_) | Kernel::Update(_) => self.copied(program, eqn, args, out),
             Kernel::Lane(_) | Kernel::Lower(_) => None,
         }
     }
@@ -233,8 +248,14 @@ impl Writer<'_> {
     }
 
     /// What only copies elements, and additions to a region.
-    fn copied(&mut self, eqn: &Eqn, mut args: Vec<Value>, out: &Aval) -> Option<()> {
-        let params = self.program.params(eqn);
+    fn copied(
+        &mut self,
+        program: &Program,
+        eqn: &Eqn,
+        mut args: Vec<Value>,
+        out: &Aval,
+    ) -> Option<()> {
+        let params = program.params(eqn);
         let (prim, added) = if eqn.prim == ops::UPDATE_ADD {
             (ops::UPDATE, Some(args[0].clone()))
         } else {
@@ -423,6 +444,17 @@ impl Writer<'_> {
         }
         Some(sums[0])
     }
+}
+
+/// Whether code can have an array as an input.
+pub(super) fn can_be_read(aval: &Aval) -> bool {
+    aval.size() <= COPIED && has_scalars(aval.dtype)
+}
+
+/// An array of lines.
+pub(super) fn array_of(shape: &[usize], lines: &[Line]) -> Option<Value> {
+    let numbers: Vec<i64> = lines.iter().map(|&x| i64::from(x)).collect();
+    Value::from_slice(shape, &numbers).ok()
 }
 
 /// How two partial results are joined.

@@ -3,9 +3,66 @@
 
 use super::loop_detection::pieces;
 use super::plan::{Again, Plan, Work};
+use super::scalars::is_scalar;
 use crate::error::Result;
+use crate::prim::Var;
 use crate::program::Program;
 use crate::{ops, opt};
+
+/// Shorter programs are run as they are written.
+const LONG: usize = 2048;
+/// One equation in so many that code cannot take apart is as long as the others together.
+const SELDOM: usize = 100;
+/// Loops of single elements have so many equations for each other one.
+const MOSTLY: usize = 4;
+
+/// A program that is run again and again, in the form in which that is fastest.
+///
+/// A loop over single elements becomes machine code as it was written out, with the elements in registers from turn to
+/// turn. Where each turn reads a row of a large array, or does something else that code cannot take apart, kernels would be called
+/// in between; there it is a loop again, which reads the row where it lies. Loops over longer arrays stay written out, since one pass takes
+/// all turns.
+///
+/// Only the first outputs are read, so many; the others are computed for the errors that they may raise.
+///
+/// # Errors
+/// When the user stops it, or memory ends.
+pub fn for_replays(program: Program, read: usize) -> Result<Program> {
+    if program.eqns().len() < LONG || program.has_host_calls() {
+        return Ok(program);
+    }
+    let lowered = if opt::has_composites(&program) {
+        lowered(&program)?
+    } else {
+        program.clone()
+    };
+    let count = lowered.eqns().len();
+    let others = (0..count).filter(|&k| !is_scalar(&lowered, k)).count();
+    if others * SELDOM < count || others * MOSTLY > count {
+        return Ok(program);
+    }
+    let rolled = without_views(&opt::roll(&program)?, read);
+    let is_shorter = rolled.eqns().len() * MOSTLY < count;
+    Ok(if is_shorter { rolled } else { program })
+}
+
+/// The program with what the outputs that nobody reads are views of, once, in their place: the stack of all turns in place
+/// of what each turn of a loop has computed.
+fn without_views(program: &Program, read: usize) -> Program {
+    let (first, rest) = program.outs().split_at(read.min(program.outs().len()));
+    let mut outs = first.to_vec();
+    for &out in rest {
+        let mut root = out;
+        while let Some(eqn) = program.definition(root).filter(|eqn| eqn.prim.is_view()) {
+            root = program.args(eqn)[0];
+        }
+        if !outs[first.len()..].contains(&root) {
+            outs.push(root);
+        }
+    }
+    let inputs: Vec<Var> = (0..program.num_inputs() as Var).collect();
+    program.extract(&inputs, &outs)
+}
 
 /// A program without composites, optimised, and without reductions over scattered axes.
 fn lowered(program: &Program) -> Result<Program> {

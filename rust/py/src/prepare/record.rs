@@ -21,7 +21,7 @@ use pyo3::types::{PyString, PyTuple};
 use crate::array::cell::ScalarKind;
 use crate::array::escapes::{EscapeLog, Escapes};
 use crate::ndarray::content::Content;
-use crate::ndarray::memory::{Borrow, same_bits, to_owned};
+use crate::ndarray::memory::{Borrow, references, same_bits, to_owned};
 use crate::ndarray::placement::is_used;
 use crate::prepare::decisions::Decisions;
 use crate::prepare::fast_args::Quick;
@@ -29,6 +29,7 @@ use crate::prepare::guards::{Guard, Spec, Watched};
 use crate::prepare::specialization::{Around, Outputs, Specialization, Taken, plain};
 use crate::runtime::error::{enter, to_py};
 use crate::runtime::hooks;
+use crate::runtime::once_cell::intern;
 use crate::transforms::gradient::scalar_output;
 use crate::transforms::leaves::{Inputs, Request};
 use crate::transforms::pullback::PyPullback;
@@ -215,6 +216,9 @@ fn guard_captured(guards: &mut Vec<Watched>, escapes: &Escapes, py: Python<'_>) 
         format!("captured {kind} of shape {}", cotan::aval::tuple(shape))
     };
     for (object, value) in &escapes.captured_ndarrays {
+        if is_part_of_known(object.bind(py), &known)? {
+            continue;
+        }
         match known.entry(object.as_ptr() as usize) {
             Entry::Occupied(at) => {
                 let watched = &mut guards[*at.get()];
@@ -244,6 +248,19 @@ fn guard_captured(guards: &mut Vec<Watched>, escapes: &Escapes, py: Python<'_>) 
         }
     }
     Ok(())
+}
+
+/// Whether an array is a view, that nobody else has, of one whose elements are compared: of a matrix that is transposed in
+/// each turn of a loop there would be a guard for each turn.
+fn is_part_of_known(
+    object: &Bound<'_, PyUntypedArray>,
+    known: &HashMap<usize, usize>,
+) -> PyResult<bool> {
+    if references(object) > 1 || known.contains_key(&(object.as_ptr() as usize)) {
+        return Ok(false);
+    }
+    let base = object.getattr(intern!(object.py(), "base"))?;
+    Ok(known.contains_key(&(base.as_ptr() as usize)))
 }
 
 /// What the program reads besides the leaves. Replays read large captured arrays where they are, as the guards have found
@@ -493,10 +510,10 @@ fn plan(
         outs.extend(&decided);
         let read = outs.len();
         outs.extend(&roots);
-        let prepared = Prepared::of(&outer, &outs, &leaves, held, interrupted);
+        let prepared = Prepared::of(&outer, &outs, &leaves, held, read, interrupted);
         drop(outs);
         drop((results, decided, roots, leaves, inner, outer));
-        prepared.map(|(program, others)| (program.reading(read), others))
+        prepared
     })?;
     let others = others.into_iter().map(to_owned).collect::<PyResult<_>>()?;
     Ok((program, others))

@@ -19,6 +19,7 @@ mod operations;
 mod places;
 #[cfg(feature = "machine-code")]
 mod registers;
+mod turns;
 #[cfg(feature = "machine-code")]
 mod vectors;
 #[cfg(feature = "machine-code")]
@@ -28,9 +29,10 @@ mod writer;
 
 #[cfg(not(feature = "machine-code"))]
 pub use bound::no_machine::Code;
-pub use bound::{BoundCode, carve};
+pub use bound::{BoundCode, apart, carve};
 #[cfg(feature = "machine-code")]
 pub use machine::Code;
+pub use turns::{BoundTurns, Surroundings, TurnsCode};
 
 use super::lane::{LaneOp, result_dtype};
 use crate::aval::DType;
