@@ -2,11 +2,12 @@
 //! compared with those of the reference.
 
 use std::cell::Cell;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cotan::kernels::Value;
 use cotan::prim::{Params, Var};
 use cotan::program::Builder;
+use cotan::sched::Replay;
 use cotan::testing::{self, Rng};
 use cotan::transform::Vjp;
 use cotan::{Arg, Array, Aval, DType, Error, Program, Pullback, Result, ops, sched, trace};
@@ -215,4 +216,20 @@ fn check_reverse_pass(f: impl Fn(&[Array]) -> Result<Array>, x: &[Array]) -> Res
     let mut wrt = testing::inexact_inputs(&program);
     wrt[x.len()..].fill(false);
     testing::checked_vjp(&program, &wrt, &values).map(drop)
+}
+
+/// What machine code gives, and then once more in the same memory; `None` where there is none.
+pub fn compiled(program: &Program, inputs: &[Value]) -> Result<Option<Vec<Value>>> {
+    let avals = (0..program.num_inputs() as Var).map(|i| program.aval(i).clone());
+    let replay = Replay::new(sched::plan(program)?, avals.collect());
+    if !replay.compile()? {
+        return Ok(None);
+    }
+    let nothing: Arc<[Value]> = Arc::from([]);
+    let first = replay.run(inputs, &nothing, &[], &mut || false)?;
+    let second = replay.run(inputs, &nothing, &[], &mut || false)?;
+    for (a, b) in first.iter().zip(&second) {
+        same_bits(a, b, program);
+    }
+    Ok(Some(first))
 }

@@ -3,29 +3,15 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use cotan::aval::SliceDim;
 use cotan::kernels::Value;
 use cotan::prim::Var;
 use cotan::sched::{self, Replay};
 use cotan::testing::{self, Rng};
 use cotan::{DType, Program, Result, ops, transform};
+use num_complex::Complex;
 
-use crate::common::{random_program, same_bits};
-
-/// What machine code gives, and then once more in the same memory; `None` where there is none.
-fn compiled(program: &Program, inputs: &[Value]) -> Result<Option<Vec<Value>>> {
-    let avals = (0..program.num_inputs() as Var).map(|i| program.aval(i).clone());
-    let replay = Replay::new(sched::plan(program)?, avals.collect());
-    if !replay.compile()? {
-        return Ok(None);
-    }
-    let nothing: Arc<[Value]> = Arc::from([]);
-    let first = replay.run(inputs, &nothing, &[], &mut || false)?;
-    let second = replay.run(inputs, &nothing, &[], &mut || false)?;
-    for (a, b) in first.iter().zip(&second) {
-        same_bits(a, b, program);
-    }
-    Ok(Some(first))
-}
+use crate::common::{compiled, random_program, same_bits};
 
 /// Compares both ways; whether there is machine code.
 fn check(program: &Program, inputs: &[Value]) -> bool {
@@ -585,4 +571,106 @@ fn a_filter_with_its_systems() {
     }
     let singular = Value::from_slice(&[2, 2], &[1.0, 2.0, 2.0, 4.0]).unwrap();
     assert!(!same_or_refused(&program, &[singular, right]));
+}
+
+/// A loop with a loop of a few turns in it: what is carried, read, stacked, and kept of each step.
+fn looped(length: usize, reverse: bool, shape: &str) -> Program {
+    let inner = format!(
+        "program(%0: f64[{shape}], %1: f64[{shape}]) {{
+      %2: f64[{shape}] = mul(%0, %1)
+      %3: f64[{shape}] = tanh(%2)
+      return %3, %2
+    }}"
+    );
+    let rows = if shape.is_empty() {
+        format!("{length}")
+    } else {
+        format!("{length},{shape}")
+    };
+    let few = if shape.is_empty() {
+        "3".into()
+    } else {
+        format!("3,{shape}")
+    };
+    let text = format!(
+        "program(%0: f64[{shape}], %1: f64[{rows}], %2: f64[{shape}], %3: i64[{length}]) {{
+  %4: f64[{shape}] = loop[length={length}, carries=2, scanned=2, reverse={reverse}, output=0](%0, %2, %1, %3, %2) program(
+    %0: f64[{shape}], %1: f64[{shape}], %2: f64[{shape}], %3: i64[], %4: f64[{shape}]
+  ) {{
+    %5: f64[{shape}] = loop[length=3, carries=1, scanned=0, reverse={reverse}, output=0](%0, %4) {inner}
+    %6: f64[{few}] = loop[of=5, output=1](%0, %4)
+    %7: f64[{few}] = loop[of=5, output=2](%0, %4)
+    %8: f64[{few}] = mul(%6, %7)
+    %9: f64[{shape}] = sum[axes=(0,)](%8)
+    %10: f64[] = cast[dtype=f64](%3)
+    %11: f64[] = sin(%10)
+    %12: f64[{shape}] = {spread}
+    %13: f64[{shape}] = add(%5, %2)
+    %14: f64[{shape}] = mul(%13, %12)
+    %15: f64[{shape}] = add(%14, %9)
+    return %15, %0, %9, %3
+  }}
+  %5: f64[{shape}] = loop[of=4, output=1](%0, %2, %1, %3, %2)
+  %6: f64[{rows}] = loop[of=4, output=2](%0, %2, %1, %3, %2)
+  %7: i64[{length}] = loop[of=4, output=3](%0, %2, %1, %3, %2)
+  %8: f64[{rows}] = loop[of=4, output=4](%0, %2, %1, %3, %2)
+  %9: f64[{rows}] = loop[of=4, output=5](%0, %2, %1, %3, %2)
+  return %4, %5, %6, %7, %8, %9
+}}",
+        spread = if shape.is_empty() {
+            "neg(%11)".into()
+        } else {
+            format!("broadcast[shape=({shape},)](%11)")
+        }
+    );
+    Program::parse(&text).unwrap_or_else(|e| panic!("{e} in\n{text}"))
+}
+
+#[test]
+fn turns_of_loops_and_their_derivatives() {
+    let mut rng = Rng::new(41);
+    for length in [1, 2, 7, 16, 33, 130] {
+        for (reverse, shape) in [(false, ""), (true, ""), (false, "3"), (true, "4")] {
+            let program = looped(length, reverse, shape);
+            let mut inputs: Vec<Value> = (0..3)
+                .map(|v| {
+                    let shape = &program.aval(v).shape;
+                    rng.array(DType::F64, shape, -1.0, 1.0).unwrap()
+                })
+                .collect();
+            let places: Vec<i64> = (0..length as i64).map(|i| i * 7 % 5).collect();
+            inputs.push(Value::from_slice(&[length], &places).unwrap());
+            for (program, inputs) in with_derivatives(&program, &inputs, &mut rng) {
+                assert!(check(&program, &inputs), "{program}");
+                // Slices with gaps between them, and one that all turns read.
+                let gaps: Vec<Value> = inputs.iter().map(spaced).collect();
+                assert!(check(&program, &gaps));
+            }
+        }
+    }
+}
+
+/// The same elements in every other place of a larger array.
+fn spaced(x: &Value) -> Value {
+    let Some(&len) = x.shape().first() else {
+        return x.clone();
+    };
+    let twice: Vec<usize> = std::iter::once(2 * len)
+        .chain(x.shape()[1..].iter().copied())
+        .collect();
+    let dims: Vec<SliceDim> = (x.shape().iter().enumerate())
+        .map(|(axis, &len)| SliceDim {
+            start: 0,
+            len,
+            step: if axis == 0 { 2 } else { 1 },
+        })
+        .collect();
+    let own = testing::numbers(x).unwrap();
+    let row = own.len() / len;
+    let mut all = vec![Complex::default(); 2 * own.len()];
+    for (i, number) in own.into_iter().enumerate() {
+        all[i / row * 2 * row + i % row] = number;
+    }
+    let room = testing::value(x.dtype(), &twice, &all).unwrap();
+    room.sliced(&dims)
 }

@@ -7,7 +7,7 @@ use cotan::program::Builder;
 use cotan::testing::{self, Rng};
 use cotan::{Aval, DType, Program, ops, opt, transform};
 
-use super::common::{close, same_bits};
+use super::common::{close, compiled, same_bits};
 
 fn loops(program: &Program) -> usize {
     program
@@ -30,6 +30,12 @@ fn checked(program: &Program, inputs: &[Value]) -> Program {
     );
     assert_eq!(a.len(), b.len());
     for (a, b) in a.iter().zip(&b) {
+        same_bits(a, b, &rolled);
+    }
+    for (a, b) in a
+        .iter()
+        .zip(&compiled(&rolled, inputs).unwrap().unwrap_or_default())
+    {
         same_bits(a, b, &rolled);
     }
     let again = Program::parse(&rolled.to_string()).unwrap();

@@ -83,6 +83,63 @@ def test_loops_in_loops():
     assert len(ct.trace(nested, 0.3).rolled()) == 1
 
 
+def weighted(x, weights):
+    for _ in range(40):
+        for weight in weights:
+            x = np.sin(x) * weight + 0.1
+    return x
+
+
+def summed(x, weights):
+    for _ in range(40):
+        total = 0.0
+        for j, weight in enumerate(weights):
+            total = total + np.sin(x * j) * weight
+        x = total
+    return x
+
+
+def ring(x, weights):
+    for _ in range(40):
+        pairs = zip(x, x[1:] + x[:1], x[-1:] + x[:-1], strict=True)
+        x = [a + 0.1 * weights[0] * (b - 2 * a + c) for a, b, c in pairs]
+    return sum(a * a for a in x)
+
+
+def swept(x, weights):
+    """Solve a system of equations by the method of Gauss and Seidel."""
+    n = len(weights)
+    found = [0.0] * n
+    for _ in range(30):
+        for i in range(n):
+            rest = weights[i]
+            for j in range(n):
+                if j != i:
+                    rest = rest - 0.1 * x * found[j] * (i + j)
+            found[i] = rest / (2.0 + i)
+    return sum(found)
+
+
+@pytest.mark.parametrize(
+    ("f", "written"), [(weighted, 840), (summed, 1120), (ring, 1400), (swept, 5040)]
+)
+def test_few_turns_of_an_inner_loop_are_one_of_the_outer_loop(f, written):
+    x = [0.1, 0.4, -0.3, 0.7, 0.2] if f is ring else 0.3
+    weights = np.linspace(0.1, 0.9, 7)
+    for g in (f, gradients(f)):
+        program = ct.trace(g, x, weights)
+        short = program.rolled()
+        size = str(short).count(" = ")
+        assert "loop[" in str(short)
+        assert size < written / 2
+        arguments = (*x, weights) if f is ring else (x, weights)
+        given = [ct.asarray(a) for a in x] if f is ring else ct.asarray(x)
+        wanted = results(g(given, ct.asarray(weights)))
+        flat = [a for y in wanted for a in (y if isinstance(y, list) else [y])]
+        for a, b in zip(results(short(*arguments)), flat, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 def test_short_loops_stay_as_they_are():
     def f(x):
         for _ in range(15):
