@@ -106,7 +106,8 @@ test-python: $(VENV)/.module $(VENV)/.extra-test $(VENV)/.extra-examples $(VENV)
 	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal -m "not alone" --doctest-modules tests/python python/cotan
 	$(PYTHON) -m pytest -m alone $$(grep -rl --include='test_*.py' pytest.mark.alone tests/python)
 	COTAN_MACHINE_CODE=always $(PYTHON) -m pytest -n $(WORKERS) tests/python/api/test_prepare*.py \
-	    tests/python/api/test_repeated_calls.py
+	    tests/python/api/test_repeated_calls.py tests/python/api/test_loop*.py tests/python/api/test_while_equations.py \
+	    tests/python/program/test_rolled.py
 	COTAN_REPLAY=always $(PYTHON) -m pytest -n $(WORKERS) tests/python/program/test_user_programs.py \
 	    tests/python/stdlib
 
