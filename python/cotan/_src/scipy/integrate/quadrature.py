@@ -16,6 +16,7 @@ from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.kit.implicit_diff import all_finite, number_in
 from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
+from cotan._src.kit.slope_call import Move, moved
 from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
@@ -27,6 +28,7 @@ from cotan._src.runtime.values import (
     to_numpy,
 )
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
+from cotan._src.state.computing_guards import is_attempted
 from cotan._src.state.plain_copy import PlainCallback, is_one_gradient, with_arrays
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray, Scalar
@@ -234,8 +236,7 @@ class _KnownSum(NamedTuple):
     """A sum over nodes."""
 
     value: float
-    #: A number with the derivative of the sum.
-    moved: AnyArray
+    move: Move
 
 
 def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...],
@@ -246,6 +247,7 @@ def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...],
     plain = PlainCallback(func, args)
     if not plain.captures and not contains_active((ends, args)):
         return None
+    plain.again = functools.partial(_integrated_plainly, func, args, ends, integrate, derived)
     return plain.run(
         lambda: integrate(plain.checked(), plain.values), lambda found: derived(plain, found)
     )
@@ -284,7 +286,7 @@ def _sum_by_program(plain: PlainCallback, nodes: NDArray, weights: NDArray) -> _
     rows = [slope.ravel().tolist() for slope in slopes]
     if not all_finite(rows):
         return None
-    return _KnownSum(float(total[0]), number_in([leaves[i] for i in found.used], rows))
+    return _KnownSum(float(total[0]), Move([leaves[i] for i in found.used], rows, number_in))
 
 
 def _derived(
@@ -310,7 +312,7 @@ def _derived(
         known = _sum_by_program(plain, *_places(low, high, tuple(pieces), _halves))
         if known is not None:
             _expect_near("quad", abs(known.value - value), allowed)
-            return python_number(attach_derivative(np.float64(value), known.moved))
+            return moved(np.float64(value), known.move, True, plain.again)
     total = _between_points(f, a, b, points, pieces, _halves, summed)
     if not contains_active(total):
         return value
@@ -391,6 +393,8 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
 def _told(result: tuple[Any, ...]) -> tuple[Any, ...]:
     """Give value and error only, and warn as SciPy does when something was wrong."""
     if len(result) > 3:
+        if _core.is_collecting() or is_attempted():
+            raise _core.ReplayMismatch("quad warns, which a run does for the line that calls it")
         warnings.warn(result[3], locate("scipy.integrate.IntegrationWarning"), stacklevel=4)
     return result[:2]
 

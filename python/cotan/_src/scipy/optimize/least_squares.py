@@ -17,6 +17,7 @@ from cotan._src.kit.bounds import free_of
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.host_call import inverse
 from cotan._src.kit.implicit_diff import recorded_columns, stacked, without_rule
+from cotan._src.kit.slope_call import without_slopes
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
@@ -413,6 +414,9 @@ def _covariance(
     """Give the covariance of fitted parameters as a function of what they depend on."""
     if not np.all(np.isfinite(value)):
         return value
+    noted = without_slopes(value, p, "the covariance of a fit")
+    if noted is not None:
+        return noted
 
     r = residuals(p)
     matrix = recorded_columns(residuals, p) * loss.weights(r)[:, None]

@@ -67,9 +67,8 @@ def _bracketed(name: str) -> None:
 
         def derived(plain: PlainSolve, result: Any) -> Any:
             if not isinstance(result, tuple):
-                return python_number(plain.scalar_root(f"{_HERE}.{name}", result), result)
-            root = plain.scalar_root(f"{_HERE}.{name}", result[0])
-            result[1].root = python_number(root, result[0])
+                return plain.scalar_root(f"{_HERE}.{name}", result)
+            result[1].root = plain.scalar_root(f"{_HERE}.{name}", result[0])
             return result[1].root, result[1]
 
         found: AnyArray | float | tuple[AnyArray | float, RootResult] | None
@@ -151,8 +150,7 @@ def root_scalar(f: Function, args: object = (), *rest: object, **options: object
         return locate_original(f"{_HERE}.root_scalar")(plain.checked(), *more, **chosen)
 
     def derived(plain: PlainSolve, result: Any) -> Any:
-        root = plain.scalar_root(f"{_HERE}.root_scalar", result.root, is_pair)
-        result.root = python_number(root, result.root)
+        result.root = plain.scalar_root(f"{_HERE}.root_scalar", result.root, is_pair)
         return result
 
     if not any(callable(v) for k, v in options.items() if k != "fprime"):
