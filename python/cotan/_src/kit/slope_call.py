@@ -68,8 +68,8 @@ _Noted: TypeAlias = tuple[Array, list[int], Any]
 class _Part(NamedTuple):
     """A part of a result whose derivatives are collected."""
 
-    #: Its number among the leaves of the result.
-    leaf: int
+    #: Its numbers among the leaves of the result: it may be there several times.
+    leaves: tuple[int, ...]
     #: The numbers of the recorded arrays that it depends on.
     nodes: list[int]
     #: What makes an array of its slopes, and how many these are; None where it has none.
@@ -120,15 +120,11 @@ class SlopeCall:
             parts, values = self._taken(result, noted)
         except (_core.ReplayMismatch, NotRepeatableError, ArithmeticError, TypeError, ValueError):
             return None
-        told = {id(x): info for x, _, info in noted}
-        leaves, _ = take_apart(result, [x for x, _, _ in noted])
-        for i, leaf in enumerate(leaves):
-            if id(leaf) in told:
-                _, how, slopes, again = told[id(leaf)]
-                if slopes is None:
-                    self._refusals[i] = how
-                elif again is not None and _are_fixed((*self._args, *self._kwargs.values())):
-                    self._function, self._args, self._kwargs = again, (), {}
+        for part, (_, _, (_, how, slopes, again)) in zip(parts, noted, strict=True):
+            if slopes is None:
+                self._refusals |= dict.fromkeys(part.leaves, how)
+            elif again is not None and _are_fixed((*self._args, *self._kwargs.values())):
+                self._function, self._args, self._kwargs = again, (), {}
         self._parts, self._outputs = parts, [(x.dtype, x.shape) for x in values]
         return values
 
@@ -162,7 +158,6 @@ class SlopeCall:
 
     def _taken(self, result: Any, noted: list[_Noted]) -> tuple[list[_Part], list[NDArray]]:
         """Give what is collected of a result, and the values and slopes in it."""
-        found = {id(x): (nodes, told) for x, nodes, told in noted}
         leaves = self._quickly(result)
         if leaves is None:
             leaves, layout = take_apart(result, [x for x, _, _ in noted])
@@ -170,19 +165,20 @@ class SlopeCall:
                 raise _core.ReplayMismatch("a solver gives a result of another structure")
         parts: list[_Part] = []
         rows: list[NDArray] = []
-        values: list[NDArray] = []
-        for i, leaf in enumerate(leaves):
-            if id(leaf) in found:
-                nodes, (leaf, combine, slopes, _) = found[id(leaf)]  # noqa: PLW2901
-                given = [np.asarray(x) for x in slopes or ()]
-                parts.append(_Part(i, nodes, None if slopes is None else combine, len(given)))
-                rows += given
-            elif is_array(leaf):
+        values = list(leaves)
+        for x, nodes, (value, combine, slopes, _) in noted:
+            given = [np.asarray(x) for x in slopes or ()]
+            at = tuple(i for i, leaf in enumerate(leaves) if leaf is x)
+            parts.append(_Part(at, nodes, None if slopes is None else combine, len(given)))
+            rows += given
+            for i in at:
+                values[i] = value
+        for i, leaf in enumerate(values):
+            if is_array(leaf):
                 if _core.was_recorded(leaf):
                     raise _core.ReplayMismatch("a solver records derivatives")
-                leaf = _core.peek(leaf)  # noqa: PLW2901
-            values.append(np.asarray(leaf))
-        return parts, values + rows
+                values[i] = _core.peek(leaf)
+        return parts, [*map(np.asarray, values), *rows]
 
     def _quickly(self, result: Any) -> Sequence[Any] | None:
         """Give the leaves of a number, an array, or a tuple of them; None of anything else."""
@@ -202,14 +198,19 @@ class SlopeCall:
         results: list[Array] = [_core.dropgrad(x) for x in made[:count]]
         slopes = map(_core.dropgrad, made[count:])
         on: Array | None = None
-        for leaf, numbers, combine, num_slopes in self._parts:
+        for leaves, numbers, combine, num_slopes in self._parts:
             if combine is None:
                 continue
             nodes = [self._nodes[i] for i in numbers]
             found = combine(nodes, list(itertools.islice(slopes, num_slopes)))
-            found = _core.asarray(attach_derivative(results[leaf], found))
-            is_number = self._layout.ranks[leaf] == "number"
-            results[leaf] = on = python_number(found) if is_number else found
+            if not leaves:
+                continue
+            on = _core.asarray(attach_derivative(results[leaves[0]], found))
+            if self._layout.ranks[leaves[0]] == "number":
+                on = python_number(on)
+            # One array wherever it is: what flows back to it is added before it goes further.
+            for leaf in leaves:
+                results[leaf] = on
         for leaf, (what, back) in self._refusals.items():
             if on is not None:
                 given = [results[leaf], on]
