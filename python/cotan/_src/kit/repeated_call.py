@@ -151,7 +151,7 @@ class _RepeatedCall:
     def _made_with_slopes(self) -> list[Array] | None:
         """Give the results where the call can give their derivatives, too, once and for all."""
         is_asked = _core.differentiated_once()
-        if is_asked is None or self._state is None:
+        if is_asked is None or not getattr(self._function, "gives_slopes", False):
             return None
         call = SlopeCall(
             self._function, (self._args, self._kwargs), (self._nodes, self._tags), self._layout

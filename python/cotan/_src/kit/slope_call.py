@@ -10,7 +10,7 @@ same operations in the same order as in a run, so the same bits.
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from cotan._src.runtime.values import attach_derivative, is_array, python_number
 from cotan._src.typing import AnyArray, Args, Function, Kwargs, NDArray
 
 Combine: TypeAlias = Callable[[Any, Any], AnyArray]
+_F = TypeVar("_F", bound=Function)
 
 
 class Move(NamedTuple):
@@ -31,6 +32,12 @@ class Move(NamedTuple):
     #: Numbers or matrices: `combine(leaves, slopes)` is an array with these derivatives.
     slopes: Any
     combine: Combine
+
+
+def gives_slopes(rule: _F) -> _F:
+    """Mark the rule of a solver whose results are made by `moved`."""
+    rule.gives_slopes = True  # type: ignore[attr-defined]
+    return rule
 
 
 def moved(value: Any, move: Move, is_number: bool = False, again: Function | None = None) -> Any:

@@ -16,7 +16,7 @@ from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.kit.implicit_diff import all_finite, number_in
 from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
-from cotan._src.kit.slope_call import Move, moved
+from cotan._src.kit.slope_call import Move, gives_slopes, moved
 from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
@@ -321,6 +321,7 @@ def _derived(
 
 
 @override("scipy.integrate.quad", when=ALWAYS)
+@gives_slopes
 def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 0,
          epsabs: Scalar = 1.49e-8, epsrel: Scalar = 1.49e-8, limit: int = 50,
          points: Sequence[ArrayLike] | None = None, weight: str | None = None,

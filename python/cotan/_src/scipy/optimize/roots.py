@@ -16,6 +16,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import solution, stacked
+from cotan._src.kit.slope_call import gives_slopes
 from cotan._src.rebind.engine import locate_original
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import contains_active, python_number, refuse, to_numpy
@@ -55,6 +56,7 @@ def _scalar(
 
 def _bracketed(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
+    @gives_slopes
     def solve(
         f: Function, a: ArrayLike, b: ArrayLike, args: object = (), *rest: object, **options: object
     ) -> AnyArray | float | tuple[AnyArray | float, RootResult]:
@@ -96,6 +98,7 @@ for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
 
 
 @override(f"{_HERE}.newton", when=ALWAYS)
+@gives_slopes
 def newton(func: Function, x0: ArrayLike, fprime: Function | None = None,
            args: Iterable[object] = (), *rest: object,
            **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
@@ -140,6 +143,7 @@ def newton(func: Function, x0: ArrayLike, fprime: Function | None = None,
 
 
 @override(f"{_HERE}.root_scalar", when=ALWAYS)
+@gives_slopes
 def root_scalar(f: Function, args: object = (), *rest: object, **options: object) -> RootResult:
     fprime = options.get("fprime")
     is_pair = fprime is True
@@ -202,6 +206,7 @@ def fixed_point(func: Function, x0: ArrayLike, args: Iterable[object] = (), *res
 
 
 @override(f"{_HERE}.root", when=ALWAYS)
+@gives_slopes
 def root(fun: Function, x0: ArrayLike, args: object = (), method: str = "hybr",
          jac: Function | bool | None = None, *rest: object,
          **options: object) -> Result:  # fmt: skip
@@ -246,6 +251,7 @@ def root_of(
 
 
 @override(f"{_HERE}.fsolve", when=ALWAYS)
+@gives_slopes
 def fsolve(func: Function, x0: ArrayLike, args: object = (), fprime: Function | None = None,
            full_output: bool | int = 0, *rest: object,
            **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
