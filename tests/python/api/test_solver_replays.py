@@ -1,8 +1,10 @@
 """Functions with solvers in them are replayed: the solver runs again, and gives its derivatives."""
 
+import gc
 import math
 import threading
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -343,3 +345,21 @@ def test_threads():
         thread.join()
     for x, result in found.items():
         assert same(result, expected(several, x))
+
+
+@pytest.mark.parametrize("solve", [lambda g: optimize.brentq(g, 0.0, 3.0),
+                                   lambda g: integrate.quad(g, 0.0, 1.0)[0]])  # fmt: skip
+def test_callbacks_end_with_the_run(solve):
+    ends = []
+
+    def f(p):
+        callback = lambda x: x * np.exp(x) - p
+        ends.append(weakref.ref(callback))
+        return solve(callback)
+
+    gc.disable()
+    try:
+        ct.gradient(f, 0.8)
+    finally:
+        gc.enable()
+    assert ends[0]() is None

@@ -77,8 +77,6 @@ class PlainCallback:
     values: Args
     #: Copies of the others, where they hold functions.
     others: list[Any]
-    #: Runs it once more, where all that a run needs is known.
-    again: Function | None = None
     _snapshot: _core.FunctionKey | QuickState | StateSnapshot
 
     def __init__(self, function: Any, args: Args = (), *others: object) -> None:

@@ -239,12 +239,19 @@ class _KnownSum(NamedTuple):
     move: Move
 
 
+class _Integrand(PlainCallback):
+    """An integrand that runs on a plain copy of it."""
+
+    #: Integrates it once more.
+    again: Function
+
+
 def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...],
                         integrate: Function, derived: Function) -> Any:  # fmt: skip
     """Integrate a plain copy of an integrand; None where another way is needed."""
     if not is_one_gradient() or not callable(func):
         return None
-    plain = PlainCallback(func, args)
+    plain = _Integrand(func, args)
     if not plain.captures and not contains_active((ends, args)):
         return None
     plain.again = functools.partial(_integrated_plainly, func, args, ends, integrate, derived)
@@ -253,7 +260,7 @@ def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...],
     )
 
 
-def _sum_by_program(plain: PlainCallback, nodes: NDArray, weights: NDArray) -> _KnownSum | None:
+def _sum_by_program(plain: _Integrand, nodes: NDArray, weights: NDArray) -> _KnownSum | None:
     """Sum an integrand over nodes by a program that is kept; None where there is none."""
     key, count = plain.key, len(nodes)
     if key is None or not key.leaves:
@@ -295,7 +302,7 @@ def _derived(
     ends: tuple[Any, Any, Any],
     tolerances: Args,
     summed: _Sum,
-    plain: PlainCallback | None,
+    plain: _Integrand | None,
 ) -> Any:
     """Give an integral that QUADPACK has found, with its derivative.
 
@@ -338,7 +345,7 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
     result: tuple[Any, ...]
 
     def found_with(
-        result: tuple[Any, ...], summed: _Sum, plain: PlainCallback | None = None
+        result: tuple[Any, ...], summed: _Sum, plain: _Integrand | None = None
     ) -> tuple[Any, ...]:
         f = (lambda x: func(x, *more)) if more else func
         y = _derived(result, f, (a, b, points), options[:2], summed, plain)

@@ -5,7 +5,6 @@ plain values outside of the recording cost what they cost without cotan.
 """
 
 import copy
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -60,6 +59,7 @@ class PlainSolve(PlainCallback):
     def __init__(self, function: Function, args: object, *others: object) -> None:
         super().__init__(function, more_of(args), *others)
         self.given_others = others
+        self._way: tuple[Function, Function]
         self.is_given_active = False
 
     @classmethod
@@ -87,14 +87,14 @@ class PlainSolve(PlainCallback):
         return made._solved(solve, derived)
 
     def _solved(self, solve: Function, derived: Function) -> Any:
-        self.again = functools.partial(self._again, solve, derived)
+        self._way = solve, derived
         return self.run(lambda: solve(self), lambda result: derived(self, result))
 
-    def _again(self, solve: Function, derived: Function) -> Any:
+    def _again(self) -> Any:
         """Do the same with what is read now."""
         made = type(self)(self.function, self.args, *self.given_others)
         made.is_given_active = self.is_given_active
-        return made._solved(solve, derived)
+        return made._solved(*self._way)
 
     def other(self, number: int) -> Any:
         """Give one of the other functions as the solver calls it."""
@@ -158,7 +158,7 @@ class PlainSolve(PlainCallback):
             return None
         of_x = rows.of_x.reshape(x.size, -1)
         move = move_by_rows(name, x, rows.values, of_x, rows.of_leaves, rows.leaves)
-        return None if move is None else moved(x, move, again=self.again)
+        return None if move is None else moved(x, move, again=self._again)
 
     def _rows(self, build: Build, x: NDArray, extra: object) -> _Rows | None:
         key = self.key
@@ -202,7 +202,7 @@ class PlainSolve(PlainCallback):
             rest, slope = rows.values.item(), rows.of_x.item()
             move = move_of_number(name, x, rest, slope, rows.of_leaves, rows.leaves)
             if move is not None:
-                found: AnyArray = moved(np.float64(x), move, type(root) is float, self.again)
+                found: AnyArray = moved(np.float64(x), move, type(root) is float, self._again)
                 return found
         vector = plain_number(name, *self.both(is_pair), x, not self.is_given_active)
         return root if vector is None else python_number(vector[0], root)
