@@ -211,6 +211,25 @@ def test_errors_of_solvers():
         ct.gradient(g, 2.0)
 
 
+def test_solvers_on_another_way():
+    def f(p):
+        return optimize.brentq(lambda x: x - p, 0.0, 3.0) if p < 2.5 else p**2
+
+    def g(p):
+        near = optimize.fsolve(lambda x: np.exp(x) - p, 1.0)[0] if p > 0 else 3.0 * p
+        return near * p
+
+    prepared = [ct.prepare(h, 1.0) for h in (f, g)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x in (*NUMBERS, 4.0, 1.2, -4.0, 0.7, *NUMBERS, -1.0, 5.0):
+            if x > 0:
+                assert same(ct.gradient(f, x), expected(f, x))
+                assert same(prepared[0](x), expected(f, x))
+            assert same(ct.gradient(g, x), expected(g, x))
+            assert same(prepared[1](x), expected(g, x))
+
+
 def test_slopes_of_zero():
     def f(p):
         return optimize.newton(lambda x: x**3 - p, 1.0)

@@ -116,7 +116,7 @@ pub fn record(
     let is_plain = taken.arrays.is_none()
         && !taken.by_keyword
         && written.is_empty()
-        && program.calls_exactly()
+        && calls_no_other_way(&program, &decisions)
         && !matches!(outputs, Outputs::Pullback(..));
     let quick = if is_plain {
         Quick::new(py, &taken.trees, &specs, program.is_held())?
@@ -146,6 +146,11 @@ pub fn record(
         buffers: Mutex::default(),
         nothing: Value::scalar(false).map_err(to_py)?,
     })
+}
+
+/// Whether a run may begin before it is known which way the code takes: it calls nothing on another way.
+fn calls_no_other_way(program: &Prepared, decisions: &Decisions) -> bool {
+    !program.calls_back() || program.calls_exactly() && decisions.num_outputs() == 0
 }
 
 /// What a function can read besides its arguments, found by its names before it runs.
