@@ -832,6 +832,12 @@ def guard_computed(owner: object, source: str) -> None:
 def is_replayed(x: object) -> bool:
     """Whether a function is being prepared and an array depends on its arguments, so that replays compute it."""
 
+def is_differentiated(x: Array) -> bool:
+    """Whether the function that is being prepared is differentiated with respect to an array."""
+
+def differentiated_once() -> bool | None:
+    """Whether replays of the function that is being prepared are asked for, where they give first derivatives of what is recorded; None where they give anything else, or may be differentiated themselves."""
+
 def keep_computed(x: Array) -> None:
     """Lets each replay compute an array for the errors that this may lead to, whether or not a result depends on it."""
 
@@ -1186,6 +1192,29 @@ def call_checkpoint(
 def name_value(value: object, name: str) -> None:
     """Names the arrays of a value for the checkpoints around it."""
 
+# transforms/collected_slopes.rs
+def collect_slopes(
+    function: Function,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    tags: tuple[int, int],
+    nodes: Sequence[Array],
+    values: Sequence[Array],
+    chosen: Sequence[bool],
+) -> tuple[Any, list[tuple[Array, list[int], Any]], bool]:
+    """Calls a function that reads these values in the place of recorded arrays, the chosen ones as arrays that are differentiated. Gives its result; for each part of it whose derivatives were collected that part, the numbers of the arrays that it depends on, and what `note_slopes` was given; and whether the function has read no other arrays."""
+
+def note_slopes(
+    value: _Values, leaves: Sequence[Array], told: object, is_number: bool
+) -> Array | None:
+    """An array with a value whose derivatives are known, where these are collected; None where they have to be recorded."""
+
+def is_collecting() -> bool:
+    """Whether slopes are collected in this thread, and not something in between recorded."""
+
+def was_recorded(x: Array) -> bool:
+    """Whether an array depends on leaves of a recording, which may be over."""
+
 # transforms/custom_rule.rs
 def call_adjoint(
     rule: Function, name: str, names: list[str], args: object, kwargs: object, is_opaque: bool
@@ -1307,8 +1336,9 @@ def call_back_again(
     name: str,
     inputs: Sequence[Array],
     outputs: Sequence[tuple[Array, str]],
+    is_exact: bool = False,
 ) -> list[Array]:
-    """The results of a function of plain values that has given these outputs for these inputs: replays call it with other values. `function` and `pullback` are as in `call_back`; the outputs may have any dtypes, and the pullback gets the cotangents of those that are inexact."""
+    """The results of a function of plain values that has given these outputs for these inputs: replays call it with other values. `function` and `pullback` are as in `call_back`; the outputs may have any dtypes, and the pullback gets the cotangents of those that are inexact. `is_exact` says that the outputs are, bit by bit, what the recorded code gives, and the derivatives of that."""
 
 # transforms/jacobian.rs
 def jacobian_of(

@@ -7,7 +7,10 @@ use cotan::autodiff::Tracer;
 use cotan::kernels::Value;
 use cotan::ops;
 use cotan::prim::{Host, Params};
-use cotan::{Arg, Array, Aval, Error, Foreign, Result, gradient, pullback, value_and_gradient};
+use cotan::{
+    Arg, Array, Aval, Error, Foreign, Prepared, Recording, Result, gradient, pullback,
+    value_and_gradient,
+};
 
 type Function = Box<dyn Fn(&[Value]) -> Result<Vec<Value>> + Send + Sync>;
 
@@ -15,6 +18,7 @@ struct Callback {
     name: String,
     outputs: Vec<Aval>,
     function: Function,
+    is_exact: bool,
 }
 
 impl Host for Callback {
@@ -28,6 +32,10 @@ impl Host for Callback {
 
     fn call(&self, x: &[Value]) -> Result<Vec<Value>> {
         (self.function)(x)
+    }
+
+    fn is_exact(&self) -> bool {
+        self.is_exact
     }
 
     fn derivative(&self, _: &[Aval]) -> Result<Arc<dyn Host>> {
@@ -48,6 +56,7 @@ fn hook(
         name: name.into(),
         outputs: vec![x.aval().clone()],
         function: Box::new(move |x| Ok(vec![f(&x[0])?])),
+        is_exact: false,
     });
     let mut tracer = Tracer::new(name, &[x])?;
     let ct = tracer.cotangents(vec![tracer.args()[0].clone()]);
@@ -214,4 +223,41 @@ fn nothing_keeps_what_is_called() {
     gradient(&f, &[Arg::from(Array::from(0.5))]).unwrap();
     drop(f);
     assert_eq!(Arc::strong_count(&alive), 1);
+}
+
+#[test]
+fn a_program_calls_exactly_if_all_that_it_calls_is_exact() {
+    let prepared = |exact: &[bool]| {
+        let recording = Recording::new();
+        let x = recording.leaf(&Array::constant(Value::scalar(2.0).unwrap()));
+        let mut y = x.clone();
+        for (i, &is_exact) in exact.iter().enumerate() {
+            let call: Arc<dyn Host> = Arc::new(Callback {
+                name: format!("call {i}"),
+                outputs: vec![y.aval().clone()],
+                function: Box::new(|x| Ok(x.to_vec())),
+                is_exact,
+            });
+            y = Array::apply(ops::HOST, Params::Host { call, output: 0 }, &[&y]).unwrap();
+        }
+        Prepared::of(&recording, &[&y], &[x], &[false], &mut || false)
+            .unwrap()
+            .0
+    };
+    let found = [&[][..], &[true], &[false], &[true, true], &[true, false]].map(|exact| {
+        (
+            prepared(exact).calls_back(),
+            prepared(exact).calls_exactly(),
+        )
+    });
+    assert_eq!(
+        found,
+        [
+            (false, true),
+            (true, true),
+            (true, false),
+            (true, true),
+            (true, false)
+        ]
+    );
 }

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cotan as ct
+from cotan._src.rebind.engine import locate_original
 from cotan._src.runtime.registry import rule_of
 
 pytest.importorskip("scipy")
@@ -119,6 +120,16 @@ CALLS = {
 }
 
 
+# Those whose rules give slopes.
+GIVE_SLOPES = {
+    "integrate.quad",
+    "optimize.brentq",
+    "optimize.newton",
+    "optimize.root",
+    "optimize.fsolve",
+}
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_replays_call_the_library(name):
     def f(x):
@@ -126,7 +137,9 @@ def test_replays_call_the_library(name):
 
     x = np.array([0.8, 1.3])
     g = ct.prepare(f, x)
-    assert max_depth(rule_of(f"scipy.{name}"), lambda: g(1.1 * x)) == 1
+    # A replay calls the rule, or what that has found to do.
+    called = locate_original if name in GIVE_SLOPES else rule_of
+    assert max_depth(called(f"scipy.{name}"), lambda: g(1.1 * x)) == 1
     assert g.num_recordings == 1
     np.testing.assert_allclose(g(1.1 * x)[0], ct.gradient(f, 1.1 * x)[0], rtol=1e-6)
 

@@ -8,7 +8,7 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,6 +17,7 @@ from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.host_call import conj, linear
 from cotan._src.kit.linear_systems import LinearSolver, products
+from cotan._src.kit.slope_call import Move, without_slopes
 from cotan._src.runtime.by_example import expect_values
 from cotan._src.runtime.values import attach_derivative, is_active, of_table
 from cotan._src.state.callback_probe import to_numpy_items
@@ -24,6 +25,8 @@ from cotan._src.typing import AnyArray, ArrayLike, NDArray
 
 # A Newton step longer than this part of a point says that it is no solution.
 FAR = 0.01
+# Nearer to singular than that, relative to the largest, is rounding.
+_NEAR = 10 * float(np.finfo(np.float64).eps)
 
 
 def stacked(y: ArrayLike) -> Array:
@@ -142,11 +145,11 @@ def plain_number(
     return attach_derivative(np.array([at]), -step)
 
 
-def moved_number(
+def move_of_number(
     name: str, x: float, rest: float, slope: float, of_leaves: list[NDArray],
     leaves: list[AnyArray],
-) -> AnyArray | None:  # fmt: skip
-    """Give the same for one equation whose value and derivatives are known, as a number.
+) -> Move | None:  # fmt: skip
+    """Give how the solution of one equation moves whose value and derivatives are known.
 
     None where the slope is zero, or a derivative infinite.
     """
@@ -158,14 +161,14 @@ def moved_number(
     # NaN fails the comparison.
     if not abs(length) <= FAR * max(abs(x), 0.1):
         expect_solution(name, np.array([x]), np.array([length]))
-    moved = number_in(leaves, [[-number / slope for number in rows] for rows in slopes])
-    return attach_derivative(np.float64(x), moved)
+    of_root = [[-number / slope for number in rows] for rows in slopes]
+    return Move(leaves, of_root, number_in)
 
 
-def moved_by_rows(
+def move_by_rows(
     name: str, x: NDArray, rest: NDArray, of_x: NDArray, of_leaves: list[NDArray],
     leaves: list[AnyArray],
-) -> Array | None:  # fmt: skip
+) -> Move | None:  # fmt: skip
     """Give the same for a residual and derivatives that are known.
 
     None where `of_x` is singular, or a derivative infinite. `of_leaves` are the derivatives of the
@@ -179,16 +182,21 @@ def moved_by_rows(
     if inverse is None or not np.isfinite(given).all():
         return None
     expect_solution(name, x, inverse @ rest)
-    return attach_derivative(x, linear_in(leaves, -(inverse @ given.reshape(n, -1))))
+    of_root = [-(inverse @ given.reshape(n, -1))]
+    return Move(leaves, of_root, _vector_in)
 
 
-def linear_in(leaves: list[AnyArray], rows: NDArray) -> Array:
+def _vector_in(leaves: list[AnyArray], slopes: Sequence[AnyArray]) -> Array:
+    return linear_in(leaves, slopes[0])
+
+
+def linear_in(leaves: list[AnyArray], rows: AnyArray) -> Array:
     """Give a vector whose derivatives with respect to the numbers in `leaves` are `rows`."""
     flat = [leaf if leaf.ndim == 1 else _core.reshape(leaf, (leaf.size,)) for leaf in leaves]
     return _core.matmul(rows, flat[0] if len(flat) == 1 else _core.concatenate(flat))
 
 
-def number_in(leaves: list[AnyArray], slopes: list[list[float]]) -> AnyArray:
+def number_in(leaves: list[AnyArray], slopes: Sequence[AnyArray | list[float]]) -> AnyArray:
     """Give a number whose derivatives with respect to the numbers in each leaf are `slopes`."""
     parts = [
         _core.matmul(numbers, _core.reshape(leaf, (leaf.size,))) if leaf.ndim else leaf * numbers[0]
@@ -294,7 +302,7 @@ def _inverse(matrix: NDArray, near: float | None = None) -> NDArray | None:
         if number and np.isfinite(1.0 / number):
             return np.array([[1.0 / number]], matrix.dtype)
     if near is None:
-        near = 10 * float(np.finfo(matrix.dtype).eps)
+        near = 10 * float(np.finfo(matrix.dtype).eps) if matrix.dtype != np.float64 else _NEAR
         if matrix.dtype == np.float64:
             # Far from singular, it needs no scaling to be told from a singular one.
             found = _core.regular_inverse(np.ascontiguousarray(matrix), near**-0.5)
@@ -399,7 +407,11 @@ def without_rule(
             "ct.dropgrad"
         )
 
-    return _core.call_back(lambda _: (np.asarray(value),), back, what, [_core.asarray(on)])
+    active = _core.asarray(on)
+    noted = without_slopes(value, active, what, back)
+    if noted is not None:
+        return _core.asarray(noted)
+    return _core.call_back(lambda _: (np.asarray(value),), back, what, [active])
 
 
 def expect_solution(name: str, at: NDArray, step: NDArray) -> None:

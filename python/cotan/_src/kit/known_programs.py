@@ -88,6 +88,8 @@ class KnownPrograms:
         self._found: dict[Hashable, KnownProgram | None] = {}
         # By code, how often programs were made in vain.
         self._unused: dict[int, int] = {}
+        # What was made last, by a recording that asks again when it is given up.
+        self._last_made: Hashable = None
         self._lock = threading.Lock()
 
     def of(
@@ -107,7 +109,9 @@ class KnownPrograms:
             if whole in self._found:
                 # What was asked for last is kept longest.
                 found = self._found[whole] = self._found.pop(whole)
-                self._unused[key.code] = 0
+                if not (_core.is_collecting() or self._last_made == whole):
+                    self._unused[key.code] = 0
+                self._last_made = None
                 if found is not None:
                     found.prepare(at)
                 return found
@@ -125,6 +129,7 @@ class KnownPrograms:
             made = None
         with self._lock:
             self._found[whole] = made
+            self._last_made = whole if _core.is_collecting() else None
             _forget(self._found)
             _forget(self._unused)
         return made

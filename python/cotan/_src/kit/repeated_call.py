@@ -18,13 +18,14 @@ import math
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from cotan import _core
-from cotan._core import Array
+from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.result_layout import Layout, NotRepeatableError, put_together, take_apart
+from cotan._src.kit.slope_call import SlopeCall
 from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.state.random_states import repeated_call
@@ -131,9 +132,13 @@ class _RepeatedCall:
         self._nodes = sorted(nodes, key=lambda node: not _is_inexact(node))
         self._outputs = [_Output(x.shape, x.dtype) for x in leaves]
         self._state = state if has_callbacks else None
-        self._expect_pullback()
-        outputs = list(zip(map(_core.asarray, leaves), self._layout.ranks, strict=True))
-        made = _core.call_back_again(self.values, self.pullback, self._name, self._nodes, outputs)
+        made: list[Array] | None = self._made_with_slopes()
+        if made is None:
+            self._expect_pullback()
+            outputs = list(zip(map(_core.asarray, leaves), self._layout.ranks, strict=True))
+            made = _core.call_back_again(
+                self.values, self.pullback, self._name, self._nodes, outputs
+            )
         # The recorded function may depend on what is not in the arrays: their number and shapes.
         _core.keep_computed(made[0])
         _core.check_at_end(functools.partial(_expect_same_state, state, self._name))
@@ -142,6 +147,27 @@ class _RepeatedCall:
         ):
             made = [_core.dropgrad(x) for x in made]
         return put_together(self._layout, made)
+
+    def _made_with_slopes(self) -> list[Array] | None:
+        """Give the results where the call can give their derivatives, too, once and for all."""
+        is_asked = _core.differentiated_once()
+        if is_asked is None or not getattr(self._function, "gives_slopes", False):
+            return None
+        call = SlopeCall(
+            self._function, (self._args, self._kwargs), (self._nodes, self._tags), self._layout
+        )
+        values = call.first([_core.asarray(_core.peek(node)) for node in self._nodes])
+        if values is None or (is_asked and call.leaves_out):
+            return None
+        count = len(self._outputs)
+        if [_Output(x.shape, x.dtype) for x in values[:count]] != self._outputs:
+            return None
+        ranks = [*self._layout.ranks, *["array"] * len(values)]
+        outputs = list(zip(map(_core.asarray, values), ranks, strict=False))
+        made = _core.call_back_again(
+            call.values, _no_pullback, self._name, self._nodes, outputs, True
+        )
+        return call.put(made)
 
     def values(self, *inputs: Array) -> tuple[AnyArray, ...]:
         """Give the results for these values of the recorded arrays.
@@ -252,6 +278,10 @@ class _RepeatedCall:
     def _leaves(self) -> tuple[list[AnyArray], Layout]:
         with repeated_call():
             return take_apart(self._function(*self._args, **self._kwargs))
+
+
+def _no_pullback(*_: Array) -> NoReturn:
+    raise NotDifferentiableError("a replay of a solver has no derivatives of higher order in cotan")
 
 
 def _are_same(a: Sequence[NDArray], b: Sequence[Array]) -> bool:

@@ -6,6 +6,7 @@ what has to be the same in each replay.
 """
 
 import enum
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -53,12 +54,13 @@ def _places(parts: Any) -> Any:
     return items, names, tuple(map(_places, inner))
 
 
-def take_apart(result: object) -> tuple[list[AnyArray], Layout]:
+def take_apart(result: object, known: Sequence[Array] = ()) -> tuple[list[AnyArray], Layout]:
     """Give the arrays and numbers in a result, and where they are in it.
 
-    Raises `NotRepeatableError` for a result with a state: functions, iterators, files.
+    Those in `known` are given themselves, others perhaps as copies. Raises `NotRepeatableError` for
+    a result with a state: functions, iterators, files.
     """
-    taken = _Parts()
+    taken = _Parts(known)
     parts = taken.of(result)
     return taken.leaves, Layout(parts, tuple(taken.ranks))
 
@@ -75,7 +77,8 @@ class _Parts:
     was taken apart as the nth, or `("object", class, items, names, attributes)`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Sequence[Array]) -> None:
+        self._known = {id(x) for x in known}
         self.leaves: list[AnyArray] = []
         self.ranks: list[str] = []
         # The number of each object by its identity, None while its parts are visited.
@@ -84,20 +87,24 @@ class _Parts:
 
     def of(self, value: Any) -> Any:
         """Give the structure of a value."""
+        kind = type(value)
+        if kind is np.ndarray and _is_known(value.dtype):
+            return self._leaf(value, "array")
+        if kind is str or value is None:
+            return "constant", kind, value
         if is_array(value):
             # The copy reads it, where the call is watched.
-            return self._leaf(value.copy(), value._rank)
-        if isinstance(value, np.generic) and value.dtype.name in DTYPES:
+            copy = value if id(value) in self._known else value.copy()
+            return self._leaf(copy, value._rank)
+        if isinstance(value, np.generic) and _is_known(value.dtype):
             return self._leaf(np.asarray(value), "scalar")
-        if type(value) in {bool, int, float, complex}:
+        if kind in {bool, int, float, complex}:
             array = np.asarray(value)
-            if array.dtype.name not in DTYPES:
+            if not _is_known(array.dtype):
                 raise NotRepeatableError
             return self._leaf(array, "number")
-        if type(value) is np.ndarray and value.dtype.name in DTYPES:
-            return self._leaf(value, "array")
         if isinstance(value, _CONSTANTS):
-            return "constant", type(value), value
+            return "constant", kind, value
         return self._object(value)
 
     def _leaf(self, value: AnyArray, rank: str) -> Any:
@@ -127,6 +134,12 @@ class _Parts:
             raise NotRepeatableError  # Nothing is known of it.
         self._numbers[id(value)] = sum(n is not None for n in self._numbers.values())
         return "object", cls, items, tuple(attributes), inner
+
+
+@functools.lru_cache(64)
+def _is_known(dtype: np.dtype[Any]) -> bool:
+    # The name takes as long to make as all else that is asked of an array.
+    return dtype.name in DTYPES
 
 
 def _is_plain(cls: type) -> bool:

@@ -8,6 +8,7 @@ nothing.
 import functools
 import sys
 from collections import defaultdict
+from contextvars import ContextVar
 from types import FunctionType, ModuleType
 from typing import Any, Self
 
@@ -39,6 +40,12 @@ _MAX_GUARDS = 1_000
 _MAX_BYTES = 1 << 20
 # More leaves of arguments than that are not looked at in each call.
 _MAX_LEAVES = 1_000
+_IS_ATTEMPTED = ContextVar("cotan.recording_is_attempted", default=False)
+
+
+def is_attempted() -> bool:
+    """Say whether a recording that may come to nothing goes on: it must not warn."""
+    return _IS_ATTEMPTED.get()
 
 
 class ComputingGuards(GuardCollector):
@@ -159,9 +166,11 @@ class Attempt:
             modes["under"] = "ignore"
         self._errors: Any = np.errstate(call=self._note, **modes)  # type: ignore[arg-type]
         self._errors.__enter__()
+        self._before = _IS_ATTEMPTED.set(True)
         return self
 
     def __exit__(self, *error: object) -> None:
+        _IS_ATTEMPTED.reset(self._before)
         self._errors.__exit__(*error)
         del self._errors  # It refers to this.
 

@@ -165,6 +165,11 @@ impl Prepared {
         self.late.plan().calls_back()
     }
 
+    /// Whether a run calls back nothing but what is exact.
+    pub fn calls_exactly(&self) -> bool {
+        !self.calls_back() || self.program.calls_exactly()
+    }
+
     /// Computes what follows from the inputs that are held constant, given in their order.
     ///
     /// # Errors

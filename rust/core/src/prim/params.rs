@@ -85,6 +85,11 @@ pub trait Host: Send + Sync {
     fn is_pure(&self) -> bool {
         false
     }
+    /// Whether a call gives what the code that it stands for would give, bit by bit, and the derivatives of that, so that
+    /// nothing else has to be called for these.
+    fn is_exact(&self) -> bool {
+        false
+    }
     /// What is called, when this only remembers what it gave.
     fn bare(&self) -> Option<Arc<dyn Host>> {
         None

@@ -69,6 +69,16 @@ impl Program {
         })
     }
 
+    /// Whether all that it calls back when it runs is exact; so it is where it calls nothing back.
+    pub fn calls_exactly(&self) -> bool {
+        (self.params.iter()).all(|p| match p {
+            Params::Host { call, .. } => call.is_exact(),
+            Params::Custom { rule, .. } => rule.host_calls().is_empty(),
+            Params::Loop { of, .. } => !of.body().has_host_calls(),
+            _ => true,
+        })
+    }
+
     /// Exchanges each function that is called back for another, and makes other calls out of those of
     /// rules: for one application of a program, which is not another one.
     pub(crate) fn renew_calls(&mut self, mut new: impl FnMut(&Arc<dyn Host>) -> Arc<dyn Host>) {

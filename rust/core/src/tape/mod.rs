@@ -16,5 +16,5 @@ mod visit;
 
 pub use close::ClosedProgram;
 pub use keep_history::{KeepHistory, is_differentiated_inside, keeps_history};
-pub use node::{Array, Number, arrays_made};
+pub use node::{Array, Number, arrays_made, count_arrays};
 pub use recording::{Recording, is_live, newest_tag};

@@ -23,6 +23,8 @@ use crate::runtime::swallowed_errors;
 
 exports!(
     failed_at,
+    differentiated_once,
+    is_differentiated,
     is_preparing,
     num_captures,
     capture,
@@ -39,6 +41,15 @@ pub struct Decision {
     pub value: Value,
     /// The line of the code that read it.
     pub place: String,
+}
+
+/// For whom a recording is made that is differentiated once.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Once {
+    /// Who has prepared the function.
+    Asked,
+    /// Nobody has asked for it, so what takes long to record is left alone.
+    Unasked,
 }
 
 /// What leaves a recording.
@@ -65,6 +76,8 @@ pub struct Escapes {
     checks: Vec<Py<PyAny>>,
     /// Whether arrays stand for Python numbers that are held constant.
     numbers_vary: bool,
+    /// Whether what is recorded is differentiated once.
+    once: Option<Once>,
     /// What the code was refused, whether or not it took note.
     failure: Option<PyErr>,
     /// The tag of the recording.
@@ -83,12 +96,13 @@ pub struct EscapeLog {
 
 impl EscapeLog {
     /// Begins, for what depends on the leaves of a recording; whether some of them stand for Python numbers that are
-    /// held constant.
-    pub fn begin(recording: &Recording, numbers_vary: bool) -> EscapeLog {
+    /// held constant, and whether it is differentiated once.
+    pub fn begin(recording: &Recording, numbers_vary: bool, once: Option<Once>) -> EscapeLog {
         EscapeLog {
             before: ESCAPES.replace(Some(Escapes {
                 tag: recording.tag(),
                 numbers_vary,
+                once,
                 ..Escapes::default()
             })),
             _history: tape::KeepHistory::new(recording),
@@ -532,6 +546,22 @@ pub fn is_replayed(x: &Bound<'_, PyAny>) -> PyResult<bool> {
         Ok(array) if is_on() => Ok(keeps_history(&array.get().read()?)),
         _ => Ok(false),
     }
+}
+
+/// Whether the function that is being prepared is differentiated with respect to an array.
+#[pyfunction]
+#[pyo3(signature = (x: "Array") -> "bool")]
+pub fn is_differentiated(x: &Bound<'_, PyArray>) -> PyResult<bool> {
+    Ok(is_on() && tape::is_differentiated_inside(&x.get().read()?))
+}
+
+/// Whether replays of the function that is being prepared are asked for, where they give first derivatives of what is
+/// recorded; None where they give anything else, or may be differentiated themselves.
+#[pyfunction]
+#[pyo3(signature = () -> "bool | None")]
+pub fn differentiated_once() -> Option<bool> {
+    let once = ESCAPES.with_borrow(|escapes| escapes.as_ref().and_then(|e| e.once));
+    once.map(|once| once == Once::Asked)
 }
 
 /// Lets each replay compute an array for the errors that this may lead to, whether or not a result depends on it.

@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use crate::array::cell::ScalarKind;
-use crate::array::escapes::{EscapeLog, Escapes};
+use crate::array::escapes::{EscapeLog, Escapes, Once};
 use crate::ndarray::content::Content;
 use crate::ndarray::memory::{Borrow, references, same_bits, to_owned};
 use crate::ndarray::placement::is_used;
@@ -59,6 +59,17 @@ impl Transform {
             Transform::Pullback => "pullback",
         }
     }
+
+    /// Whether replays give first derivatives of what is recorded, and nobody differentiates what they give; and for whom.
+    fn once(self, is_automatic: bool) -> Option<Once> {
+        match self {
+            Transform::Gradient | Transform::ValueAndGradient if is_automatic => {
+                Some(Once::Unasked)
+            }
+            Transform::Gradient | Transform::ValueAndGradient => Some(Once::Asked),
+            Transform::Value | Transform::Pullback => None,
+        }
+    }
 }
 
 /// Records a function for arguments like these, which are `taken` apart already. Its guards are
@@ -82,7 +93,9 @@ pub fn record(
     // Profiles name the lines of what is replayed. Pullbacks can be pickled, and file names do not belong there.
     let lines = (transform != Transform::Pullback).then(Lines::new);
     let numbers_vary = !varying.is_empty();
-    let (outputs, mut escapes) = run(py, f, transform, &mut flat, numbers_vary, &mut results)?;
+    let log = EscapeLog::begin(&flat.outer, numbers_vary, transform.once(guards.is_some()));
+    let outputs = run(py, f, transform, &mut flat, &mut results)?;
+    let mut escapes = log.finish(py)?;
     drop(lines);
     let mut guards = state.unchanged(py, &escapes, taken)?;
     guard_captured(&mut guards, &escapes, py)?;
@@ -104,7 +117,7 @@ pub fn record(
     let is_plain = taken.arrays.is_none()
         && !taken.by_keyword
         && written.is_empty()
-        && !program.calls_back()
+        && calls_no_other_way(&program, &decisions)
         && !matches!(outputs, Outputs::Pullback(..));
     let quick = if is_plain {
         Quick::new(py, &taken.trees, &specs, program.is_held())?
@@ -134,6 +147,11 @@ pub fn record(
         buffers: Mutex::default(),
         nothing: Value::scalar(false).map_err(to_py)?,
     })
+}
+
+/// Whether a run may begin before it is known which way the code takes: it calls nothing on another way.
+fn calls_no_other_way(program: &Prepared, decisions: &Decisions) -> bool {
+    !program.calls_back() || program.calls_exactly() && decisions.num_outputs() == 0
 }
 
 /// What a function can read besides its arguments, found by its names before it runs.
@@ -357,19 +375,16 @@ impl Results {
     }
 }
 
-/// Runs the function, and notes which values leave and which arrays it reads.
+/// Runs the function, and differentiates what it recorded.
 fn run(
     py: Python<'_>,
     f: &Bound<'_, PyAny>,
     transform: Transform,
     flat: &mut Flat,
-    numbers_vary: bool,
     results: &mut Results,
-) -> PyResult<(Outputs, Escapes)> {
-    let log = EscapeLog::begin(&flat.outer, numbers_vary);
+) -> PyResult<Outputs> {
     let y = flat.inputs.call(f)?;
-    let outputs = differentiate(py, f, transform, flat, y, results)?;
-    Ok((outputs, log.finish(py)?))
+    differentiate(py, f, transform, flat, y, results)
 }
 
 /// Adds what the transform gives for what the function returned.

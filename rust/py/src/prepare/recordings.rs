@@ -381,8 +381,9 @@ impl PyPrepared {
             None => Vec::new(),
         };
         let held = with_lent(&current, lent);
-        let outs = work(py, specialization.program.cost(), false, |interrupted| {
-            (specialization.program).run(&held, &inputs, &targets, interrupted)
+        let program = &specialization.program;
+        let outs = work(py, program.cost(), program.calls_back(), |interrupted| {
+            program.run(&held, &inputs, &targets, interrupted)
         });
         let mut outs = match outs {
             Ok(outs) if specialization.agrees(&outs) => outs,

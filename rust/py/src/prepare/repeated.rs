@@ -94,8 +94,8 @@ impl Repeated {
             let Outputs::Gradients(_, slots) = &made.outputs else {
                 return false;
             };
-            // A replay that calls Python gains little, and gradients of such calls have other zeros.
-            let is_free = made.written.is_empty() && !made.program.calls_back();
+            // A replay that calls Python otherwise gains little, and gradients of such calls have other zeros.
+            let is_free = made.written.is_empty() && made.program.calls_exactly();
             let is_full = matches!(
                 self.wanted,
                 Wanted::FullGradient | Wanted::ValueAndFullGradient

@@ -56,6 +56,8 @@ struct Callback {
     outputs: Vec<Aval>,
     /// Whether it is called for its outputs alone, as functions of libraries are; hooks do more.
     is_pure: bool,
+    /// Whether these are what the code gives that it stands for, and the derivatives of that.
+    is_exact: bool,
 }
 
 impl Callback {
@@ -113,6 +115,10 @@ impl Host for Callback {
         self.is_pure
     }
 
+    fn is_exact(&self) -> bool {
+        self.is_exact
+    }
+
     fn call(&self, x: &[Value]) -> cotan::Result<Vec<Value>> {
         attached(|py| {
             self.run(py, x)
@@ -148,6 +154,7 @@ impl Host for Callback {
                 scalar_kinds,
                 outputs: inexact(x),
                 is_pure: self.is_pure,
+                is_exact: false,
             });
             Ok(derivative)
         })
@@ -183,6 +190,7 @@ pub fn hooked<'py>(
                 scalar_kinds: vec![scalar_kind],
                 outputs: vec![array.aval().clone()],
                 is_pure: false,
+                is_exact: false,
             });
             let tracer = Tracer::new(name, &[&array]).or_raise()?;
             let mut tracer = tracer.called("hook").passing();
@@ -244,6 +252,7 @@ pub fn call_back<'py>(
         scalar_kinds: vec![ScalarKind::Array; arrays.len()],
         outputs: vec![value.aval().clone()],
         is_pure: true,
+        is_exact: false,
     });
     let arrays: Vec<&Array> = arrays.iter().collect();
     let out = Array::apply(ops::HOST, Params::Host { call, output: 0 }, &arrays).or_raise()?;
@@ -317,14 +326,16 @@ pub fn call_with_inputs<'py>(
 
 /// The results of a function of plain values that has given these outputs for these inputs: replays call it with
 /// other values. `function` and `pullback` are as in `call_back`; the outputs may have any dtypes, and the pullback
-/// gets the cotangents of those that are inexact.
+/// gets the cotangents of those that are inexact. `is_exact` says that the outputs are, bit by bit, what the recorded code
+/// gives, and the derivatives of that.
 #[pyfunction]
 #[pyo3(signature = (
     function: "Function",
     pullback: "Function",
     name: "str",
     inputs: "Sequence[Array]",
-    outputs: "Sequence[tuple[Array, str]]"
+    outputs: "Sequence[tuple[Array, str]]",
+    is_exact: "bool" = false
 ) -> "list[Array]")]
 pub fn call_back_again<'py>(
     py: Python<'py>,
@@ -333,6 +344,7 @@ pub fn call_back_again<'py>(
     name: &str,
     inputs: Vec<PyRef<'py, PyArray>>,
     outputs: Vec<(PyRef<'py, PyArray>, String)>,
+    is_exact: bool,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let arrays: Vec<Array> = (inputs.iter().map(|i| i.read())).collect::<PyResult<_>>()?;
     let mut values = Vec::with_capacity(outputs.len());
@@ -347,6 +359,7 @@ pub fn call_back_again<'py>(
         scalar_kinds: vec![ScalarKind::Array; arrays.len()],
         outputs: values.iter().map(|v| v.aval().clone()).collect(),
         is_pure: true,
+        is_exact,
     });
     let arrays: Vec<&Array> = arrays.iter().collect();
     let mut made = Vec::with_capacity(values.len());

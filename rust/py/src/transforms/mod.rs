@@ -24,6 +24,7 @@ pub mod looped;
 pub mod trace;
 pub mod vmap;
 // Rules written in Python.
+pub mod collected_slopes;
 pub mod custom_rule;
 pub mod host_callback;
 pub mod opaque_rule;
@@ -34,6 +35,7 @@ use pyo3::prelude::*;
 /// Adds the functions of this folder to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     checkpoint::register(module)?;
+    collected_slopes::register(module)?;
     custom_rule::register(module)?;
     gradient::register(module)?;
     host_callback::register(module)?;

@@ -16,6 +16,7 @@ from cotan import _core
 from cotan._core import NotDifferentiableError
 from cotan._src.kit.implicit_diff import all_finite, number_in
 from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
+from cotan._src.kit.slope_call import Move, gives_slopes, moved
 from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
@@ -27,6 +28,7 @@ from cotan._src.runtime.values import (
     to_numpy,
 )
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
+from cotan._src.state.computing_guards import is_attempted
 from cotan._src.state.plain_copy import PlainCallback, is_one_gradient, with_arrays
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import AnyArray, Args, ArrayLike, Function, NDArray, Scalar
@@ -234,8 +236,14 @@ class _KnownSum(NamedTuple):
     """A sum over nodes."""
 
     value: float
-    #: A number with the derivative of the sum.
-    moved: AnyArray
+    move: Move
+
+
+class _Integrand(PlainCallback):
+    """An integrand that runs on a plain copy of it."""
+
+    #: Integrates it once more.
+    again: Function
 
 
 def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...],
@@ -243,15 +251,16 @@ def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...],
     """Integrate a plain copy of an integrand; None where another way is needed."""
     if not is_one_gradient() or not callable(func):
         return None
-    plain = PlainCallback(func, args)
+    plain = _Integrand(func, args)
     if not plain.captures and not contains_active((ends, args)):
         return None
+    plain.again = functools.partial(_integrated_plainly, func, args, ends, integrate, derived)
     return plain.run(
         lambda: integrate(plain.checked(), plain.values), lambda found: derived(plain, found)
     )
 
 
-def _sum_by_program(plain: PlainCallback, nodes: NDArray, weights: NDArray) -> _KnownSum | None:
+def _sum_by_program(plain: _Integrand, nodes: NDArray, weights: NDArray) -> _KnownSum | None:
     """Sum an integrand over nodes by a program that is kept; None where there is none."""
     key, count = plain.key, len(nodes)
     if key is None or not key.leaves:
@@ -284,7 +293,7 @@ def _sum_by_program(plain: PlainCallback, nodes: NDArray, weights: NDArray) -> _
     rows = [slope.ravel().tolist() for slope in slopes]
     if not all_finite(rows):
         return None
-    return _KnownSum(float(total[0]), number_in([leaves[i] for i in found.used], rows))
+    return _KnownSum(float(total[0]), Move([leaves[i] for i in found.used], rows, number_in))
 
 
 def _derived(
@@ -293,7 +302,7 @@ def _derived(
     ends: tuple[Any, Any, Any],
     tolerances: Args,
     summed: _Sum,
-    plain: PlainCallback | None,
+    plain: _Integrand | None,
 ) -> Any:
     """Give an integral that QUADPACK has found, with its derivative.
 
@@ -310,7 +319,7 @@ def _derived(
         known = _sum_by_program(plain, *_places(low, high, tuple(pieces), _halves))
         if known is not None:
             _expect_near("quad", abs(known.value - value), allowed)
-            return python_number(attach_derivative(np.float64(value), known.moved))
+            return moved(np.float64(value), known.move, True, plain.again)
     total = _between_points(f, a, b, points, pieces, _halves, summed)
     if not contains_active(total):
         return value
@@ -319,6 +328,7 @@ def _derived(
 
 
 @override("scipy.integrate.quad", when=ALWAYS)
+@gives_slopes
 def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 0,
          epsabs: Scalar = 1.49e-8, epsrel: Scalar = 1.49e-8, limit: int = 50,
          points: Sequence[ArrayLike] | None = None, weight: str | None = None,
@@ -335,7 +345,7 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
     result: tuple[Any, ...]
 
     def found_with(
-        result: tuple[Any, ...], summed: _Sum, plain: PlainCallback | None = None
+        result: tuple[Any, ...], summed: _Sum, plain: _Integrand | None = None
     ) -> tuple[Any, ...]:
         f = (lambda x: func(x, *more)) if more else func
         y = _derived(result, f, (a, b, points), options[:2], summed, plain)
@@ -391,6 +401,8 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
 def _told(result: tuple[Any, ...]) -> tuple[Any, ...]:
     """Give value and error only, and warn as SciPy does when something was wrong."""
     if len(result) > 3:
+        if _core.is_collecting() or is_attempted():
+            raise _core.ReplayMismatch("quad warns, which a run does for the line that calls it")
         warnings.warn(result[3], locate("scipy.integrate.IntegrationWarning"), stacklevel=4)
     return result[:2]
 

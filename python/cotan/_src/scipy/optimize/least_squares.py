@@ -17,6 +17,7 @@ from cotan._src.kit.bounds import free_of
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.host_call import inverse
 from cotan._src.kit.implicit_diff import recorded_columns, stacked, without_rule
+from cotan._src.kit.slope_call import gives_slopes, without_slopes
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.registry import ALWAYS, override
@@ -258,6 +259,7 @@ def _with_residuals(
 
 
 @override(f"{_HERE}.curve_fit", when=ALWAYS)
+@gives_slopes
 def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = None,
               sigma: ArrayLike | None = None, absolute_sigma: bool = False,
               check_finite: bool | None = None,
@@ -413,6 +415,9 @@ def _covariance(
     """Give the covariance of fitted parameters as a function of what they depend on."""
     if not np.all(np.isfinite(value)):
         return value
+    noted = without_slopes(value, p, "the covariance of a fit")
+    if noted is not None:
+        return noted
 
     r = residuals(p)
     matrix = recorded_columns(residuals, p) * loss.weights(r)[:, None]

@@ -13,15 +13,16 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import (
-    moved_by_rows,
-    moved_number,
+    move_by_rows,
+    move_of_number,
     plain_number,
     plain_solution,
     stacked,
 )
 from cotan._src.kit.kkt import Problem, constrained
 from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
-from cotan._src.runtime.values import contains_active
+from cotan._src.kit.slope_call import moved
+from cotan._src.runtime.values import contains_active, python_number
 from cotan._src.scipy.optimize.solver_arguments import slope_of
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.plain_copy import (
@@ -57,6 +58,8 @@ class PlainSolve(PlainCallback):
 
     def __init__(self, function: Function, args: object, *others: object) -> None:
         super().__init__(function, more_of(args), *others)
+        self.given_others = others
+        self._way: tuple[Function, Function]
         self.is_given_active = False
 
     @classmethod
@@ -81,7 +84,17 @@ class PlainSolve(PlainCallback):
         if not made.captures and not made.is_given_active:
             # What is known to reach nothing active needs no more.
             return made.run(lambda: solve(made), lambda x: x) if made.is_formula else None
-        return made.run(lambda: solve(made), lambda result: derived(made, result))
+        return made._solved(solve, derived)
+
+    def _solved(self, solve: Function, derived: Function) -> Any:
+        self._way = solve, derived
+        return self.run(lambda: solve(self), lambda result: derived(self, result))
+
+    def _again(self) -> Any:
+        """Do the same with what is read now."""
+        made = type(self)(self.function, self.args, *self.given_others)
+        made.is_given_active = self.is_given_active
+        return made._solved(*self._way)
 
     def other(self, number: int) -> Any:
         """Give one of the other functions as the solver calls it."""
@@ -144,7 +157,8 @@ class PlainSolve(PlainCallback):
         if rows is None or rows.values.size != x.size:
             return None
         of_x = rows.of_x.reshape(x.size, -1)
-        return moved_by_rows(name, x, rows.values, of_x, rows.of_leaves, rows.leaves)
+        move = move_by_rows(name, x, rows.values, of_x, rows.of_leaves, rows.leaves)
+        return None if move is None else moved(x, move, again=self._again)
 
     def _rows(self, build: Build, x: NDArray, extra: object) -> _Rows | None:
         key = self.key
@@ -152,13 +166,14 @@ class PlainSolve(PlainCallback):
             key = _core.FunctionKey.of(self.function, self.args, extra)
         if key is None or not key.leaves or x.dtype != np.float64 or not x.size:
             return None
-        numbers = x.size + sum(leaf.size for leaf in key.leaves)
-        if x.size * numbers > _ROWS:
-            return None
         given, leaves = (self.function, self.args, extra), key.leaves
         at = x, *key.values
 
         def make(used: list[int]) -> Function:
+            numbers = x.size + sum(leaf.size for leaf in leaves)
+            if x.size * numbers > _ROWS:
+                raise NotPlainError
+
             def function(x: AnyArray, *values: AnyArray) -> AnyArray:
                 call = build(*with_arrays(given, leaves, like(leaves, values)))
                 y = stacked(call(x)).reshape(-1)
@@ -183,14 +198,14 @@ class PlainSolve(PlainCallback):
             raise NotPlainError
         x = float(root)
         rows = self._rows(_number_of_pair if is_pair else _number, np.array([x]), None)
-        found: AnyArray | None = None
         if rows is not None and rows.values.size == 1:
             rest, slope = rows.values.item(), rows.of_x.item()
-            found = moved_number(name, x, rest, slope, rows.of_leaves, rows.leaves)
-        if found is None:
-            vector = plain_number(name, *self.both(is_pair), x, not self.is_given_active)
-            found = root if vector is None else vector[0]
-        return found
+            move = move_of_number(name, x, rest, slope, rows.of_leaves, rows.leaves)
+            if move is not None:
+                found: AnyArray = moved(np.float64(x), move, type(root) is float, self._again)
+                return found
+        vector = plain_number(name, *self.both(is_pair), x, not self.is_given_active)
+        return root if vector is None else python_number(vector[0], root)
 
     def root(self, name: str, x: Any, is_pair: bool = False) -> AnyArray:
         """Give the root of a system of equations, with its derivative."""

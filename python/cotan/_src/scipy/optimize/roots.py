@@ -16,6 +16,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import solution, stacked
+from cotan._src.kit.slope_call import gives_slopes
 from cotan._src.rebind.engine import locate_original
 from cotan._src.runtime.registry import ALWAYS, override
 from cotan._src.runtime.values import contains_active, python_number, refuse, to_numpy
@@ -55,6 +56,7 @@ def _scalar(
 
 def _bracketed(name: str) -> None:
     @override(f"{_HERE}.{name}", when=ALWAYS)
+    @gives_slopes
     def solve(
         f: Function, a: ArrayLike, b: ArrayLike, args: object = (), *rest: object, **options: object
     ) -> AnyArray | float | tuple[AnyArray | float, RootResult]:
@@ -67,9 +69,8 @@ def _bracketed(name: str) -> None:
 
         def derived(plain: PlainSolve, result: Any) -> Any:
             if not isinstance(result, tuple):
-                return python_number(plain.scalar_root(f"{_HERE}.{name}", result), result)
-            root = plain.scalar_root(f"{_HERE}.{name}", result[0])
-            result[1].root = python_number(root, result[0])
+                return plain.scalar_root(f"{_HERE}.{name}", result)
+            result[1].root = plain.scalar_root(f"{_HERE}.{name}", result[0])
             return result[1].root, result[1]
 
         found: AnyArray | float | tuple[AnyArray | float, RootResult] | None
@@ -97,6 +98,7 @@ for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
 
 
 @override(f"{_HERE}.newton", when=ALWAYS)
+@gives_slopes
 def newton(func: Function, x0: ArrayLike, fprime: Function | None = None,
            args: Iterable[object] = (), *rest: object,
            **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
@@ -141,6 +143,7 @@ def newton(func: Function, x0: ArrayLike, fprime: Function | None = None,
 
 
 @override(f"{_HERE}.root_scalar", when=ALWAYS)
+@gives_slopes
 def root_scalar(f: Function, args: object = (), *rest: object, **options: object) -> RootResult:
     fprime = options.get("fprime")
     is_pair = fprime is True
@@ -151,8 +154,7 @@ def root_scalar(f: Function, args: object = (), *rest: object, **options: object
         return locate_original(f"{_HERE}.root_scalar")(plain.checked(), *more, **chosen)
 
     def derived(plain: PlainSolve, result: Any) -> Any:
-        root = plain.scalar_root(f"{_HERE}.root_scalar", result.root, is_pair)
-        result.root = python_number(root, result.root)
+        result.root = plain.scalar_root(f"{_HERE}.root_scalar", result.root, is_pair)
         return result
 
     if not any(callable(v) for k, v in options.items() if k != "fprime"):
@@ -204,6 +206,7 @@ def fixed_point(func: Function, x0: ArrayLike, args: Iterable[object] = (), *res
 
 
 @override(f"{_HERE}.root", when=ALWAYS)
+@gives_slopes
 def root(fun: Function, x0: ArrayLike, args: object = (), method: str = "hybr",
          jac: Function | bool | None = None, *rest: object,
          **options: object) -> Result:  # fmt: skip
@@ -248,6 +251,7 @@ def root_of(
 
 
 @override(f"{_HERE}.fsolve", when=ALWAYS)
+@gives_slopes
 def fsolve(func: Function, x0: ArrayLike, args: object = (), fprime: Function | None = None,
            full_output: bool | int = 0, *rest: object,
            **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip

@@ -1,0 +1,237 @@
+"""Lets a replay call a solver again that gives its derivatives, too: `SlopeCall`.
+
+Problem: a replay of a function with a solver in it calls the solver again. A pullback of that call
+records the solution, and differentiates the record; that takes longer than a root does, and what is
+recorded is the same each time. The rule of a solver computes derivatives as numbers (`moved`). So a
+replay lets it give these numbers, and what is made of them is a part of the recorded program: the
+same operations in the same order as in a run, so the same bits.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+
+import numpy as np
+
+from cotan import _core
+from cotan._core import Array, NotDifferentiableError
+from cotan._src.kit.result_layout import Layout, NotRepeatableError, take_apart
+from cotan._src.runtime.values import attach_derivative, is_array, python_number
+from cotan._src.typing import AnyArray, Args, Function, Kwargs, NDArray
+
+Combine: TypeAlias = Callable[[Any, Any], AnyArray]
+_F = TypeVar("_F", bound=Function)
+
+
+class Move(NamedTuple):
+    """How a solution moves with what it depends on."""
+
+    #: The arrays.
+    leaves: Sequence[Any]
+    #: Numbers or matrices: `combine(leaves, slopes)` is an array with these derivatives.
+    slopes: Any
+    combine: Combine
+
+
+def gives_slopes(rule: _F) -> _F:
+    """Mark the rule of a solver whose results are made by `moved`."""
+    rule.gives_slopes = True  # type: ignore[attr-defined]
+    return rule
+
+
+def moved(value: Any, move: Move, is_number: bool = False, again: Function | None = None) -> Any:
+    """Give a solution with its derivatives.
+
+    `is_number` says that the solver has found a number of Python's. `again()` finds the solution
+    once more, for the same arguments but for what functions among them capture.
+    """
+    leaves, slopes, combine = move
+    noted = _core.note_slopes(value, leaves, (value, combine, slopes, again), is_number)
+    if noted is not None:
+        return noted
+    found = attach_derivative(value, combine(leaves, slopes))
+    return python_number(found) if is_number else found
+
+
+def without_slopes(value: Any, on: Any, what: str, back: Function | None = None) -> Array | None:
+    """Give a part of a result that has no slopes, where those of `on` are collected, else None.
+
+    `back` raises the error for who asks for its derivative. Without it there is one, which takes
+    long to compute: then functions that use it are not replayed unasked, and prepared ones repeat
+    the call otherwise.
+    """
+    return _core.note_slopes(value, (on,), (value, (what, back), None, None), False)
+
+
+def _refused(*_: Array) -> NoReturn:
+    raise NotDifferentiableError("a replay leaves out a derivative that is asked for")
+
+
+#: A part of a result, the numbers of the arrays that it depends on, and what `moved` told of it.
+_Noted: TypeAlias = tuple[Array, list[int], Any]
+
+
+class _Part(NamedTuple):
+    """A part of a result whose derivatives are collected."""
+
+    #: Its numbers among the leaves of the result: it may be there several times.
+    leaves: tuple[int, ...]
+    #: The numbers of the recorded arrays that it depends on.
+    nodes: list[int]
+    #: What makes an array of its slopes, and how many these are; None where it has none.
+    combine: Combine | None
+    num_slopes: int
+
+
+# The parts of a layout: of a leaf alone, and of a tuple of leaves.
+_LEAF = ("leaf",)
+_RANKS = {float: "number", int: "number", bool: "number", np.float64: "scalar", np.ndarray: "array"}
+
+
+# What a rule may read before it calls a solver, and need not read again.
+_FIXED = {bool, int, float, str, type(None), np.float64, np.ndarray, FunctionType}
+
+
+def _tuple_of(count: int) -> Any:
+    return "object", tuple, (_LEAF,) * count, (), ()
+
+
+class SlopeCall:
+    """A call of a solver, which gives its results, and behind them their derivatives."""
+
+    def __init__(
+        self,
+        function: Function,
+        given: tuple[Args, Kwargs],
+        read: tuple[Sequence[Array], tuple[int, int]],
+        layout: Layout,
+    ) -> None:
+        self._function, (self._args, self._kwargs) = function, given
+        self._nodes, self._tags = read
+        self._chosen = [_core.is_differentiated(node) for node in self._nodes]
+        self._layout = layout
+        # Whether it gives a tuple of numbers and arrays, not one of them; None where anything else.
+        self._is_tuple = {_LEAF: False, _tuple_of(len(layout.ranks)): True}.get(layout.parts)
+        # Of what is collected, in its order.
+        self._parts: list[_Part] = []
+        # Parts without slopes, by their number among the leaves: names, and what refuses them.
+        self._refusals: dict[int, tuple[str, Function | None]] = {}
+        # Dtypes and shapes of the results and the slopes.
+        self._outputs: list[tuple[np.dtype[Any], tuple[int, ...]]] = []
+
+    def first(self, inputs: Sequence[Array]) -> list[NDArray] | None:
+        """Call it for the first time; None where its derivatives cannot be collected."""
+        try:
+            result, noted = self._collected(inputs)
+            parts, values = self._taken(result, noted)
+        except (_core.ReplayMismatch, NotRepeatableError, ArithmeticError, TypeError, ValueError):
+            return None
+        for part, (_, _, (_, how, slopes, again)) in zip(parts, noted, strict=True):
+            if slopes is None:
+                self._refusals |= dict.fromkeys(part.leaves, how)
+            elif again is not None and _are_fixed((*self._args, *self._kwargs.values())):
+                self._function, self._args, self._kwargs = again, (), {}
+        self._parts, self._outputs = parts, [(x.dtype, x.shape) for x in values]
+        return values
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether parts of its result have derivatives that are not collected."""
+        return any(back is None for _, back in self._refusals.values())
+
+    def values(self, *inputs: Array) -> list[NDArray]:
+        """Give the results for other values of the recorded arrays, and their slopes.
+
+        Raises `ReplayMismatch` where they are not like those of the first call.
+        """
+        result, noted = self._collected(inputs)
+        parts, values = self._taken(result, noted)
+        if parts != self._parts or [(x.dtype, x.shape) for x in values] != self._outputs:
+            raise _core.ReplayMismatch("a solver gives a result of another structure")
+        return values
+
+    def _collected(self, inputs: Sequence[Array]) -> tuple[Any, list[_Noted]]:
+        # A rule knows derivatives where one gradient is recorded, and nothing else.
+        result, noted, is_same = _core.call_outside(
+            lambda: _core.collect_slopes(
+                self._function, self._args, self._kwargs,
+                self._tags, self._nodes, inputs, self._chosen,
+            )
+        )  # fmt: skip
+        if not is_same:
+            raise _core.ReplayMismatch("a solver reads arrays that it has not read before")
+        return result, noted
+
+    def _taken(self, result: Any, noted: list[_Noted]) -> tuple[list[_Part], list[NDArray]]:
+        """Give what is collected of a result, and the values and slopes in it."""
+        leaves = self._quickly(result)
+        if leaves is None:
+            leaves, layout = take_apart(result, [x for x, _, _ in noted])
+            if layout != self._layout:
+                raise _core.ReplayMismatch("a solver gives a result of another structure")
+        parts: list[_Part] = []
+        rows: list[NDArray] = []
+        values = list(leaves)
+        for x, nodes, (value, combine, slopes, _) in noted:
+            given = [np.asarray(x) for x in slopes or ()]
+            at = tuple(i for i, leaf in enumerate(leaves) if leaf is x)
+            parts.append(_Part(at, nodes, None if slopes is None else combine, len(given)))
+            rows += given
+            for i in at:
+                values[i] = value
+        for i, leaf in enumerate(values):
+            if is_array(leaf):
+                if _core.was_recorded(leaf):
+                    raise _core.ReplayMismatch("a solver records derivatives")
+                values[i] = _core.peek(leaf)
+        return parts, [*map(np.asarray, values), *rows]
+
+    def _quickly(self, result: Any) -> Sequence[Any] | None:
+        """Give the leaves of a number, an array, or a tuple of them; None of anything else."""
+        if self._is_tuple is None:
+            return None
+        leaves = result if self._is_tuple else (result,)
+        if type(leaves) is not tuple or len(leaves) != len(self._layout.ranks):
+            return None
+        for leaf, rank in zip(leaves, self._layout.ranks, strict=True):
+            if (leaf._rank if is_array(leaf) else _RANKS.get(type(leaf))) != rank:
+                return None
+        return leaves
+
+    def put(self, made: list[Array]) -> list[Array]:
+        """Give the results that are recorded, of the outputs of the equation of this call."""
+        count = len(self._layout.ranks)
+        results: list[Array] = [_core.dropgrad(x) for x in made[:count]]
+        slopes = map(_core.dropgrad, made[count:])
+        on: Array | None = None
+        for leaves, numbers, combine, num_slopes in self._parts:
+            if combine is None:
+                continue
+            nodes = [self._nodes[i] for i in numbers]
+            found = combine(nodes, list(itertools.islice(slopes, num_slopes)))
+            if not leaves:
+                continue
+            on = _core.asarray(attach_derivative(results[leaves[0]], found))
+            if self._layout.ranks[leaves[0]] == "number":
+                on = python_number(on)
+            # One array wherever it is: what flows back to it is added before it goes further.
+            for leaf in leaves:
+                results[leaf] = on
+        for leaf, (what, back) in self._refusals.items():
+            if on is not None:
+                given = [results[leaf], on]
+                results[leaf] = _core.call_back(_first, back or _refused, what, given)
+        return results
+
+
+def _are_fixed(values: Iterable[object]) -> bool:
+    """Say whether arguments are the same in each replay, but for what functions capture."""
+    return all(
+        _are_fixed(x) if type(x) in {list, tuple} else type(x) in _FIXED  # type: ignore[arg-type]
+        for x in values
+    )
+
+
+def _first(value: Array, _: Array) -> tuple[NDArray]:
+    return (_core.value(value),)
