@@ -185,6 +185,8 @@ def test_orthogonal_distances_are_for_constants():
     for active in (lambda a: f(a)[0], moved):
         with pytest.raises(ct.NotDifferentiableError, match=r"scipy\.odr\.ODR\.run"):
             ct.gradient(active, 0.5)
+        with pytest.raises(ct.NotDifferentiableError, match=r"scipy\.odr\.ODR\.run"):
+            ct.prepare(active, 0.5)(0.5)
     np.testing.assert_allclose(recorded(f), f())
 
 

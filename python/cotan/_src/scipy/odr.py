@@ -9,6 +9,7 @@ from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.registry import ALWAYS, METHOD, Way, override
 from cotan._src.runtime.values import contains_active
 from cotan._src.state.callback_probe import CallbackProbe, probed, to_numpy_items
+from cotan._src.state.snapshot import StateSnapshot
 
 _NAME = "scipy.odr.ODR"
 
@@ -21,6 +22,15 @@ def _constants(part: Any) -> Any:
     return part
 
 
+def _try(function: Any, *args: Any) -> None:
+    """Call the model once as the fit will: an error inside of the compiled code ends the process."""
+    state = StateSnapshot(function)
+    try:
+        function(*args[:-1], *(args[-1] or ()))
+    finally:
+        state.restore()
+
+
 def _runs(name: str) -> None:
     @override(f"{_NAME}.{name}", kind=METHOD, when=ALWAYS, way=Way.REFUSED, versions="scipy<1.19")
     def run(self: Any, *args: object, **options: object) -> object:
@@ -30,6 +40,7 @@ def _runs(name: str) -> None:
         given = [held, vars(self.data)]
         vars(self).update(plain)
         try:
+            _try(plain["model"].fcn, self.beta0, self.data.x, plain["model"].extra_args)
             result: object = original_of(vars(locate(_NAME))[name])(self, *args, **options)
         finally:
             vars(self).update(data=held["data"], model=held["model"])
