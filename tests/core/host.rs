@@ -240,7 +240,7 @@ fn a_program_calls_exactly_if_all_that_it_calls_is_exact() {
             });
             y = Array::apply(ops::HOST, Params::Host { call, output: 0 }, &[&y]).unwrap();
         }
-        Prepared::of(&recording, &[&y], &[x], &[false], &mut || false)
+        Prepared::of(&recording, &[&y], &[x], &[false], 1, &mut || false)
             .unwrap()
             .0
     };

@@ -8,7 +8,7 @@ use cotan::kernels::Value;
 use cotan::prim::Var;
 use cotan::sched::{self, Replay};
 use cotan::testing::{self, Rng};
-use cotan::{DType, Program, Result, ops, transform};
+use cotan::{DType, Program, ops, transform};
 use num_complex::Complex;
 
 use crate::common::{compiled, random_program, same_bits};

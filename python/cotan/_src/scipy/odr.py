@@ -23,7 +23,7 @@ def _constants(part: Any) -> Any:
 
 
 def _try(function: Any, *args: Any) -> None:
-    """Call the model once as the fit will: an error inside of the compiled code ends the process."""
+    """Call the model once as the fit will: an error in the compiled code ends the process."""
     state = StateSnapshot(function)
     try:
         function(*args[:-1], *(args[-1] or ()))

@@ -89,13 +89,12 @@ impl PyProgram {
         let values = enter(py, |interrupted| {
             let values = inputs.iter().map(|x| x.evaluate().cloned());
             let values = values.collect::<Result<Vec<_>, _>>()?;
-            let replay = match self.replay.get() {
-                Some(replay) => replay,
-                None => {
-                    // Outside of the cell, which the child of a fork must not meet half made.
-                    let replay = sched::replay(&self.program)?;
-                    self.replay.get_or_init(|| replay)
-                }
+            let replay = if let Some(replay) = self.replay.get() {
+                replay
+            } else {
+                // Outside of the cell, which the child of a fork must not meet half made.
+                let replay = sched::replay(&self.program)?;
+                self.replay.get_or_init(|| replay)
             };
             replay.run(&values, &Arc::default(), &[], interrupted)
         })?;
