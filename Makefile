@@ -47,6 +47,8 @@ PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check --retries 5 
 # How cargo compiles what is given to others or measured, and everything else.
 PROFILE ?= release
 QUICK ?= quick
+# How wheels are packed: a hundredth smaller than by default.
+PACKED := --compression-level 9
 # Processes that share the Python tests.
 WORKERS ?= 2
 WHEEL_LIMIT := 10485760
@@ -168,7 +170,7 @@ generate: $(VENV)/.module $(VENV)/.extra-lint $(VENV)/.extra-test
 
 wheel: $(VENV)/.build
 	rm -rf dist
-	$(BIN)/maturin build --quiet --profile $(PROFILE) --out dist
+	$(BIN)/maturin build --quiet --profile $(PROFILE) $(PACKED) --out dist
 	@for wheel in dist/*.whl; do \
 	    size=$$(wc -c < $$wheel); echo "$$wheel: $$size bytes"; \
 	    test $$size -le $(WHEEL_LIMIT) || { echo "larger than $(WHEEL_LIMIT) bytes"; exit 1; }; \
@@ -176,17 +178,17 @@ wheel: $(VENV)/.build
 
 wheel-gpu: $(VENV)/.build
 	rm -rf build/gpu
-	$(BIN)/maturin build --quiet --profile $(PROFILE) --features wgpu --out build/gpu
+	$(BIN)/maturin build --quiet --profile $(PROFILE) $(PACKED) --features wgpu --out build/gpu
 	$(PYTHON) tools/gpu_wheel.py --out dist build/gpu/*.whl
 
 # Beside the wheel of the others, if that is there.
 wheel-free-threaded: $(VENV)/.build
 	rm -f dist/cotan-*-cp314t-*.whl
-	$(BIN)/maturin build --quiet --profile $(PROFILE) --interpreter $(FREE_THREADED) --out dist
+	$(BIN)/maturin build --quiet --profile $(PROFILE) $(PACKED) --interpreter $(FREE_THREADED) --out dist
 
 wheel-portable: $(VENV)/.build $(VENV)/.extra-release
 	rm -rf dist
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --quiet --profile $(PROFILE) --zig \
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --quiet --profile $(PROFILE) $(PACKED) --zig \
 	    --compatibility manylinux_$(subst .,_,$(GLIBC)) --out dist
 	$(PYTHON) tools/glibc.py --at-most $(GLIBC) dist/*.whl
 
