@@ -297,3 +297,15 @@ def test_what_cannot_be_put_back_is_named():
     loss = lambda x: fori_loop(0, N, lambda i, v: v * next(factors), x)
     with pytest.raises(TypeError, match=r"a step of a loop with rolled=True changes .*generator"):
         ct.grad(loss)(1.0)
+
+
+def test_an_inner_loop_that_only_moves_what_it_carries():
+    def swapped(a, b):
+        def step(carry, x):
+            a, b = fori_loop(0, 5001, lambda i, c: (c[1], c[0]), carry)
+            return (a + x, b), a
+
+        return scan(step, (a, b), XS)
+
+    (a, b), ys = swapped(1.0, 2.0)
+    assert (a + b, ys[0]) == pytest.approx((3.0 + np.sum(XS), 2.0))

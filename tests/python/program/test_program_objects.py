@@ -558,3 +558,47 @@ def test_every_program_without_arrays_reads_back(model):
         again = ct.Program.parse(str(program))
         assert again == program
         assert names(again.inputs) == names(program.inputs)
+
+
+class TestProgramsThatHoldActiveArrays:
+    """A program that was traced inside of a gradient is a function of what it captured."""
+
+    X = np.arange(3.0)
+
+    def outer(self, u):
+        program = ct.trace(lambda x: x * x * u, self.X)
+        return np.sum(program(self.X))
+
+    def test_gradients(self):
+        np.testing.assert_array_equal(ct.gradient(self.outer, np.ones(3))[0], [0.0, 1.0, 4.0])
+        assert ct.jvp(self.outer, (np.ones(3),), (np.ones(3),))[1] == 5.0
+
+    def test_other_transforms(self):
+        assert ct.trace(self.outer, np.ones(3))(5 * np.ones(3)) == 25.0
+        np.testing.assert_array_equal(
+            ct.prepare(self.outer, np.ones(3))(np.ones(3))[0], [0.0, 1.0, 4.0]
+        )
+        found = ct.vmap(self.outer)(np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]))
+        np.testing.assert_array_equal(found, [5.0, 10.0])
+
+
+def test_captured_arrays_that_differ_in_a_sign_or_their_place_stay_apart():
+    zeros, negative = np.zeros(3), -np.zeros(3)
+    assert len(ct.trace(lambda x: x + zeros - negative, np.ones(3)).inputs) == 3
+    assert len(ct.trace(lambda x: x + zeros - zeros.copy(), np.ones(3)).inputs) == 2
+    anywhere = ct.array(np.ones(3))
+    placed = ct.array(np.ones(3)).to_device("cpu")
+    assert len(ct.trace(lambda x: x * anywhere + x * placed, np.ones(3)).inputs) == 3
+
+
+def test_results_of_a_program_are_the_callers():
+    weights = np.arange(6.0).reshape(2, 3)
+    program = ct.trace(lambda x: (weights, weights.T, x, np.sin(x), np.sin(x)), np.ones(3))
+    wanted = [y.copy() for y in program(np.ones(3))]
+    for _ in range(4):
+        given = np.ones(3)
+        for k, y in enumerate(program(given)):
+            y[...] = k
+        np.testing.assert_array_equal(given, np.ones(3))
+        for y, z in zip(program(np.ones(3)), wanted, strict=True):
+            np.testing.assert_array_equal(y, z)

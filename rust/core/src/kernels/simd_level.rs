@@ -68,8 +68,6 @@ impl Level {
     }
 }
 
-/// Compiles a function once for every level.
-///
 /// Leaves the upper halves of vector registers as the compiler's own code does: empty.
 ///
 /// Some kernels of other crates do not. On Intel's processors each instruction of older code, of ours, of Python or of the C
@@ -83,6 +81,8 @@ pub(crate) fn empty_upper_halves() {
     }
 }
 
+/// Compiles a function once for every level.
+///
 /// `leveled! { fn name[K: Bound](x: T, y: U) -> R { body } }` defines
 /// `fn name<K: Bound>(level: Level) -> unsafe fn(T, U) -> R`. The brackets hold the generic
 /// parameters and may be empty. The body must inline what it calls, or that is compiled for the

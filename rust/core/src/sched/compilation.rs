@@ -132,19 +132,24 @@ impl<C: Send + Sync + 'static> Compilation<C> {
         when() != When::Never && self.0.price.load(Ordering::Relaxed) != UNDER_WAY
     }
 
-    /// So many runs of kernels, whose time counts.
-    pub fn timed<T>(&self, times: usize, runs: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// A run of kernels, whose time counts.
+    pub fn timed<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.timed_turns(|| Ok((run()?, 1)))
+    }
+
+    /// The same for several runs: what they give, and how many there were.
+    pub fn timed_turns<T>(&self, runs: impl FnOnce() -> Result<(T, usize)>) -> Result<T> {
         if !self.is_open() {
-            return runs();
+            return Ok(runs()?.0);
         }
         let start = Instant::now();
-        let result = runs()?;
+        let (result, times) = runs()?;
         let took = start.elapsed().as_nanos() as u64;
         let Progress { spent, fastest, .. } = &*self.0;
         spent.fetch_add(took, Ordering::Relaxed);
         let each = (took / times.max(1) as u64).max(1);
         let before = fastest.load(Ordering::Relaxed);
-        if before == 0 || each < before {
+        if times > 0 && (before == 0 || each < before) {
             fastest.store(each, Ordering::Relaxed);
         }
         Ok(result)

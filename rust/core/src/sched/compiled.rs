@@ -15,7 +15,7 @@ use super::stages::for_devices;
 use crate::error::Result;
 use crate::kernels::{Code, ScalarCode, long_cost};
 use crate::ops;
-use crate::prim::{Kernel, Params};
+use crate::prim::{Kernel, Params, Var};
 use crate::program::Program;
 use crate::util::FastMap;
 
@@ -36,6 +36,8 @@ const SYSTEM: f64 = 150.0;
 /// Estimated nanoseconds of a loop, and of a step of it, that runs as a piece.
 const LONG_LOOP: f64 = 20e6;
 const LONG_STEP: f64 = 20e3;
+/// Estimated nanoseconds for copying a byte.
+const COPIED: f64 = 0.1;
 /// Its buffers have at most so many bytes.
 const LARGEST_FRAME: usize = 16 << 20;
 
@@ -66,7 +68,9 @@ impl PiecesDraft {
         let pieces = refined(&program, pieces_of_code(&program)?, &scalar);
         let pieces = Plan::of_pieces(&program, &pieces)?;
         let made = pieces.steps.iter().flat_map(|s| &s.outputs);
-        let bytes = made.map(|(_, aval)| aval.nbytes()).sum::<usize>();
+        let given = (0..program.num_inputs()).map(|i| program.aval(i as Var).nbytes());
+        let given = given.sum::<usize>();
+        let bytes = given + made.map(|(_, aval)| aval.nbytes()).sum::<usize>();
         if bytes > LARGEST_FRAME || pieces.steps.iter().any(is_long_loop) {
             return Ok(Attempt::Nothing);
         }
@@ -86,8 +90,8 @@ impl PiecesDraft {
         if pieces.steps.iter().any(is_loop)
             && let Some(runs) = runs
         {
-            // What loops take, they take in any case.
-            cost += runs.beyond(kernels);
+            // What loops take, they take in any case; what they read is copied.
+            cost += runs.beyond(kernels) + COPIED * given as f64;
         }
         let draft = PiecesDraft {
             plan: pieces.with_source(&program),

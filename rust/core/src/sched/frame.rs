@@ -42,6 +42,8 @@ struct Code {
 enum Act {
     /// A part that is no code.
     Part(usize, Vec<Value>, Vec<Value>),
+    /// One that is a loop, before which somebody may want to stop.
+    Loop(usize, Vec<Value>, Vec<Value>),
     /// Elements side by side, for code that wants them so.
     Copy(Value, Value),
     Code(BoundCode, Arc<[Origin]>),
@@ -217,12 +219,13 @@ impl Code {
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         for (number, act) in self.acts.iter_mut().enumerate() {
-            if number % PATIENCE == PATIENCE - 1 && interrupted() {
+            let is_due = number % PATIENCE == PATIENCE - 1 || matches!(act, Act::Loop(..));
+            if is_due && interrupted() {
                 return Err(Error::Interrupted);
             }
             let start = stopwatch.start();
             let origins: &[Origin] = match act {
-                Act::Part(k, args, outs) => {
+                Act::Part(k, args, outs) | Act::Loop(k, args, outs) => {
                     let watch = std::mem::take(stopwatch);
                     *stopwatch = run_part(&plan.steps[*k], args, outs, watch, ctx)?;
                     continue;
@@ -282,7 +285,12 @@ fn code_acts(compiled: &Compiled, slots: &mut [Option<Value>]) -> Result<Option<
             slots[*slot as usize] = Some(value.clone());
         }
         let Some((code, origins)) = code else {
-            acts.push(Act::Part(k, args, outs));
+            let is_loop = (part.steps.iter()).any(|s| matches!(s.work, Work::Loop(_)));
+            acts.push(if is_loop {
+                Act::Loop(k, args, outs)
+            } else {
+                Act::Part(k, args, outs)
+            });
             continue;
         };
         for arg in &mut args {

@@ -141,19 +141,19 @@ impl LoopPlan {
             carried = self.take_turns(turns, bound, most, stopwatch, ctx)?;
         } else if most > 0 {
             let scanned = self.in_order(scanned, ctx)?;
-            let mut running = Running::new(self, carried, &shared)?;
+            let mut running = Running::new(self, carried, &shared, most)?;
             let (scanned, stacked) = (
                 scanned.iter().map(Scanned::Array).collect::<Vec<_>>(),
                 self.stacked(&stacks),
             );
-            carried = self.compiled.timed(self.expected().min(most), || {
+            carried = self.compiled.timed_turns(|| {
                 let mut n = 0;
                 while self.goes_on(n, most, running.carried())? {
                     ctx.check()?;
                     running.step(self.place(n, most), &scanned, &stacked, stopwatch, ctx)?;
                     n += 1;
                 }
-                Ok(running.into_carried())
+                Ok((running.into_carried(), n))
             })?;
         }
         self.results(&carried, stacks)
@@ -311,14 +311,14 @@ impl LoopPlan {
             .collect()
     }
 
-    fn frame(&self, shared: &[Value]) -> Result<Option<Frame>> {
+    fn frame(&self, shared: &[Value], most: usize) -> Result<Option<Frame>> {
         let body = self.of.body();
         let inputs: Vec<Aval> = (0..body.num_inputs() as Var)
             .map(|v| body.aval(v).clone())
             .collect();
         let shared = Arc::from(shared);
         let attempt = |runs| LoopDraft::of_pieces(&self.plan, runs);
-        let next = self.next(self.expected());
+        let next = self.next(self.expected().min(most));
         if let Some(LoopCode::Pieces(compiled)) =
             self.compiled.get_for(self.plan.weight, next, attempt)?
         {
@@ -407,8 +407,14 @@ pub(super) enum Scanned<'v> {
 }
 
 impl<'l> Running<'l> {
-    pub fn new(looped: &'l LoopPlan, carried: Vec<Value>, shared: &[Value]) -> Result<Running<'l>> {
-        let Some(mut frame) = looped.frame(shared)? else {
+    /// What is carried, what is the same in all steps, and how many there may be.
+    pub fn new(
+        looped: &'l LoopPlan,
+        carried: Vec<Value>,
+        shared: &[Value],
+        most: usize,
+    ) -> Result<Running<'l>> {
+        let Some(mut frame) = looped.frame(shared, most)? else {
             let shared = shared.to_vec();
             let memory = Memory::Pool { carried, shared };
             return Ok(Running { looped, memory });

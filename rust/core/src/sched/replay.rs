@@ -185,14 +185,14 @@ impl Replay {
             }
             if let Some(mut frame) = self.kernel_frame(more)? {
                 let run = || frame.run_on(inputs, targets, self.read, interrupted);
-                let results = self.compiled.timed(1, run);
+                let results = self.compiled.timed(run);
                 self.give_back(frame);
                 return results;
             }
         }
         let all = inputs.iter().chain(&**more).cloned().collect();
         let run = || run_to(&self.plan, all, targets, interrupted);
-        self.compiled.timed(1, run)
+        self.compiled.timed(run)
     }
 
     /// The buffers for a run of kernels, once there were some runs.
@@ -316,7 +316,7 @@ impl Replay {
     /// Those of the steps.
     pub fn run_in(&self, frame: &mut Frame) -> Result<()> {
         if frame.is_of(&self.plan) {
-            return self.compiled.timed(1, || frame.run(&mut || false));
+            return self.compiled.timed(|| frame.run(&mut || false));
         }
         frame.run(&mut || false)
     }

@@ -98,8 +98,8 @@ impl LoopPlan {
         }
         let first = others.clone();
         let mut both = Both {
-            back: Running::new(self, args, &shared)?,
-            forward: Running::new(forward, others, &others_shared)?,
+            back: Running::new(self, args, &shared, of.length)?,
+            forward: Running::new(forward, others, &others_shared, of.length)?,
             again,
             scanned,
             others_scanned: others_scanned.iter().map(Scanned::Array).collect(),

@@ -20,6 +20,8 @@ const LINES: usize = 256;
 const TURNS: usize = 16;
 /// A body of more lines, with those of the loops inside, is cut into pieces.
 const LARGE: usize = 4096;
+/// Sums have more lines than results: a function of more lines is given up.
+const MOST: usize = 16 * LARGE;
 /// Estimated nanoseconds of a call.
 const CALL: f64 = 8.0;
 
@@ -150,7 +152,8 @@ fn lines(body: &Program) -> Option<usize> {
     for (k, eqn) in body.eqns().iter().enumerate() {
         sum = sum.saturating_add(match body.params(eqn) {
             Params::Loop { of, .. } => match of.end {
-                End::Length => lines(of.body())?.saturating_mul(of.length),
+                // A turn that only moves elements is written out, too.
+                End::Length => (lines(of.body())?.max(1)).saturating_mul(of.length),
                 End::Count | End::False => return None,
             },
             _ if is_scalar(body, k) => lines_of(body, k),
@@ -221,6 +224,9 @@ impl Writer<'_> {
             }
             args.extend(shared.iter().cloned());
             let made = self.program(of.body(), args)?;
+            if self.code.len() > MOST {
+                return None;
+            }
             for (slices, &output) in slices.iter_mut().zip(outputs) {
                 slices[place] = match output {
                     LoopOutput::Last(_) => Vec::new(),

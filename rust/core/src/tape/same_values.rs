@@ -25,7 +25,8 @@ impl SameValues {
         let Some(value) = array.value().filter(|_| is_captured) else {
             return number;
         };
-        if value.is_remote() || value.storage().is_borrowed() {
+        let storage = value.storage();
+        if value.is_remote() || storage.is_borrowed() || storage.is_placed() {
             return number;
         }
         let alike = self.0.entry(hash(value)).or_default();

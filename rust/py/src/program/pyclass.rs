@@ -22,7 +22,7 @@ use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::tree::schema::invalid;
-use crate::tree::treedef::{Kind, present};
+use crate::tree::treedef::{Kind, hand_over, present};
 use cotan::io::{Kind as SavedKind, Saved};
 
 exports!(restore_program);
@@ -87,6 +87,7 @@ impl PyProgram {
     /// The outputs for inputs whose values are known, at once.
     fn run<'py>(&self, py: Python<'py>, inputs: &[Array]) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let values = enter(py, |interrupted| {
+            Array::force_all(&inputs.iter().collect::<Vec<_>>(), interrupted)?;
             let values = inputs.iter().map(|x| x.evaluate().cloned());
             let values = values.collect::<Result<Vec<_>, _>>()?;
             let replay = if let Some(replay) = self.replay.get() {
@@ -104,7 +105,7 @@ impl PyProgram {
             } else {
                 Kind::NdArray
             };
-            present(py, &Array::constant(value), kind)
+            hand_over(py, Array::constant(value), kind)
         };
         values.into_iter().map(output).collect()
     }
@@ -396,10 +397,10 @@ impl PyProgram {
         let lazy = given.contains_array;
         let mut inputs = given.all()?;
         inputs.extend_from_slice(&self.constants);
-        // What is asked for later is attributed to the call, and so is what a profile shows.
+        // A profile attributes what is computed to the call.
         let is_watched = cotan::inspect::is_detecting() || sched::is_profiled();
-        let is_watched = is_watched || p.has_host_calls();
-        if !lazy && !is_watched {
+        let is_plain = !lazy && !p.has_host_calls() && !inputs.iter().any(Array::is_active);
+        if is_plain && !is_watched {
             return joined_outputs(py, self.run(py, &inputs)?);
         }
         let outs = Array::call(p, &inputs);
