@@ -394,12 +394,13 @@ impl PyProgram {
         if let Some(kwargs) = kwargs {
             given.named(kwargs)?;
         }
-        let lazy = given.contains_array;
+        let is_given_lazy = given.contains_array;
         let mut inputs = given.all()?;
         inputs.extend_from_slice(&self.constants);
+        let lazy = is_given_lazy || inputs.iter().any(Array::is_active);
         // A profile attributes what is computed to the call.
         let is_watched = cotan::inspect::is_detecting() || sched::is_profiled();
-        let is_plain = !lazy && !p.has_host_calls() && !inputs.iter().any(Array::is_active);
+        let is_plain = !lazy && !p.has_host_calls();
         if is_plain && !is_watched {
             return joined_outputs(py, self.run(py, &inputs)?);
         }
