@@ -279,6 +279,10 @@ impl Host for Again {
         self.0.call(x)
     }
 
+    fn is_exact(&self) -> bool {
+        self.0.is_exact()
+    }
+
     fn derivative(&self, x: &[Aval]) -> Result<Arc<dyn Host>> {
         self.0.derivative(x)
     }

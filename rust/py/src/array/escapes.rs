@@ -134,18 +134,12 @@ impl EscapeLog {
             }
         }
         // What the code made for itself, nobody can write to any more.
-        escapes
-            .captured_ndarrays
-            .sort_by_key(|(o, _)| o.as_ptr() as usize);
-        escapes
-            .captured_ndarrays
-            .dedup_by_key(|(o, _)| o.as_ptr() as usize);
-        escapes
-            .captured_arrays
-            .sort_by_key(|(o, _)| o.as_ptr() as usize);
-        escapes
-            .captured_arrays
-            .dedup_by_key(|(o, _)| o.as_ptr() as usize);
+        let ndarrays = &mut escapes.captured_ndarrays;
+        ndarrays.sort_by_key(|(o, _)| o.as_ptr() as usize);
+        ndarrays.dedup_by_key(|(o, _)| o.as_ptr() as usize);
+        let arrays = &mut escapes.captured_arrays;
+        arrays.sort_by_key(|(o, _)| o.as_ptr() as usize);
+        arrays.dedup_by_key(|(o, _)| o.as_ptr() as usize);
         let is_view =
             |object: &Bound<'_, PyUntypedArray>| object.getattr("base").is_ok_and(|b| !b.is_none());
         (escapes.captured_ndarrays)
@@ -491,8 +485,7 @@ impl Attempt {
 #[pyfunction]
 #[pyo3(name = "failed", signature = (error: "BaseException", x: "Array") -> "None")]
 pub fn failed_at(error: &Bound<'_, PyAny>, x: &Bound<'_, PyArray>) -> PyResult<()> {
-    let error = PyErr::from_value(error.clone());
-    failed(&error, x.py(), &x.get().read()?);
+    failed(&PyErr::from_value(error.clone()), x.py(), &x.get().read()?);
     Ok(())
 }
 
@@ -568,8 +561,7 @@ pub fn differentiated_once() -> Option<bool> {
 #[pyfunction]
 #[pyo3(signature = (x: "Array") -> "None")]
 pub fn keep_computed(x: &Bound<'_, PyArray>) -> PyResult<()> {
-    root(&x.get().read()?);
-    Ok(())
+    x.get().read().map(|x| root(&x))
 }
 
 /// Whether a function is being prepared in this thread.
@@ -597,8 +589,7 @@ pub fn capture(x: &Bound<'_, PyAny>) -> PyResult<()> {
         && is_on()
         && dtype_of(&array.dtype()).is_ok()
     {
-        let value = from_ndarray(array, Borrow::Copy)?;
-        capture_ndarray(array, value)?;
+        capture_ndarray(array, from_ndarray(array, Borrow::Copy)?)?;
     }
     Ok(())
 }
