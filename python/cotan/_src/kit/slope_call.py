@@ -57,9 +57,9 @@ def moved(value: Any, move: Move, is_number: bool = False, again: Function | Non
 def without_slopes(value: Any, on: Any, what: str, back: Function | None = None) -> Array | None:
     """Give a part of a result that has no slopes, where those of `on` are collected, else None.
 
-    `back` raises the error for who asks for its derivative. Without it there is one, which takes
-    long to compute: then functions that use it are not replayed unasked, and prepared ones repeat
-    the call otherwise.
+    `back` raises the error when the derivative is asked for. Without `back` there is a derivative,
+    but it takes long to compute: functions that use it are not replayed unasked, and prepared ones
+    repeat the whole call.
     """
     return _core.note_slopes(value, (on,), (value, (what, back), None, None), False)
 

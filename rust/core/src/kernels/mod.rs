@@ -50,15 +50,15 @@ pub use fused::{
     Fused, FusedBuilder, FusedLayout, ROW_LANES, Recipe, RecipeNode, RecipeOutput, ReduceOp, Reg,
     SHORT_ROW, Split,
 };
-pub use gemm::{SMALL_PRODUCT, know_caches, lanes_of_dots, lock_products, matmul};
+pub use gemm::{is_small_product, know_caches, lanes_of_dots, lock_products, matmul};
 pub use index::{gather, gather_into, iota, nonzero, scatter, scatter_add, searchsorted_into};
 pub use lane::{LaneOp, make_tables, number, result_dtype};
 pub use memory_reserve::{Allocator, set_aside};
 pub use placed::Form;
 pub use reduce::*;
 pub use scalar_code::{
-    BoundCode, BoundTurns, Breakdown, Code, Line, ScalarCode, Surroundings, TurnsCode, apart,
-    carve, has_scalars, long_cost,
+    BoundCode, BoundTurns, Breakdown, Code, Line, ScalarCode, Surroundings, TurnsCode, carve,
+    has_scalars, long_cost,
 };
 pub use simd_level::Level;
 pub use strided::{

@@ -185,6 +185,15 @@ impl Loop {
         }
     }
 
+    /// What of each step is stacked for an output; `None` for a last carry.
+    pub fn of_step(&self, output: LoopOutput) -> Option<Var> {
+        match output {
+            LoopOutput::Last(_) => None,
+            LoopOutput::Before(j) => Some(self.body.outs()[j]),
+            LoopOutput::Stacked(i) => Some(self.body.outs()[self.carries + i]),
+        }
+    }
+
     /// The number of an output.
     pub fn number(&self, output: LoopOutput) -> usize {
         match output {

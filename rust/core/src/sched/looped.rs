@@ -213,19 +213,15 @@ impl LoopPlan {
 
     /// Memory for what is stacked, by output.
     pub(super) fn stacks(&self, targets: &[Option<&Value>]) -> Result<Vec<Option<Value>>> {
-        let body = self.of.body();
         let targets = targets.iter().copied().chain(std::iter::repeat(None));
-        let outputs = self.outputs.iter().zip(targets).enumerate();
-        let stacks = outputs.map(|(number, (output, target))| {
-            let of_step = match *output {
-                LoopOutput::Last(_) => return Ok(None),
-                LoopOutput::Before(j) => body.outs()[j],
-                LoopOutput::Stacked(i) => body.outs()[self.of.carries + i],
+        let stacks = self.outputs.iter().zip(targets).map(|(&output, target)| {
+            let Some(of_step) = self.of.of_step(output) else {
+                return Ok(None);
             };
-            let aval = crate::program::stacked(body.aval(of_step), self.of.length);
+            let aval = crate::program::stacked(self.of.body().aval(of_step), self.of.length);
             match target.filter(|target| *target.aval() == aval) {
                 Some(target) => Ok(Some(target.clone())),
-                None => kernels::apart(aval, number).map(Some),
+                None => Value::empty(aval).map(Some),
             }
         });
         stacks.collect()

@@ -49,10 +49,7 @@ pub(super) fn is_scalar(program: &Program, k: usize) -> bool {
             program.aval(program.args(eqn)[1]).size() <= ELEMENTS
         }
         Some(Kernel::Call(_)) if eqn.prim == ops::MATMUL => {
-            let a = program.aval(program.args(eqn)[0]);
-            out.shape.len() == 2
-                && matches!(out.dtype, DType::F64 | DType::F32)
-                && (1..=kernels::SMALL_PRODUCT).contains(&(out.size() * a.shape[1]))
+            kernels::is_small_product(program.aval(program.args(eqn)[0]), out)
         }
         Some(Kernel::Call(_)) if is_small_system(program, k) => true,
         Some(Kernel::Write(_) | Kernel::Update(_)) => copies(eqn.prim),

@@ -187,19 +187,10 @@ fn code_of_turns(of: &Loop, outputs: &[LoopOutput], turns: usize) -> Option<Scal
         writer.code.output(dtype, &lines)?;
     }
     for (output, lines) in stacks {
-        let dtype = body.aval(of_step(of, output)?).dtype;
+        let dtype = body.aval(of.of_step(output)?).dtype;
         writer.code.output(dtype, &lines)?;
     }
     Some(writer.code)
-}
-
-/// What of a turn is stacked for an output; `None` for a last carry.
-fn of_step(of: &Loop, output: LoopOutput) -> Option<Var> {
-    match output {
-        LoopOutput::Last(_) => None,
-        LoopOutput::Before(j) => Some(of.body().outs()[j]),
-        LoopOutput::Stacked(i) => Some(of.body().outs()[of.carries + i]),
-    }
 }
 
 impl Writer<'_> {
@@ -264,7 +255,7 @@ impl Writer<'_> {
                 _ => None,
             };
         };
-        let aval = of.body().aval(of_step(&of, output)?);
+        let aval = of.body().aval(of.of_step(output)?);
         array_of(&stacked(aval, of.length).shape, lines)
     }
 }

@@ -14,7 +14,7 @@ const LONG_ROW: usize = 1 << 13;
 /// Elements of a part that does not fit into the second-level cache.
 const LARGE: usize = 1 << 16;
 /// Products of so many multiplications have one order of additions for all layouts.
-pub const SMALL_PRODUCT: usize = 512;
+pub(super) const SMALL_PRODUCT: usize = 512;
 /// Results that stay in the first-level cache while rows are added to them.
 const STRIP: usize = 2048;
 /// Bytes that lie together, below which the parts of a matrix are not worth reading apart: a page.

@@ -23,7 +23,8 @@ mod packing_memory;
 
 use num_complex::Complex;
 
-pub use self::matvec::{SMALL_PRODUCT, lanes_of_dots};
+use self::matvec::SMALL_PRODUCT;
+pub use self::matvec::lanes_of_dots;
 
 use self::matrix::{Dims, Mat};
 use super::arithmetic::{BLOCK, Number};
@@ -141,6 +142,14 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
         DType::C64 => unsafe { batches::<Complex<f32>>(a, b, dims, aval, ctx) },
         DType::C128 => unsafe { batches::<Complex<f64>>(a, b, dims, aval, ctx) },
     }
+}
+
+/// Whether a product of two matrices is so small that its sums have one order, however the matrices lie.
+pub fn is_small_product(a: &Aval, out: &Aval) -> bool {
+    let is_product = a.shape.len() == 2 && out.shape.len() == 2;
+    is_product
+        && matches!(out.dtype, DType::F64 | DType::F32)
+        && (1..=SMALL_PRODUCT).contains(&(out.size() * a.shape[1]))
 }
 
 /// A copy of what the kernels do not take as it lies: what has odd addresses, as foreign memory may; and, of a small

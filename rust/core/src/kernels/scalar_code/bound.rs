@@ -86,24 +86,6 @@ pub fn carve(avals: &[Aval]) -> Result<Vec<Value>> {
     avals.iter().zip(places).map(value).collect()
 }
 
-/// A fresh row-major array with undefined contents, the one of this number among some of which slice after slice is read
-/// and written together. Each begins elsewhere in its page: a cache keeps a few lines only that lie at the same place of
-/// their pages, and takes what is written there for what is read.
-///
-/// # Errors
-/// When there is no memory.
-pub fn apart(aval: Aval, number: usize) -> Result<Value> {
-    /// Bytes of a page, and an odd number of cache lines, so that all places take their turn.
-    const PAGE: usize = 4096;
-    const STEP: usize = 7 * 64;
-    if aval.nbytes() < PAGE {
-        return Value::empty(aval);
-    }
-    let place = number * STEP % PAGE;
-    let storage = Arc::new(Storage::allocate(place + aval.nbytes())?);
-    Form::dense(aval).at(&storage, place)
-}
-
 /// What is there without a code generator.
 #[cfg(not(feature = "machine-code"))]
 pub(super) mod no_machine {

@@ -29,7 +29,7 @@ mod writer;
 
 #[cfg(not(feature = "machine-code"))]
 pub use bound::no_machine::Code;
-pub use bound::{BoundCode, apart, carve};
+pub use bound::{BoundCode, carve};
 #[cfg(feature = "machine-code")]
 pub use machine::Code;
 pub use turns::{BoundTurns, Surroundings, TurnsCode};

@@ -3,7 +3,6 @@
 //! Sums and products of many terms add in an order that depends on how their arguments lie. What goes from turn to turn
 //! of a loop, or into it as a slice, lies in its own order there; so it has to without the loop.
 
-use crate::aval::DType;
 use crate::error::Result;
 use crate::interrupt::Steps;
 use crate::kernels;
@@ -79,17 +78,9 @@ fn has_an_order(program: &Program, k: usize) -> bool {
     ];
     let prim = program.eqns()[k].prim;
     let is_ordered = !prim.is_elementwise() && !prim.is_view() && !MOVES.contains(&prim);
-    is_ordered && !is_small_product(program, k)
-}
-
-/// Whether an equation is a product of matrices so small that it adds in one order, however they lie.
-fn is_small_product(program: &Program, k: usize) -> bool {
-    let eqn = &program.eqns()[k];
-    let out = program.aval(program.result(k));
-    eqn.prim == ops::MATMUL
-        && matches!(out.dtype, DType::F64 | DType::F32)
-        && out.shape.len() == 2
-        && out.size() * program.aval(program.args(eqn)[0]).shape[1] <= kernels::SMALL_PRODUCT
+    let is_small =
+        |a: Var| kernels::is_small_product(program.aval(a), program.aval(program.result(k)));
+    is_ordered && !(prim == ops::MATMUL && is_small(program.args(&program.eqns()[k])[0]))
 }
 
 /// Whether a view of what is contiguous or not is contiguous.
