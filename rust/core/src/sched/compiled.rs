@@ -205,10 +205,6 @@ fn is_worth_it(program: &Program, scalar: &[bool]) -> bool {
             taken_apart += usize::from(eqn.prim != ops::LITERAL && !eqn.prim.is_view());
             continue;
         }
-        // What is read of a stack costs nothing between pieces.
-        if has_loops && eqn.prim.is_view() {
-            continue;
-        }
         let large = |&v: &u32| program.aval(v).size() > LARGE;
         if !has_loops && (large(&program.result(k)) || program.args(eqn).iter().any(large)) {
             return false;
