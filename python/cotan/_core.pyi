@@ -1390,6 +1390,9 @@ def jvp(
 ) -> Any:
     """The value of a function and its derivative along tangents of its arguments, in one run."""
 
+def jvp_alone(f: Function, primals: Sequence[object], tangents: Sequence[object], /) -> Any:
+    """The tangent that `jvp` gives, without the value: what only that needs is not computed."""
+
 @overload
 def linearize(
     f: Callable[..., _R],

@@ -179,6 +179,22 @@ fn arrays_that_are_changed_where_they_lie() {
 }
 
 #[test]
+fn results_are_parts_of_what_is_computed() {
+    let text = "program(%0: f64[6]) {\n  %1: f64[6] = sin(%0)\n  \
+                %2: f64[3] = slice[start=(2,), len=(3,), step=(1,)](%1)\n  \
+                %3: f64[3] = slice[start=(5,), len=(3,), step=(-2,)](%1)\n  \
+                %4: f64[2,3] = reshape[shape=(2, 3)](%1)\n  %5: f64[3,2] = transpose[axes=(1, 0)](%4)\n  \
+                %6: f64[] = sum[axes=(0,)](%0)\n  %7: f64[4] = broadcast[shape=(4,)](%6)\n  \
+                %8: f64[6] = pad[shape=(6,), start=(1,), len=(3,), step=(1,)](%3)\n  \
+                %9: f64[6] = update_add[start=(2,), len=(3,), step=(1,)](%8, %2)\n  \
+                %10: f64[2] = slice[start=(3,), len=(2,), step=(1,)](%9)\n  \
+                return %2, %3, %5, %7, %10, %1, %2\n}\n";
+    let program = Program::parse(text).unwrap();
+    let x = Value::from_slice(&[6], &[0.1, -0.2, 0.3, 2.0, -0.0, 5.0]).unwrap();
+    assert!(check_both(&program, &[x], &mut Rng::new(5)) > 0);
+}
+
+#[test]
 fn errors_come_through_and_the_next_run_is_right() {
     let text = "program(%0: f64[3], %1: i64[2]) {\n  %2: f64[3] = sin(%0)\n  %3: f64[2] = gather(%2, %1)\n  \
                 return %3\n}\n";

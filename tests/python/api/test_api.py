@@ -416,6 +416,41 @@ def test_hvp_and_hessian():
     assert single.dtype == np.float32
 
 
+def test_hvp_computes_no_gradient():
+    rng = np.random.default_rng(0)
+    a, x, v = rng.normal(size=(5, 3)), rng.normal(size=3), rng.normal(size=3)
+
+    def f(x):
+        return np.sum(np.exp(a @ x))
+
+    with ct.profile() as work:
+        product = ct.hvp(f, x, v)
+    assert work.equations["matmul"] == 3
+    with ct.profile() as work:
+        _, dy = ct.jvp(lambda x: ct.gradient(f, x)[0], (x,), (v,))
+    assert work.equations["matmul"] == 4
+    np.testing.assert_array_equal(product, dy)
+    # In a recording around it, and of structures with parts that have no influence.
+    np.testing.assert_allclose(
+        ct.gradient(lambda x: np.sum(ct.hvp(f, x, v)), x)[0],
+        np.einsum("i,ij,ik,il,l->j", np.exp(a @ x), a, a, a, v),
+        rtol=1e-13,
+    )
+    found = ct.hvp(lambda p: f(p["x"]), {"x": x, "y": v}, {"x": v, "y": None})
+    np.testing.assert_array_equal(found["x"], product)
+    np.testing.assert_array_equal(found["y"], np.zeros(3))
+
+
+def test_hvp_tells_of_nan_in_the_gradient():
+    def f(x):
+        return np.sum(np.sqrt(ct.dropgrad(x) - 5.0) * x)
+
+    x, v = np.array([1.0, 9.0]), np.array([1.0, -1.0])
+    np.testing.assert_array_equal(ct.hvp(f, x, v), np.zeros(2))
+    with ct.detect(), pytest.raises(ct.NonFiniteError):
+        ct.hvp(f, x, v)
+
+
 def test_isderiving_and_nestlevel():
     seen = []
 

@@ -145,7 +145,7 @@ def hvp(function: Function, x: Any, v: Any, /, **kwargs: object) -> Any:
     """
     call, along = _point("hvp", function, x, v, kwargs)
     try:
-        _, product = _core.jvp(_gradient_of("hvp", call), call.arguments, along)
+        product = _core.jvp_alone(_gradient_of("hvp", call), call.arguments, along)
     except _core.NotDifferentiableError:
         # A rule on the way has a reverse direction only.
         product = _transposed("hvp", call, along)

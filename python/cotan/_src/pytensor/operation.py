@@ -167,10 +167,9 @@ class _Push:
     def __call__(self, *args: Any) -> Any:
         inputs, tangents = args[: self.count], args[self.count :]
         points = tuple(inputs[i] for i in self.places)
-        _, found = _core.jvp(
+        return _core.jvp_alone(
             lambda *points: self.f(*_filled(inputs, self.places, points)), points, tangents
         )
-        return found
 
 
 def _filled(inputs: Sequence[Any], places: Sequence[int], points: Sequence[Any]) -> list[Any]:

@@ -60,6 +60,7 @@ pub(super) struct ForwardPrograms {
     /// For each output that is differentiated, which output of the joint program is its tangent.
     pub results: Vec<Option<usize>>,
     whole: OnceLock<Planned>,
+    alone: OnceLock<Planned>,
     halves: OnceLock<ForwardHalves>,
 }
 
@@ -120,6 +121,7 @@ impl ForwardPrograms {
             tangents: pushed.tangents,
             results,
             whole: OnceLock::new(),
+            alone: OnceLock::new(),
             halves: OnceLock::new(),
         });
         if keep {
@@ -139,6 +141,20 @@ impl ForwardPrograms {
         let _timed = timed(Phase::Derive);
         let program = opt::optimize(&self.joint, Passes::ALL)?;
         Ok(self.whole.get_or_init(|| Planned::new(program)))
+    }
+
+    /// The tangents of outputs, as far as they are not zero, without the values.
+    pub fn alone(&self) -> Result<&Planned> {
+        if let Some(found) = self.alone.get() {
+            return Ok(found);
+        }
+        let _timed = timed(Phase::Derive);
+        let joint = &self.joint;
+        let inputs: Vec<Var> = (0..joint.num_inputs() as Var).collect();
+        let outs = self.results.iter().flatten().map(|&i| joint.outs()[i]);
+        let program = joint.extract(&inputs, &outs.collect::<Vec<_>>());
+        let program = opt::optimize(&program, Passes::ALL)?;
+        Ok(self.alone.get_or_init(|| Planned::new(program)))
     }
 
     /// Values and residuals, and tangents from these.

@@ -29,5 +29,5 @@ pub use prepared::{Constants, Prepared};
 pub use pullback::{
     Pullback, WithAux, gradient, trace, trace_with, value_and_gradient, value_aux_and_gradient,
 };
-pub use pushforward::{Pushed, Pushforward, value_and_pushforward};
+pub use pushforward::{Pushed, Pushforward, pushforward_alone, value_and_pushforward};
 pub use trace_rule::{Tracer, project, write_traced};

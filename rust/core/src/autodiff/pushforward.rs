@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::forward_cache::ForwardPrograms;
+use super::forward_cache::{ForwardPrograms, Planned};
 use super::pullback::{Closed, run_early};
 use crate::array::Array;
 use crate::array::force::values;
@@ -38,6 +38,44 @@ pub fn value_and_pushforward(
     tangents: &[Option<Array>],
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Pushed> {
+    let (is_lazy, inputs, forward) = along(recording, outputs, aux, leaves, tangents)?;
+    let outs = pushed(is_lazy, &inputs, forward.whole()?, interrupted)?;
+    let tangents = (forward.results.iter())
+        .map(|slot| slot.map(|i| outs[i].clone()))
+        .collect();
+    Ok((outs[..outputs.len()].to_vec(), tangents))
+}
+
+/// The same tangents alone: what only the values need is not computed.
+pub fn pushforward_alone(
+    recording: &Recording,
+    outputs: &[&Array],
+    leaves: &[Array],
+    tangents: &[Option<Array>],
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Option<Array>>> {
+    if nonfinite::looks().is_some() {
+        // Who looks for the origin of a NaN wants to know of one in the values, too.
+        let all = value_and_pushforward(recording, outputs, 0, leaves, tangents, interrupted)?;
+        return Ok(all.1);
+    }
+    let (is_lazy, inputs, forward) = along(recording, outputs, 0, leaves, tangents)?;
+    let outs = pushed(is_lazy, &inputs, forward.alone()?, interrupted)?;
+    let mut outs = outs.into_iter();
+    let tangents = forward.results.iter();
+    Ok(tangents
+        .map(|slot| slot.and_then(|_| outs.next()))
+        .collect())
+}
+
+/// The programs for what was recorded, whether they are lazy, and their inputs, tangents among them.
+fn along(
+    recording: &Recording,
+    outputs: &[&Array],
+    aux: usize,
+    leaves: &[Array],
+    tangents: &[Option<Array>],
+) -> Result<(bool, Vec<Array>, Arc<ForwardPrograms>)> {
     let Closed {
         program: closed,
         mut inputs,
@@ -55,21 +93,26 @@ pub fn value_and_pushforward(
         .collect::<Result<_>>()?;
     let is_lazy = nested || given.iter().any(Array::is_recorded);
     inputs.splice(first..first, given);
-    let whole = forward.whole()?;
-    let outs = if is_lazy {
-        Array::call(&whole.program, &inputs)
-    } else if nonfinite::looks().is_some() {
-        let outs = Array::call(&whole.program, &inputs);
+    Ok((is_lazy, inputs, forward))
+}
+
+/// The outputs of a program, lazy or not.
+fn pushed(
+    is_lazy: bool,
+    inputs: &[Array],
+    planned: &Planned,
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Array>> {
+    if is_lazy {
+        return Ok(Array::call(&planned.program, inputs));
+    }
+    if nonfinite::looks().is_some() {
+        let outs = Array::call(&planned.program, inputs);
         Array::force_all(&outs.iter().collect::<Vec<_>>(), interrupted)?;
-        outs
-    } else {
-        let results = sched::run(whole.plan()?, values(&inputs, interrupted)?, interrupted)?;
-        results.into_iter().map(Array::constant).collect()
-    };
-    let tangents = (forward.results.iter())
-        .map(|slot| slot.map(|i| outs[i].clone()))
-        .collect();
-    Ok((outs[..outputs.len()].to_vec(), tangents))
+        return Ok(outs);
+    }
+    let results = sched::run(planned.plan()?, values(inputs, interrupted)?, interrupted)?;
+    Ok(results.into_iter().map(Array::constant).collect())
 }
 
 /// Marks the first inputs.

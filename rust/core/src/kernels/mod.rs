@@ -20,6 +20,7 @@ mod fourier;
 mod fused;
 mod gemm;
 mod index;
+mod laid_out;
 mod lane;
 #[cfg(feature = "linalg")]
 pub mod linalg;
@@ -51,7 +52,11 @@ pub use fused::{
     SHORT_ROW, Split,
 };
 pub use gemm::{is_small_product, know_caches, lanes_of_dots, lock_products, matmul};
-pub use index::{gather, gather_into, iota, nonzero, scatter, scatter_add, searchsorted_into};
+pub use index::{
+    gather, gather_into, gather_laid_out, iota, nonzero, scatter, scatter_add,
+    scatter_add_laid_out, scatter_laid_out, searchsorted_into,
+};
+pub use laid_out::LaidOut;
 pub use lane::{LaneOp, make_tables, number, result_dtype};
 pub use memory_reserve::{Allocator, set_aside};
 pub use placed::Form;
@@ -62,8 +67,8 @@ pub use scalar_code::{
 };
 pub use simd_level::Level;
 pub use strided::{
-    add_into, concatenate_into, copy, copy_into, copy_whole, pad_into, read_slice, stack_into,
-    write_slice,
+    Moved, add_into, concatenate_into, concatenate_laid_out, copy, copy_into, copy_whole, laid_out,
+    pad_into, pad_laid_out, read_slice, stack_into, stack_laid_out, write_slice,
 };
 pub use value_bytes::{Lane, stored_bytes};
 pub use view::reshape_strides;

@@ -6,10 +6,12 @@ use super::*;
 use crate::aval::{Aval, DType, Shape, SliceDim, tuple};
 use crate::error::{Error, Result};
 use crate::kernels::{
-    Value, add_into, copy_into, gather_into, iota, scatter, scatter_add, searchsorted_into,
+    Moved, Value, add_into, copy_into, gather_into, gather_laid_out, iota, laid_out, scatter,
+    scatter_add, scatter_add_laid_out, scatter_laid_out, searchsorted_into,
 };
 use crate::prim::{
-    Batch, Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, V, Wgsl,
+    Batch, Batching, Class, Cost, Kernel, Onnx, Own, Params, Prim, PrimDef, Sample, Samples, V,
+    Wgsl,
 };
 
 primitives! {
@@ -37,9 +39,12 @@ primitives! {
     SEARCHSORTED searchsorted("sorted", "x") {
         class: Class::General {
             infer: infer_search,
-            kernel: Kernel::Write(|params, x, out, ctx| {
-                let Params::Side { right } = params else { return Err(no_side()) };
-                searchsorted_into(out, &x[0], &x[1], *right, ctx)
+            kernel: Kernel::Write(Own {
+                run: |params, x, out, ctx| {
+                    let Params::Side { right } = params else { return Err(no_side()) };
+                    searchsorted_into(out, &x[0], &x[1], *right, ctx)
+                },
+                lay_out: None,
             }),
             jvp: None,
             vjp: None,
@@ -60,7 +65,10 @@ primitives! {
                 let shape = x[1].shape.iter().chain(&x[0].shape[1..]).copied().collect();
                 Ok(Aval { dtype: x[0].dtype, shape })
             },
-            kernel: Kernel::Write(|_, x, out, ctx| gather_into(out, &x[0], &x[1], ctx)),
+            kernel: Kernel::Write(Own {
+                run: |_, x, out, ctx| gather_into(out, &x[0], &x[1], ctx),
+                lay_out: Some(|_, x, out| gather_laid_out(x, out)),
+            }),
             transpose: |r, ct, _| {
                 let zeros = ct.number(0.0).broadcast_to(&r.x[0].shape());
                 zeros.apply(SCATTER_ADD, Params::None, &[r.x[1], ct])
@@ -78,7 +86,10 @@ primitives! {
     SCATTER_ADD scatter_add("x", "index", "updates") {
         class: Class::Linear {
             infer: infer_scatter,
-            kernel: Kernel::Update(|_, x, rest, ctx| scatter_add(x, &rest[0], &rest[1], ctx)),
+            kernel: Kernel::Update(Own {
+                run: |_, x, rest, ctx| scatter_add(x, &rest[0], &rest[1], ctx),
+                lay_out: Some(|_, rest, x| scatter_add_laid_out(rest, x)),
+            }),
             transpose: |r, ct, i| if i == 0 { ct } else { ct.apply(GATHER, Params::None, &[r.x[1]]) },
             batching: Batching::Rule(scatter_batch),
         },
@@ -93,7 +104,10 @@ primitives! {
     SCATTER scatter("x", "index", "updates") {
         class: Class::Linear {
             infer: infer_scatter,
-            kernel: Kernel::Update(|_, x, rest, ctx| scatter(x, &rest[0], &rest[1], ctx)),
+            kernel: Kernel::Update(Own {
+                run: |_, x, rest, ctx| scatter(x, &rest[0], &rest[1], ctx),
+                lay_out: Some(|_, rest, x| scatter_laid_out(rest, x)),
+            }),
             transpose: |r, ct, i| {
                 let index = r.x[1];
                 let updates = r.x[2].shape();
@@ -129,7 +143,12 @@ primitives! {
     UPDATE update("x", "y") {
         class: Class::Linear {
             infer: with_region,
-            kernel: Kernel::Update(|params, x, rest, ctx| copy_into(&region_of(x, params)?, &rest[0], ctx)),
+            kernel: Kernel::Update(Own {
+                run: |params, x, rest, ctx| copy_into(&region_of(x, params)?, &rest[0], ctx),
+                lay_out: Some(|params, rest, x| {
+                    laid_out(rest, x, &[region_of(x, params).ok()?], Moved::Copied)
+                }),
+            }),
             transpose: |r, ct, i| {
                 let Params::Slice(dims) = r.params else { return ct };
                 if i == 1 {
@@ -151,7 +170,12 @@ primitives! {
     UPDATE_ADD update_add("x", "y") {
         class: Class::Linear {
             infer: with_region,
-            kernel: Kernel::Update(|params, x, rest, ctx| add_into(&region_of(x, params)?, &rest[0], ctx)),
+            kernel: Kernel::Update(Own {
+                run: |params, x, rest, ctx| add_into(&region_of(x, params)?, &rest[0], ctx),
+                lay_out: Some(|params, rest, x| {
+                    laid_out(rest, x, &[region_of(x, params).ok()?], Moved::Added)
+                }),
+            }),
             transpose: |r, ct, i| match r.params {
                 Params::Slice(dims) if i == 1 => ct.slice(dims),
                 _ => ct,

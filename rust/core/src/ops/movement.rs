@@ -6,9 +6,13 @@ use crate::aval::{
     Aval, Axes, DType, Shape, SliceDim, broadcast, checked_size, inverse, size_of, tuple,
 };
 use crate::error::{Error, Result};
-use crate::kernels::{LaneOp, concatenate_into, pad_into, stack_into};
+use crate::kernels::{
+    LaneOp, concatenate_into, concatenate_laid_out, pad_into, pad_laid_out, stack_into,
+    stack_laid_out,
+};
 use crate::prim::{
-    Batch, Batching, Class, Cost, Kernel, Onnx, Params, Prim, PrimDef, Sample, Samples, V, Wgsl,
+    Batch, Batching, Class, Cost, Kernel, Onnx, Own, Params, Prim, PrimDef, Sample, Samples, V,
+    Wgsl,
 };
 
 primitives! {
@@ -246,13 +250,15 @@ primitives! {
                 }
                 Ok(Aval { dtype: x[0].dtype, shape: shape.clone() })
             },
-            kernel: Kernel::Write(|params, x, out, ctx| match params {
-                Params::Region { dims, .. } => {
-                    let start: Vec<usize> = dims.iter().map(|d| d.start).collect();
-                    let step: Vec<isize> = dims.iter().map(|d| d.step).collect();
+            kernel: Kernel::Write(Own {
+                run: |params, x, out, ctx| {
+                    let (start, step) = places(params).ok_or_else(|| missing("pad", "start"))?;
                     pad_into(out, &x[0], &start, &step, ctx)
-                }
-                _ => Err(missing("pad", "start")),
+                },
+                lay_out: Some(|params, x, out| {
+                    let (start, step) = places(params)?;
+                    pad_laid_out(x, out, &start, &step)
+                }),
             }),
             transpose: |r, ct, _| match r.params {
                 Params::Region { dims, .. } => ct.slice(dims),
@@ -305,9 +311,15 @@ primitives! {
                 checked_size(name, &out.shape)?;
                 Ok(out)
             },
-            kernel: Kernel::Write(|params, x, out, ctx| match params {
-                Params::Axis(axis) => concatenate_into(out, x, *axis, ctx),
-                _ => Err(missing("concatenate", "axis")),
+            kernel: Kernel::Write(Own {
+                run: |params, x, out, ctx| match params {
+                    Params::Axis(axis) => concatenate_into(out, x, *axis, ctx),
+                    _ => Err(missing("concatenate", "axis")),
+                },
+                lay_out: Some(|params, x, out| match params {
+                    Params::Axis(axis) => concatenate_laid_out(x, out, *axis),
+                    _ => None,
+                }),
             }),
             transpose: |r, ct, i| {
                 let Params::Axis(axis) = *r.params else { return ct };
@@ -352,7 +364,10 @@ primitives! {
                 checked_size(name, &out.shape)?;
                 Ok(out)
             },
-            kernel: Kernel::Write(|_, x, out, ctx| stack_into(out, x, ctx)),
+            kernel: Kernel::Write(Own {
+                run: |_, x, out, ctx| stack_into(out, x, ctx),
+                lay_out: Some(|_, x, out| stack_laid_out(x, out)),
+            }),
             transpose: |r, ct, i| {
                 let shape = r.x[i].shape();
                 let whole = shape.iter().map(|&len| dim(0, len, 1));
@@ -436,6 +451,14 @@ pub(super) fn same_dtype(name: &str, a: &Aval, b: &Aval) -> Result<()> {
         "{name}: arguments of different dtypes {} and {}",
         a.dtype, b.dtype
     )))
+}
+
+/// Where a region starts, and its steps.
+fn places(params: &Params) -> Option<(Vec<usize>, Vec<isize>)> {
+    match params {
+        Params::Region { dims, .. } => Some(dims.iter().map(|d| (d.start, d.step)).unzip()),
+        _ => None,
+    }
 }
 
 fn missing(name: &str, what: &str) -> Error {

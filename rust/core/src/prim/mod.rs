@@ -27,7 +27,7 @@ pub use var::Var;
 
 use crate::aval::{Aval, DType};
 use crate::error::{Error, Result};
-use crate::kernels::{Ctx, LaneOp, ReduceOp, Value, copy};
+use crate::kernels::{Ctx, LaidOut, LaneOp, ReduceOp, Value, copy};
 pub(crate) use infer::kept;
 use infer::{check_arity, infer_elementwise};
 
@@ -38,6 +38,9 @@ pub type CallFn = fn(&Params, &mut [Value], &Aval, &Ctx) -> Result<Value>;
 pub type WriteFn = fn(&Params, &[Value], &Value, &Ctx) -> Result<()>;
 /// Writes the other arguments into the first one, which is contiguous and the caller's alone.
 pub type UpdateFn = fn(&Params, &Value, &[Value], &Ctx) -> Result<()>;
+/// Works out for short operands of known layout what the kernel does: for what it reads (of an update, all but the array
+/// that is changed) and what it writes. `None` where that is not known, or long.
+pub type LayOutFn = fn(&Params, &[Value], &Value) -> Option<LaidOut>;
 /// The dtype and shape of the result.
 pub type InferFn = fn(&str, &Params, &[&Aval]) -> Result<Aval>;
 /// The derivative with respect to argument `i`.
@@ -92,6 +95,15 @@ pub enum Partial<'e> {
     TimesWhere(V<'e>, V<'e>),
 }
 
+/// A kernel, and how it is run again and again where layouts are known.
+#[derive(Debug)]
+pub struct Own<F> {
+    /// The kernel.
+    pub run: F,
+    /// The same for memory of known layout; `None` where it takes so long that nothing is saved.
+    pub lay_out: Option<LayOutFn>,
+}
+
 /// How a primitive is computed.
 #[derive(Debug)]
 pub enum Kernel {
@@ -107,9 +119,9 @@ pub enum Kernel {
     /// Its own loop.
     Call(CallFn),
     /// Its own loop, which writes to memory that is there.
-    Write(WriteFn),
+    Write(Own<WriteFn>),
     /// Changes its first argument, or a copy of it.
-    Update(UpdateFn),
+    Update(Own<UpdateFn>),
     /// A composite, rewritten before it is planned.
     Lower(LowerFn),
 }
@@ -370,8 +382,8 @@ impl Prim {
     ) -> Option<Result<Value>> {
         match self.kernel_ref()? {
             Kernel::Call(call) => Some(call(params, x, aval, ctx)),
-            Kernel::Write(write) => Some(written(*write, params, x, aval, ctx)),
-            Kernel::Update(write) => Some(updated(*write, params, x, ctx)),
+            Kernel::Write(write) => Some(written(write.run, params, x, aval, ctx)),
+            Kernel::Update(write) => Some(updated(write.run, params, x, ctx)),
             _ => None,
         }
     }

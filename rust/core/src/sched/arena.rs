@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::bodies::{Body, Outcome, PATIENCE};
+use super::bodies::{Body, PATIENCE};
+use super::homes::Outcome;
 use super::plan::{Plan, Slot, Work};
 use super::profile::Stopwatch;
 use super::room::Room;

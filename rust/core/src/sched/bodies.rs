@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::homes::{Home, Homes, Outcome, Succession};
 use super::plan::{Plan, Step, Work};
 use super::profile::Stopwatch;
-use super::room::Room;
 use super::run::kernel;
 use crate::aval::Aval;
 use crate::error::{Error, Result};
-use crate::kernels::{self, ALIGN, Ctx, Form, FusedLayout, Storage, Value};
-use crate::prim::{Kernel, UpdateFn, WriteFn};
+use crate::kernels::{self, ALIGN, Ctx, Form, FusedLayout, LaidOut, Moved, Storage, Value};
+use crate::prim::{Kernel, Own, UpdateFn, WriteFn};
 
 /// After so many acts it is asked whether to stop.
 pub(super) const PATIENCE: usize = 1024;
@@ -29,19 +29,6 @@ pub(super) struct Body {
     fixed: Vec<usize>,
     /// Bytes of the room.
     size: usize,
-}
-
-/// How an output comes about.
-#[derive(Debug, Clone)]
-pub(super) enum Outcome {
-    /// It is written, row-major, perhaps over an input that nothing else reads.
-    Written { aval: Aval, over: Option<usize> },
-    /// It is a part of an input.
-    Seen {
-        input: usize,
-        shift: isize,
-        form: Form,
-    },
 }
 
 /// Where a value begins: so many bytes from the place of this number. Those of the inputs come first, then those of
@@ -67,6 +54,9 @@ enum What {
     Fused(FusedLayout, Box<[Operand]>),
     Call(Box<[Located]>, Located),
     Write(WriteFn, Box<[Located]>, Located),
+    /// A short kernel with its operands. Before it, where what it writes has another place than the array that it
+    /// changes, that is copied there.
+    LaidOut(LaidOut, Box<[Operand]>, Option<(LaidOut, [Operand; 2])>),
     /// An array that is changed where it lies, if its place is that of the result.
     Update(UpdateFn, Located, Box<[Located]>, Located),
     Copy(Located, Located),
@@ -88,26 +78,6 @@ struct Root {
     home: Home,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Home {
-    Input(usize),
-    Constant(usize),
-    /// A place that one array after the other has.
-    Shared(usize),
-    Unknown,
-}
-
-/// A place of arrays that are each other's successors.
-struct Succession {
-    bytes: usize,
-    /// The output that it is in the end.
-    output: Option<usize>,
-    /// The input that its first array is a changed copy of.
-    over: Option<usize>,
-    first: usize,
-    last: usize,
-}
-
 /// An act before it is known where anything lies: cells that it reads, and roots that it writes.
 struct Sketch {
     step: usize,
@@ -120,8 +90,8 @@ struct Sketch {
 enum Kind {
     Fused,
     Call,
-    Write(WriteFn),
-    Update(UpdateFn),
+    Write(&'static Own<WriteFn>),
+    Update(&'static Own<UpdateFn>),
     Copy,
 }
 
@@ -250,6 +220,14 @@ impl Body {
                     let args = located(args)?;
                     write(&step.params, &args, &value(out)?, ctx)?;
                 }
+                What::LaidOut(kernel, operands, base) => {
+                    if let Some((copy, both)) = base
+                        && place(&both[0]) != place(&both[1])
+                    {
+                        copy.run_at(memory, both.iter().map(place))?;
+                    }
+                    kernel.run_at(memory, operands.iter().map(place))?;
+                }
                 What::Copy(from, to) => kernels::copy_into(&value(to)?, &value(from)?, ctx)?,
             }
             stopwatch.stop(start, &step.origins);
@@ -339,8 +317,8 @@ impl<'p> Sketches<'p> {
                 return Ok(true);
             }
             (Work::Fused(fused), _) if !fused.is_empty() => Kind::Fused,
-            (Work::Call, Some(Kernel::Write(write))) => Kind::Write(*write),
-            (Work::Call, Some(Kernel::Update(write))) => Kind::Update(*write),
+            (Work::Call, Some(Kernel::Write(write))) => Kind::Write(write),
+            (Work::Call, Some(Kernel::Update(write))) => Kind::Update(write),
             (Work::Call, _) => Kind::Call,
             _ => return Ok(false),
         };
@@ -476,6 +454,29 @@ impl<'p> Sketches<'p> {
         }
     }
 
+    /// A short kernel; with one that copies the array that it changes.
+    fn laid_out(&self, act: &Sketch) -> Option<(LaidOut, Option<LaidOut>)> {
+        let params = &self.plan.steps[act.step].params;
+        let value = |&cell: &usize| self.cells[cell].value.clone();
+        let reads: SmallVec<[Value; 3]> = act.reads.iter().map(value).collect();
+        // What is written is row-major, whatever is copied there.
+        let written = self.cells[act.writes[0]].value.aval().clone();
+        let out = Form::dense(written).at(&self.stand_in, 0).ok()?;
+        let copied = |x: &Value| {
+            let whole = std::slice::from_ref(&out);
+            kernels::laid_out(std::slice::from_ref(x), &out, whole, Moved::Copied)
+        };
+        match act.kind {
+            Kind::Copy => Some((copied(&reads[0])?, None)),
+            Kind::Write(write) => Some((write.lay_out?(params, &reads, &out)?, None)),
+            Kind::Update(write) => {
+                let (base, rest) = reads.split_first()?;
+                Some((write.lay_out?(params, rest, &out)?, Some(copied(base)?)))
+            }
+            Kind::Fused | Kind::Call => None,
+        }
+    }
+
     /// The acts, now that it is known where everything lies.
     fn write(&self, homes: &Homes) -> Result<Vec<Act>> {
         let operand = |cell: usize| Operand {
@@ -495,6 +496,17 @@ impl<'p> Sketches<'p> {
         };
         let act = |act: &Sketch| {
             let Sketch { reads, writes, .. } = act;
+            if let Some((kernel, base)) = self.laid_out(act) {
+                let first = usize::from(base.is_some());
+                let to = target(writes[0]).0;
+                let read = reads[first..].iter().map(|&c| operand(c));
+                let all = read.chain([to]);
+                let both = [operand(reads[0]), to];
+                return Ok(Act {
+                    step: act.step,
+                    what: What::LaidOut(kernel, all.collect(), base.map(|copy| (copy, both))),
+                });
+            }
             let what = match act.kind {
                 Kind::Fused => {
                     let Work::Fused(fused) = &self.plan.steps[act.step].work else {
@@ -507,9 +519,9 @@ impl<'p> Sketches<'p> {
                     )
                 }
                 Kind::Call => What::Call(all(reads), target(writes[0])),
-                Kind::Write(write) => What::Write(write, all(reads), target(writes[0])),
+                Kind::Write(write) => What::Write(write.run, all(reads), target(writes[0])),
                 Kind::Update(write) => What::Update(
-                    write,
+                    write.run,
                     located(reads[0]),
                     all(&reads[1..]),
                     target(writes[0]),
@@ -522,71 +534,5 @@ impl<'p> Sketches<'p> {
             })
         };
         self.acts.iter().map(act).collect()
-    }
-}
-
-/// Where the roots of a plan lie.
-struct Homes {
-    /// How many inputs and constants there are.
-    inputs: usize,
-    constants: usize,
-    outcomes: Vec<Outcome>,
-    successions: Vec<Succession>,
-    /// The number of the place of each succession.
-    numbers: Vec<usize>,
-}
-
-impl Homes {
-    /// Numbers the places of outputs that are written, then those of constants, then those inside, and gives the latter
-    /// room; where they lie in it, behind zeros for the constants, and how large it is.
-    fn settle(&mut self, acts: usize) -> (Vec<usize>, usize) {
-        let mut next = self.inputs;
-        self.numbers = vec![0; self.successions.len()];
-        let mut of_output = vec![0; self.outcomes.len()];
-        for (number, outcome) in of_output.iter_mut().zip(&self.outcomes) {
-            *number = next;
-            next += usize::from(matches!(outcome, Outcome::Written { .. }));
-        }
-        next += self.constants;
-        let mut fixed = vec![0; self.constants];
-        let (mut begin, mut end) = (vec![Vec::new(); acts], vec![Vec::new(); acts]);
-        for (s, succession) in self.successions.iter().enumerate() {
-            if let Some(j) = succession.output {
-                self.numbers[s] = of_output[j];
-                continue;
-            }
-            self.numbers[s] = next;
-            next += 1;
-            fixed.push(0);
-            begin[succession.first].push(s);
-            if let Some(end) = end.get_mut(succession.last) {
-                end.push(s);
-            }
-        }
-        let inside = self.inputs + (next - self.inputs - fixed.len());
-        let mut room = Room::default();
-        for (begin, end) in begin.iter().zip(&end) {
-            for &s in begin {
-                fixed[self.numbers[s] - inside] = room.take(self.successions[s].bytes);
-            }
-            for &s in end {
-                room.give(fixed[self.numbers[s] - inside], self.successions[s].bytes);
-            }
-        }
-        (fixed, room.end)
-    }
-
-    /// The number of a place.
-    fn number(&self, home: Home) -> u32 {
-        let number = match home {
-            Home::Input(i) => i,
-            Home::Constant(c) => {
-                let written = |o: &&Outcome| matches!(o, Outcome::Written { .. });
-                self.inputs + self.outcomes.iter().filter(written).count() + c
-            }
-            Home::Shared(s) => self.numbers[s],
-            Home::Unknown => unreachable!("all that is read has been written"),
-        };
-        number as u32
     }
 }

@@ -13,6 +13,9 @@ mod fingerprint;
 mod frame;
 mod fuse;
 mod group_code;
+mod homes;
+#[cfg(test)]
+mod laid_out_tests;
 mod loop_detection;
 mod loop_plans;
 mod looped;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cotan::autodiff::{Pushforward, value_and_pushforward};
+use cotan::autodiff::{Pushforward, pushforward_alone, value_and_pushforward};
 use cotan::{Array, Aval, Recording};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -23,7 +23,7 @@ use crate::tree::natural_cotangent::Scope;
 use crate::tree::treedef::{Kind, Tree, present};
 use crate::tree::zip::{Align, Reading};
 
-exports!(jvp, linearize);
+exports!(jvp, jvp_alone, linearize);
 
 /// The positional arguments of a function, from a tuple or list of them.
 fn arguments<'py>(
@@ -175,15 +175,56 @@ pub fn jvp<'py>(
     let primals = arguments("jvp", "primals", primals)?;
     let given = arguments("jvp", "tangents", tangents)?;
     let (f, wrt) = asked("jvp", f, &primals, wrt, argnums, kwargs)?;
+    let (value, dy) = pushed(&f, &primals, &given, wrt.as_ref(), Some(has_aux))?;
+    match value {
+        Some((y, Some(aux))) => Ok((y, dy, aux).into_pyobject(py)?.into_any()),
+        Some((y, None)) => Ok((y, dy).into_pyobject(py)?.into_any()),
+        None => Ok(dy),
+    }
+}
+
+/// The tangent that `jvp` gives, without the value: what only that needs is not computed.
+#[pyfunction]
+#[pyo3(signature = (
+    f: "Function",
+    primals: "Sequence[object]",
+    tangents: "Sequence[object]",
+    /
+) -> "Any")]
+pub fn jvp_alone<'py>(
+    f: &Bound<'py, PyAny>,
+    primals: &Bound<'py, PyAny>,
+    tangents: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let _scope = Scope::enter();
+    let primals = arguments("jvp", "primals", primals)?;
+    let given = arguments("jvp", "tangents", tangents)?;
+    let (_, dy) = pushed(f, &primals, &given, None, None)?;
+    Ok(dy)
+}
+
+/// A value, and what is given beside it.
+type Valued<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
+
+/// The derivative of a function along tangents, and its value where that is wanted; then it is said whether something is
+/// given beside it.
+fn pushed<'py>(
+    f: &Bound<'py, PyAny>,
+    primals: &Bound<'py, PyTuple>,
+    given: &Bound<'py, PyTuple>,
+    wrt: Option<&Bound<'py, PyAny>>,
+    value: Option<bool>,
+) -> PyResult<(Option<Valued<'py>>, Bound<'py, PyAny>)> {
+    let py = f.py();
     let recording = Recording::new();
     let request = Request {
-        wrt: wrt.as_ref(),
+        wrt,
         ..Request::along("jvp")
     };
-    let mut inputs = Inputs::new(&recording, &f, &primals, request)?;
+    let mut inputs = Inputs::new(&recording, f, primals, request)?;
     // Nothing is computed again: there is no reverse pass.
     inputs.is_derived = false;
-    inputs.remember_names(&f)?;
+    inputs.remember_names(f)?;
     let leaf_paths = || -> PyResult<Vec<String>> {
         Ok(paths(
             py,
@@ -191,36 +232,33 @@ pub fn jvp<'py>(
             &inputs.names.get(py, inputs.trees.len())?,
         ))
     };
-    let found = self::tangents(
-        "jvp",
-        &inputs.trees,
-        &described(&inputs),
-        &given,
-        leaf_paths,
-    )?;
-    let y = named(&f, &inputs, inputs.call(&f))?;
-    let recorded = RecordedResults::of("jvp", y, has_aux)?;
+    let found = self::tangents("jvp", &inputs.trees, &described(&inputs), given, leaf_paths)?;
+    let y = named(f, &inputs, inputs.call(f))?;
+    let recorded = RecordedResults::of("jvp", y, value.unwrap_or(false))?;
     let (outputs, behind, leaves) = (recorded.outputs(), recorded.behind, inputs.recorded());
     let along: Vec<Option<Array>> =
         (inputs.active.iter().map(|(i, _)| found[*i].clone())).collect();
     let made = enter(py, |interrupted| {
         let outs: Vec<&Array> = outputs.iter().collect();
-        let made = value_and_pushforward(&recording, &outs, behind, &leaves, &along, interrupted);
+        let made = if value.is_some() {
+            value_and_pushforward(&recording, &outs, behind, &leaves, &along, interrupted)
+                .map(|(outs, pushed)| (Some(outs), pushed))
+        } else {
+            pushforward_alone(&recording, &outs, &leaves, &along, interrupted)
+                .map(|pushed| (None, pushed))
+        };
         drop((outputs, leaves, along, recording));
         made
     });
-    let (outs, pushed) = named(&f, &inputs, made)?;
-    let (y, aux) = recorded.present(py, &inputs, &outs)?;
+    let (outs, pushed) = named(f, &inputs, made)?;
+    let value = (outs.map(|outs| recorded.present(py, &inputs, &outs))).transpose()?;
     let is_array = |t: Bound<'py, PyAny>| t.is_instance_of::<PyArray>();
     let as_arrays = inputs.returns_arrays() || given.iter().any(is_array);
     let results: Vec<(Kind, Aval)> = (recorded.kinds.iter().zip(recorded.avals()))
         .map(|(&kind, aval)| (shown(kind, &aval, as_arrays), aval))
         .collect();
     let dy = structured(py, &recorded.tree, &results, &pushed)?;
-    match aux {
-        Some(aux) => Ok((y, dy, aux).into_pyobject(py)?.into_any()),
-        None => Ok((y, dy).into_pyobject(py)?.into_any()),
-    }
+    Ok((value, dy))
 }
 
 /// What the tangent of a result of this kind is: like the result.

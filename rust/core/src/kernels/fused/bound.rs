@@ -32,6 +32,8 @@ pub struct FusedLayout {
     /// Each as if it began at address zero.
     sources: Box<[(Source, Reach)]>,
     outputs: Box<[Reach]>,
+    /// Whether a run is one tile of operands that are read where they lie.
+    is_short: bool,
 }
 
 impl Fused {
@@ -46,8 +48,10 @@ impl Fused {
             let source = Source::new(v, self.space(input), false);
             (source.at(std::ptr::null()), Reach::of(v))
         });
+        let sources: Box<[(Source, Reach)]> = sources.collect();
         Ok(FusedLayout {
-            sources: sources.collect(),
+            is_short: self.is_short(sources.iter().map(|(source, _)| source)),
+            sources,
             outputs: outputs.iter().map(Reach::of).collect(),
         })
     }
@@ -72,6 +76,14 @@ impl Fused {
             Some(place) if reach.is_inside(memory, place) => Ok(base.wrapping_add(place)),
             _ => Err(outside()),
         };
+        if layout.is_short {
+            ctx.check()?;
+            let inputs = (layout.sources.iter()).map(|(source, reach)| (Some(source), reach));
+            let all = inputs.chain(layout.outputs.iter().map(|reach| (None, reach)));
+            let operands = all.map(|(source, &reach)| Ok((source, place(reach)?)));
+            // SAFETY: as far as the operands reach they lie inside, and they are like those of the layout.
+            return unsafe { self.run_short(operands) };
+        }
         let mut bound = Bound {
             sources: SmallVec::new(),
             outputs: SmallVec::new(),

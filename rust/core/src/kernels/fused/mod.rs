@@ -36,6 +36,9 @@ mod row_tiles;
 mod run;
 mod scalar;
 mod scratch;
+mod short_run;
+#[cfg(test)]
+mod short_run_tests;
 mod strided_input;
 #[cfg(test)]
 mod test_floats;

@@ -1,5 +1,7 @@
 //! Running a program: tiles through the registers, chunks on threads, partial results combined.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::bound::{Address, Bound};
@@ -324,43 +326,9 @@ impl Chunk<'_> {
 
     #[inline(always)]
     unsafe fn execute(&mut self, from: usize, to: usize, n: usize) {
-        let (table, row) = (self.table.as_slice(), self.fused.row);
-        let mut ahead = self.fused.far.then_some(&mut self.ahead);
-        let null = std::ptr::null();
-        let is_single = self.fused.size == 1;
-        for instr in &self.fused.instrs[from..to] {
-            if let Some(ahead) = &mut ahead {
-                ahead.step();
-            }
-            let [a, b, c] = instr.args.map(|a| table[a as usize].cast_const());
-            let out = table[instr.out as usize];
-            // SAFETY: addresses are those of registers, inputs or outputs of the dtypes that the
-            // lane was chosen for, with room for `n` elements, or for those of the rows of a tile.
-            unsafe {
-                if is_single && scalar::step(instr.code, out, a, b) {
-                    continue;
-                }
-                match instr.work {
-                    Work::Tile(lane) | Work::Both(lane) => lane(out, a, b, c, n),
-                    Work::Row(lane) => lane(out, a, b, c, n / row),
-                    Work::Fold(fold, narrow) => {
-                        let tmp = self.scratch.wrapping_add(self.fused.folds);
-                        fold(a, n / row, row, tmp);
-                        narrow(out, tmp, null, null, n / row);
-                    }
-                    Work::Expand(expand) => expand(a, n / row, row, out),
-                    Work::Along(along) => along(out, &[a, b, c], n / row, row),
-                    Work::Chain(i) => self.fused.chains[i as usize].run(table, out, n, row),
-                    Work::Code(s) => {
-                        let scratch = self.scratch.wrapping_add(self.fused.locals);
-                        if let Some(code) = &self.fused.tile_code {
-                            code.run(s, table, scratch, n);
-                        }
-                    }
-                    Work::Beside | Work::Inside => unreachable!("no instruction"),
-                }
-            }
-        }
+        let ahead = self.fused.far.then_some(&mut self.ahead);
+        // SAFETY: the caller's contract.
+        unsafe { execute(self.fused, &self.table, self.scratch, from..to, n, ahead) };
     }
 
     /// Takes a tile of an operand into its reduction.
@@ -540,6 +508,57 @@ impl Chunk<'_> {
                     let to = self.bound.partials[r].0.add(chunk * bytes);
                     std::ptr::copy_nonoverlapping(tmp, to, bytes);
                 }
+            }
+        }
+    }
+}
+
+/// Runs some instructions on `n` elements.
+///
+/// # Safety
+/// The table has the addresses of inputs, outputs and registers, as large as these dtypes and `n` ask for.
+#[inline(always)]
+pub(super) unsafe fn execute(
+    fused: &Fused,
+    table: &[*mut u8],
+    scratch: *mut u8,
+    instrs: Range<usize>,
+    n: usize,
+    mut ahead: Option<&mut Ahead>,
+) {
+    let row = fused.row;
+    let null = std::ptr::null();
+    let is_single = fused.size == 1;
+    for instr in &fused.instrs[instrs] {
+        if let Some(ahead) = &mut ahead {
+            ahead.step();
+        }
+        let [a, b, c] = instr.args.map(|a| table[a as usize].cast_const());
+        let out = table[instr.out as usize];
+        // SAFETY: addresses are those of registers, inputs or outputs of the dtypes that the
+        // lane was chosen for, with room for `n` elements, or for those of the rows of a tile.
+        unsafe {
+            if is_single && scalar::step(instr.code, out, a, b) {
+                continue;
+            }
+            match instr.work {
+                Work::Tile(lane) | Work::Both(lane) => lane(out, a, b, c, n),
+                Work::Row(lane) => lane(out, a, b, c, n / row),
+                Work::Fold(fold, narrow) => {
+                    let tmp = scratch.wrapping_add(fused.folds);
+                    fold(a, n / row, row, tmp);
+                    narrow(out, tmp, null, null, n / row);
+                }
+                Work::Expand(expand) => expand(a, n / row, row, out),
+                Work::Along(along) => along(out, &[a, b, c], n / row, row),
+                Work::Chain(i) => fused.chains[i as usize].run(table, out, n, row),
+                Work::Code(s) => {
+                    let scratch = scratch.wrapping_add(fused.locals);
+                    if let Some(code) = &fused.tile_code {
+                        code.run(s, table, scratch, n);
+                    }
+                }
+                Work::Beside | Work::Inside => unreachable!("no instruction"),
             }
         }
     }

@@ -6,9 +6,11 @@
 // Elements are read and written unaligned wherever they may be foreign.
 #![allow(clippy::cast_ptr_alignment)]
 
+mod laid_out;
 mod rows;
 mod search;
 
+pub use self::laid_out::{gather_laid_out, scatter_add_laid_out, scatter_laid_out};
 pub use self::search::searchsorted_into;
 
 use self::rows::{Part, add_rows, gather_rows, replace_rows};
@@ -45,11 +47,7 @@ impl Indices {
             copy(idx, ctx)?
         };
         let indices = Indices(idx);
-        if let Some(bad) = indices.list().iter().find(|&&i| i as u64 >= n as u64) {
-            return Err(Error::Index(format!(
-                "{op}: index {bad} is out of bounds for axis 0 with size {n}"
-            )));
-        }
+        check(op, indices.list(), n)?;
         Ok(indices)
     }
 
@@ -59,6 +57,21 @@ impl Indices {
         }
         // SAFETY: contiguous and aligned, as `new` has seen to.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.aval().size()) }
+    }
+}
+
+/// The error of an index that is not below `n`.
+fn check(op: &str, list: &[i64], n: usize) -> Result<()> {
+    let is_bad = |&i: &i64| i as u64 >= n as u64;
+    // Without a way out of the loop, which vectors do not have.
+    if !list.iter().fold(false, |any, i| any | is_bad(i)) {
+        return Ok(());
+    }
+    match list.iter().find(|i| is_bad(i)) {
+        Some(bad) => Err(Error::Index(format!(
+            "{op}: index {bad} is out of bounds for axis 0 with size {n}"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -111,7 +124,7 @@ pub fn gather_into(out: &Value, x: &Value, idx: &Value, ctx: &Ctx) -> Result<()>
     let len: usize = row.iter().product();
     let step = x.strides()[0];
     let group = TASK.div_ceil(len);
-    let is_dense = x.strides()[1..] == row_major(row)[..];
+    let is_dense = len == 1 || x.strides()[1..] == row_major(row)[..];
     by_size!(x.dtype().size(), T => {
         let rows = gather_rows::<T>(Level::best());
         let from = Shared::new(x.as_ptr().cast_mut().cast::<T>());
@@ -121,12 +134,7 @@ pub fn gather_into(out: &Value, x: &Value, idx: &Value, ctx: &Ctx) -> Result<()>
             let part = &list[start..list.len().min(start + group)];
             // SAFETY: the indices are below `n`, and tasks write different rows of a fresh array.
             unsafe {
-                if len == 1 {
-                    for (i, &k) in part.iter().enumerate() {
-                        let x = from.at(k as isize * step).read_unaligned();
-                        to.at((start + i) as isize).write_unaligned(x);
-                    }
-                } else if is_dense {
+                if is_dense {
                     rows(to.at((start * len) as isize), from.at(0), part, len, step);
                 } else {
                     for (i, &k) in part.iter().enumerate() {

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::kernels::arithmetic::Number;
 use crate::kernels::simd_level::leveled;
+use crate::kernels::strided::add_row;
 
 /// Elements that are read, and then written, together.
 const LANES: usize = 8;
@@ -27,6 +28,13 @@ leveled! {
     pub(super) fn gather_rows[T: Copy](to: *mut T, from: *const T, list: &[i64], len: usize, step: isize) {
         // SAFETY: the caller vouches for the rows.
         unsafe {
+            // With a known length there are no loops.
+            if len == 1 {
+                for (i, &k) in list.iter().enumerate() {
+                    copy_row(to.add(i), from.offset(k as isize * step), 1);
+                }
+                return;
+            }
             for (i, &k) in list.iter().enumerate() {
                 copy_row(to.add(i * len), from.offset(k as isize * step), len);
             }
@@ -40,7 +48,13 @@ leveled! {
     /// The rows are there, and the two memories do not overlap.
     pub(super) fn add_rows[T: Number](to: *mut T, from: *const T, list: &[i64], len: usize, part: &Part) {
         // SAFETY: the caller vouches for the rows.
-        unsafe { update_rows(to, from, list, len, part, |to, from, len| add_row(to, from, len)) }
+        unsafe {
+            // With a known length there are no loops.
+            if len == 1 {
+                return update_rows(to, from, list, 1, part, |to, from, _| add_row(to, from, 1));
+            }
+            update_rows(to, from, list, len, part, |to, from, len| add_row(to, from, len));
+        }
     }
 }
 
@@ -95,29 +109,6 @@ unsafe fn copy_row<T: Copy>(to: *mut T, from: *const T, len: usize) {
         }
         while at < len {
             to.add(at).write_unaligned(from.add(at).read_unaligned());
-            at += 1;
-        }
-    }
-}
-
-/// # Safety
-///
-/// There are `len` elements on both sides, which do not overlap.
-#[inline(always)]
-unsafe fn add_row<T: Number>(to: *mut T, from: *const T, len: usize) {
-    let mut at = 0;
-    // SAFETY: says the caller; the offsets stay below `len`.
-    unsafe {
-        while at + LANES <= len {
-            let place = to.add(at).cast::<[T; LANES]>();
-            let old = place.read_unaligned();
-            let new = from.add(at).cast::<[T; LANES]>().read_unaligned();
-            place.write_unaligned(std::array::from_fn(|i| old[i].plus(new[i])));
-            at += LANES;
-        }
-        while at < len {
-            let sum = (to.add(at).read_unaligned()).plus(from.add(at).read_unaligned());
-            to.add(at).write_unaligned(sum);
             at += 1;
         }
     }

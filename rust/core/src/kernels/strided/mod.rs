@@ -11,13 +11,21 @@
 
 use smallvec::SmallVec;
 
-use super::arithmetic::{Number, with_number};
 use super::shared_pointer::Shared;
 use super::{Ctx, Value};
-use crate::aval::{Aval, Shape, Strides, row_major, tuple};
-use crate::error::{Error, Result};
+use crate::aval::{Aval, Strides};
+use crate::error::Result;
 
+mod add;
+mod moves;
+mod parts;
 mod transpose;
+pub use add::add_into;
+pub(super) use add::add_row;
+pub use moves::{Moved, laid_out};
+pub use parts::{
+    concatenate_into, concatenate_laid_out, pad_into, pad_laid_out, stack_into, stack_laid_out,
+};
 pub(super) use transpose::Loop;
 use transpose::TILE;
 pub(super) use transpose::transpose;
@@ -125,6 +133,20 @@ impl Nest {
     /// The layouts must lie in memory valid for writes (`dst`) and reads (`src`) of `T`s, not
     /// overlapping; nobody else may use the destination meanwhile.
     pub(crate) unsafe fn run<T: Copy>(&self, dst: *mut T, src: *const T) {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_with(dst, src, run) }
+    }
+
+    /// The same with other work than copying.
+    ///
+    /// # Safety
+    /// As for [`Nest::run`]; `run` keeps inside the loops.
+    unsafe fn run_with<T: Copy>(
+        &self,
+        dst: *mut T,
+        src: *const T,
+        run: unsafe fn(&[Loop], *mut T, *const T),
+    ) {
         if self.size > 0 {
             // SAFETY: the shifts lead to the first element visited.
             unsafe {
@@ -135,6 +157,11 @@ impl Nest {
                 );
             };
         }
+    }
+
+    /// Whether no element is visited.
+    fn is_empty(&self) -> bool {
+        self.size == 0
     }
 
     /// The same, on as many threads as pay.
@@ -406,47 +433,6 @@ pub fn copy_whole(dst: &Value, src: &Value) {
     unsafe { std::ptr::copy(src.as_ptr(), dst.as_mut_ptr(), src.aval().nbytes()) }
 }
 
-/// Adds `src` to `dst`, a view (of any non-overlapping layout) of a storage that nobody else uses.
-///
-/// # Panics
-/// When dtypes or shapes differ.
-pub fn add_into(dst: &Value, src: &Value, ctx: &Ctx) -> Result<()> {
-    assert_eq!(
-        dst.aval(),
-        src.aval(),
-        "add_into: different dtypes or shapes"
-    );
-    let nest = Nest::new(src.shape(), dst.strides(), src.strides());
-    let (to, from) = (dst.as_mut_ptr(), src.as_ptr());
-    // SAFETY: both values vouch for their layouts, the destination is the caller's alone.
-    with_number!(src.dtype(), T => unsafe {
-        nest.run_wide_with::<T>(to.cast(), from.cast(), add::<T>, ctx)
-    })
-}
-
-/// Adds along non-empty loops.
-unsafe fn add<T: Number>(loops: &[Loop], dst: *mut T, src: *const T) {
-    let one = Loop {
-        len: 1,
-        dst: 1,
-        src: 1,
-    };
-    let (inner, outer) = match loops.split_last() {
-        Some((&inner, outer)) => (inner, outer),
-        None => (one, loops),
-    };
-    walk_lines(inner, outer, |l, d, s| {
-        for i in 0..l.len as isize {
-            // SAFETY: the walked offsets and the line together stay inside both layouts.
-            unsafe {
-                let to = dst.offset(d + i * l.dst);
-                let from = src.offset(s + i * l.src);
-                to.write_unaligned(to.read_unaligned().plus(from.read_unaligned()));
-            }
-        }
-    });
-}
-
 /// Writes one element, given by its bytes, everywhere into `dst`, a view of a storage that nobody
 /// reads yet.
 ///
@@ -477,119 +463,6 @@ pub fn full(aval: Aval, element: &[u8], ctx: &Ctx) -> Result<Value> {
 pub fn zeros(aval: Aval, ctx: &Ctx) -> Result<Value> {
     let size = aval.dtype.size();
     full(aval, &[0; 16][..size], ctx)
-}
-
-/// Writes the arrays one after the other along `axis` into `out`: a view, of the right shape, of a storage that
-/// nobody reads yet.
-pub fn concatenate_into(out: &Value, parts: &[Value], axis: usize, ctx: &Ctx) -> Result<()> {
-    let mut start = 0;
-    for part in parts {
-        let same = part.dtype() == out.dtype()
-            && part.shape().len() == out.shape().len()
-            && axis < out.shape().len()
-            && (0..out.shape().len()).all(|i| i == axis || part.shape()[i] == out.shape()[i])
-            && part.shape()[axis] <= out.shape()[axis] - start;
-        if !same {
-            return Err(Error::Shape(format!(
-                "concatenate: {} does not fit into {} along axis {axis}",
-                part.aval(),
-                out.aval()
-            )));
-        }
-        let shift = start as isize * out.strides()[axis] * out.dtype().size() as isize;
-        let shape = Shape::from_slice(part.shape());
-        // SAFETY: `start` and the length of the part stay within the axis, as just checked.
-        let region = unsafe { out.view(shape, Strides::from_slice(out.strides()), shift) };
-        copy_into(&region, part, ctx)?;
-        start += part.shape()[axis];
-    }
-    if start == out.shape().get(axis).copied().unwrap_or(0) {
-        return Ok(());
-    }
-    Err(Error::Shape(format!(
-        "concatenate: the parts have length {start} along axis {axis}, the result {}",
-        tuple(out.shape())
-    )))
-}
-
-/// Writes arrays of one shape and dtype along a new first axis into `out`, which is row-major and the caller's alone.
-pub fn stack_into(out: &Value, parts: &[Value], ctx: &Ctx) -> Result<()> {
-    let Some(first) = parts.first() else {
-        return Err(Error::Shape("stack: there is no array to stack".into()));
-    };
-    let (size, step) = (first.aval().size(), first.dtype().size());
-    let fits = out.dtype() == first.dtype()
-        && out.is_contiguous()
-        && (out.shape().split_first())
-            .is_some_and(|(&n, rest)| n == parts.len() && rest == first.shape());
-    if !fits {
-        return Err(Error::Shape(format!(
-            "stack: {} arrays {} do not fit into {}",
-            parts.len(),
-            first.aval(),
-            out.aval()
-        )));
-    }
-    for (i, part) in parts.iter().enumerate() {
-        if part.aval() != first.aval() {
-            return Err(Error::Shape(format!(
-                "stack: {} and {} differ",
-                first.aval(),
-                part.aval()
-            )));
-        }
-        let shape = Shape::from_slice(part.shape());
-        let strides = row_major(part.shape());
-        // SAFETY: part `i` of so many of this size.
-        let place = unsafe { out.view(shape, strides, (i * size * step) as isize) };
-        copy_into(&place, part, ctx)?;
-    }
-    Ok(())
-}
-
-/// Writes zeros with `src` embedded into `out`, a view of a storage that nobody reads yet: element `i` of every axis
-/// goes to `start + i * step`. A step may be negative, not zero.
-pub fn pad_into(
-    out: &Value,
-    src: &Value,
-    start: &[usize],
-    step: &[isize],
-    ctx: &Ctx,
-) -> Result<()> {
-    let rank = out.shape().len();
-    let mut shift = 0isize;
-    let mut strides = Strides::new();
-    let mut fits = [src.shape().len(), start.len(), step.len()] == [rank; 3];
-    fits &= src.dtype() == out.dtype();
-    if fits {
-        for axis in 0..rank {
-            let (n, len) = (src.shape()[axis] as isize, out.shape()[axis] as isize);
-            if n > 0 {
-                let first = start[axis] as isize;
-                let last = first + (n - 1) * step[axis];
-                fits &= first < len && (0..len).contains(&last) && (n == 1 || step[axis] != 0);
-                shift += first * out.strides()[axis];
-            }
-            strides.push(out.strides()[axis] * step[axis]);
-        }
-    }
-    if !fits {
-        return Err(Error::Shape(format!(
-            "pad: {} with start {start:?} and step {step:?} does not fit into {}",
-            src.aval(),
-            out.aval()
-        )));
-    }
-    if out.aval().size() != src.aval().size() {
-        fill(out, &[0; 16][..out.dtype().size()], ctx)?;
-    }
-    if src.aval().size() == 0 {
-        return Ok(());
-    }
-    let shape = Shape::from_slice(src.shape());
-    // SAFETY: the first and the last element of every axis lie inside `out`, as just checked.
-    let region = unsafe { out.view(shape, strides, shift * out.dtype().size() as isize) };
-    copy_into(&region, src, ctx)
 }
 
 #[cfg(test)]

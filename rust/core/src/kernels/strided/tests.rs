@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::aval::row_major;
+use crate::aval::{Shape, row_major};
+use crate::error::Error;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
