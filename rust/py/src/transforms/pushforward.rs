@@ -232,7 +232,7 @@ fn pushed<'py>(
             &inputs.names.get(py, inputs.trees.len())?,
         ))
     };
-    let found = self::tangents("jvp", &inputs.trees, &described(&inputs), given, leaf_paths)?;
+    let found = tangents("jvp", &inputs.trees, &described(&inputs), given, leaf_paths)?;
     let y = named(f, &inputs, inputs.call(f))?;
     let recorded = RecordedResults::of("jvp", y, value.unwrap_or(false))?;
     let (outputs, behind, leaves) = (recorded.outputs(), recorded.behind, inputs.recorded());
