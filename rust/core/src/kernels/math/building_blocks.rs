@@ -49,10 +49,34 @@ pub(super) fn horner<const N: usize>(x: f64, c: &[f64; N]) -> f64 {
     acc
 }
 
+/// Horner's rule in `xx`, which is x^2, over pairs of terms: as many steps as [`horner`], of which half wait for
+/// another. A loop whose steps need each other's results is as fast as its longest chain.
+#[inline(always)]
+pub(super) fn horner_in_pairs<const N: usize>(x: f64, xx: f64, c: &[f64; N]) -> f64 {
+    let mut i = (N - 1) / 2 * 2;
+    let mut acc = if i + 1 < N {
+        c[i + 1].mul_add(x, c[i])
+    } else {
+        c[i]
+    };
+    while i > 0 {
+        i -= 2;
+        acc = acc.mul_add(xx, c[i + 1].mul_add(x, c[i]));
+    }
+    acc
+}
+
 /// The nearest integer of `x` (|x| < 2^51) as a float, and bits whose low part is that integer.
 #[inline(always)]
 pub(super) fn round_int(x: f64) -> (f64, u64) {
     let t = x + MAGIC;
+    (t - MAGIC, t.to_bits())
+}
+
+/// [`round_int`] of a product, which is not rounded before.
+#[inline(always)]
+pub(super) fn round_product(x: f64, y: f64) -> (f64, u64) {
+    let t = x.mul_add(y, MAGIC);
     (t - MAGIC, t.to_bits())
 }
 
@@ -113,12 +137,13 @@ pub(super) fn div_dd(nh: f64, nl: f64, dh: f64, dl: f64) -> (f64, f64) {
 /// fused multiply-add rounds only the small difference.
 #[inline(always)]
 pub(super) fn exp_dd(a: f64, b: f64) -> (f64, f64, f64) {
-    let (n, _) = round_int(a * LOG2E);
+    let (n, _) = round_product(a, LOG2E);
     let t = n.mul_add(-LN2_HI, a);
     let tail = n.mul_add(-LN2_LO, b);
     let r = t + tail;
     let rl = tail - (r - t);
-    let q = (r * r).mul_add(horner(r, &coeffs::EXP), rl);
+    let rr = r * r;
+    let q = rr.mul_add(horner_in_pairs(r, rr, &coeffs::EXP), rl);
     let (s, sl) = fast_two_sum(r, q);
     let (hi, lo) = fast_two_sum(1.0, s);
     fast_two_sum_n(hi, lo + sl, n)
@@ -158,7 +183,7 @@ pub(super) fn log_split(x: f64) -> (f64, f64) {
 pub(super) fn log_dd(k: f64, f: f64, c: f64) -> (f64, f64) {
     let s = f / (2.0 + f);
     let z = s * s;
-    let r = z * z.mul_add(horner(z, &coeffs::LOG), 0.6666666666666666);
+    let r = z * z.mul_add(horner_in_pairs(z, z * z, &coeffs::LOG), 0.6666666666666666);
     let hf = 0.5 * f;
     let h = hf * f;
     let hl = hf.mul_add(f, -h);

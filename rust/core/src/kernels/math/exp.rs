@@ -5,7 +5,8 @@
 #![allow(clippy::excessive_precision, clippy::unreadable_literal)]
 
 use super::building_blocks::{
-    LN2, LN2_TAIL, LOG2E, fast_two_sum, horner, pow2_bits, round_int, scale, sel,
+    LN2, LN2_TAIL, LOG2E, fast_two_sum, horner_in_pairs, pow2_bits, round_int, round_product,
+    scale, sel,
 };
 use super::coeffs;
 
@@ -16,9 +17,10 @@ pub fn exp(x: f64) -> f64 {
     // The clamps lie beyond overflow and total underflow; comparisons leave a NaN as it is.
     let x = sel(x > 710.0, 710.0, x);
     let x = sel(x < -746.0, -746.0, x);
-    let (n, _) = round_int(x * LOG2E);
+    let (n, _) = round_product(x, LOG2E);
     let r = n.mul_add(-LN2_TAIL, n.mul_add(-LN2, x));
-    let p = (r * r).mul_add(horner(r, &coeffs::EXP), r) + 1.0;
+    let rr = r * r;
+    let p = rr.mul_add(horner_in_pairs(r, rr, &coeffs::EXP), r) + 1.0;
     scale(p, n)
 }
 
@@ -34,7 +36,8 @@ pub fn exp2(x: f64) -> f64 {
     let hi = r * LN2;
     let lo = r.mul_add(LN2, -hi);
     let (p, err) = fast_two_sum(1.0, hi);
-    let tail = (r * r).mul_add(horner(r, &coeffs::EXP2), lo);
+    let rr = r * r;
+    let tail = rr.mul_add(horner_in_pairs(r, rr, &coeffs::EXP2), lo);
     scale(p + (err + tail), n)
 }
 
@@ -52,11 +55,12 @@ pub fn expm1(x: f64) -> f64 {
 /// Half of `e^x - 1` as `hi + lo`, for -60 <= x <= 710 (half, so that 2^1024 does not appear).
 #[inline(always)]
 pub(super) fn expm1_half(x: f64) -> (f64, f64) {
-    let (n, bits) = round_int(x * LOG2E);
+    let (n, bits) = round_product(x, LOG2E);
     let t = n.mul_add(-LN2, x);
     let r = n.mul_add(-LN2_TAIL, t);
     let rl = n.mul_add(-LN2_TAIL, t - r);
-    let q = (r * r).mul_add(horner(r, &coeffs::EXP), rl);
+    let rr = r * r;
+    let q = rr.mul_add(horner_in_pairs(r, rr, &coeffs::EXP), rl);
     let s = pow2_bits(bits.wrapping_sub(1));
     let base = s - 0.5;
     // base + s r, whose error the second fused step recovers; s q is the small rest.

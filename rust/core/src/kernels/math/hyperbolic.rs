@@ -6,9 +6,9 @@
 )]
 
 use super::building_blocks::{
-    LN2, LN2_HI, LN2_LO, LN2_TAIL, LOG2E, ONE_BITS, div_dd, fast_two_sum, horner,
+    LN2, LN2_HI, LN2_LO, LN2_TAIL, LOG2E, ONE_BITS, div_dd, fast_two_sum, horner, horner_in_pairs,
 };
-use super::building_blocks::{log_dd, log_split, pow2, round_int, sel, two_sum};
+use super::building_blocks::{log_dd, log_split, pow2, round_product, sel, two_sum};
 use super::coeffs;
 use super::exp::expm1_half;
 
@@ -22,13 +22,14 @@ const OVERFLOW: f64 = 710.4758600739439;
 /// cosh(n ln 2) = (2^n + 2^-n)/2 is exact as far as it matters.
 #[inline(always)]
 fn parts(x: f64) -> (f64, f64, f64, f64, f64) {
-    let (n, _) = round_int(x * LOG2E);
+    let (n, _) = round_product(x, LOG2E);
     let t = n.mul_add(-LN2, x);
     let r = n.mul_add(-LN2_TAIL, t);
     let rl = n.mul_add(-LN2_TAIL, t - r);
     let z = r * r;
-    let s = (r * z).mul_add(horner(z, &coeffs::SINH), rl);
-    let c = (z * z).mul_add(horner(z, &coeffs::COSH), 0.5 * z);
+    let zz = z * z;
+    let s = (r * z).mul_add(horner_in_pairs(z, zz, &coeffs::SINH), rl);
+    let c = zz.mul_add(horner_in_pairs(z, zz, &coeffs::COSH), 0.5 * z);
     let grow = pow2(n - 2.0);
     let decay = pow2(sel(n > 500.0, -502.0, -n - 2.0));
     (r, s, c, grow + decay, grow - decay)

@@ -5,7 +5,7 @@
     clippy::many_single_char_names
 )]
 
-use super::building_blocks::{SIGN_BIT, div_dd, fast_two_sum, horner, sel};
+use super::building_blocks::{SIGN_BIT, div_dd, fast_two_sum, horner_in_pairs, sel};
 use super::coeffs;
 
 const PIO2: f64 = std::f64::consts::FRAC_PI_2;
@@ -31,7 +31,11 @@ fn asin_parts(x: f64) -> (bool, f64, f64) {
     // a parabola gives 1/(2 root) to about a tenth, without a division.
     let half_inv = root.mul_add(root.mul_add(22.2, -21.1), 6.0);
     let err = sel(above, (-root).mul_add(root, z) * half_inv, 0.0);
-    (above, t, (t * z).mul_add(horner(z, &coeffs::ASIN), err))
+    (
+        above,
+        t,
+        (t * z).mul_add(horner_in_pairs(z, z * z, &coeffs::ASIN), err),
+    )
 }
 
 /// The arcsine (NaN outside [-1, 1]).
@@ -80,7 +84,7 @@ fn atan_core(y: f64, x: f64, negative_x: bool) -> f64 {
     let (dh, dl) = (sel(turn, sum, big), sel(turn, sum_lo, 0.0));
     let (q, ql) = div_dd(nh, nl, dh, dl);
     let z = q * q;
-    let rest = (q * z).mul_add(horner(z, &coeffs::ATAN), ql);
+    let rest = (q * z).mul_add(horner_in_pairs(z, z * z, &coeffs::ATAN), ql);
     // angle = m pi/4 +- (q + rest), mirrored at pi/4 (swap) and at pi/2 (negative x).
     let m = sel(turn, 1.0, 0.0);
     let m = sel(swap, 2.0 - m, m);

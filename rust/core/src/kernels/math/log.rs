@@ -5,7 +5,7 @@
 #![allow(clippy::excessive_precision, clippy::unreadable_literal)]
 
 use super::building_blocks::{
-    LN2_HI, LN2_LO, LOG2E, LOG2E_LO, fast_two_sum, horner, log_dd, log_split,
+    LN2_HI, LN2_LO, LOG2E, LOG2E_LO, fast_two_sum, horner_in_pairs, log_dd, log_split,
 };
 use super::building_blocks::{log1p_dd, sel};
 use super::coeffs;
@@ -32,7 +32,7 @@ pub fn log(x: f64) -> f64 {
     let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
-    let r = z * z.mul_add(horner(z, &coeffs::LOG), 0.6666666666666666);
+    let r = z * z.mul_add(horner_in_pairs(z, z * z, &coeffs::LOG), 0.6666666666666666);
     let h = 0.5 * f * f;
     let (hi, lo) = fast_two_sum(k * LN2_HI, f);
     let rest = s.mul_add(h + r, k.mul_add(LN2_LO, lo) - h);

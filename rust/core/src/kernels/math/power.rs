@@ -6,7 +6,7 @@
 )]
 
 use super::building_blocks::{
-    LN2_HI, LN2_LO, exp_dd, fast_two_sum, horner, log_split, pow2, round_int,
+    LN2_HI, LN2_LO, exp_dd, fast_two_sum, horner, horner_in_pairs, log_split, pow2, round_int,
 };
 use super::building_blocks::{scale, sel};
 use super::coeffs;
@@ -40,7 +40,7 @@ fn log_long(x: f64) -> (f64, f64) {
     let zl = (2.0 * s).mul_add(sl, s.mul_add(s, -z));
     let c = z * s;
     let cl = z.mul_add(s, -c) + z.mul_add(sl, zl * s);
-    let (a, al) = fast_two_sum(TWO_THIRDS, z * horner(z, &coeffs::LOG));
+    let (a, al) = fast_two_sum(TWO_THIRDS, z * horner_in_pairs(z, z * z, &coeffs::LOG));
     let p = c * a;
     let pl = c.mul_add(a, -p) + c.mul_add(al + TWO_THIRDS_LO, cl * a);
     let (h, l) = fast_two_sum(2.0 * s, p);

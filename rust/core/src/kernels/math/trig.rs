@@ -10,7 +10,9 @@
 //! [`sin_slow`], [`cos_slow`], [`tan_slow`] are right for every argument.
 #![allow(clippy::excessive_precision, clippy::unreadable_literal)]
 
-use super::building_blocks::{SIGN_BIT, fast_two_sum, horner, round_int, sel, two_sum};
+use super::building_blocks::{
+    SIGN_BIT, fast_two_sum, horner_in_pairs, round_product, sel, two_sum,
+};
 use super::coeffs;
 use super::reduce::payne_hanek;
 
@@ -34,7 +36,7 @@ pub fn needs_fixup(x: f64) -> bool {
 /// The quadrant (in the low two bits) and the remainder in [-pi/4, pi/4].
 #[inline(always)]
 fn reduce(x: f64) -> (u64, f64) {
-    let (n, quadrant) = round_int(x * TWO_OVER_PI);
+    let (n, quadrant) = round_product(x, TWO_OVER_PI);
     let w = n.mul_add(-PIO2, x);
     (quadrant, n.mul_add(-PIO2_LOW, n.mul_add(-PIO2_MID, w)))
 }
@@ -42,7 +44,7 @@ fn reduce(x: f64) -> (u64, f64) {
 /// As [`reduce`], with the remainder as `hi + lo`.
 #[inline(always)]
 fn reduce_twice(x: f64) -> (u64, f64, f64) {
-    let (n, quadrant) = round_int(x * TWO_OVER_PI);
+    let (n, quadrant) = round_product(x, TWO_OVER_PI);
     let w = n.mul_add(-PIO2, x);
     // Near a multiple of pi/2 the second part may cancel most of `w`: both its product and the
     // subtraction keep their rounding errors.
@@ -56,8 +58,9 @@ fn reduce_twice(x: f64) -> (u64, f64, f64) {
 #[inline(always)]
 fn sin_cos_kernel(r: f64) -> (f64, f64) {
     let z = r * r;
-    let s = (r * z).mul_add(horner(z, &coeffs::SIN), r);
-    let c = z.mul_add(z.mul_add(horner(z, &coeffs::COS), -0.5), 1.0);
+    let zz = z * z;
+    let s = (r * z).mul_add(horner_in_pairs(z, zz, &coeffs::SIN), r);
+    let c = z.mul_add(z.mul_add(horner_in_pairs(z, zz, &coeffs::COS), -0.5), 1.0);
     (s, c)
 }
 
@@ -65,10 +68,11 @@ fn sin_cos_kernel(r: f64) -> (f64, f64) {
 #[inline(always)]
 fn sin_cos_twice(r: f64, rl: f64) -> (f64, f64, f64, f64) {
     let z = r * r;
+    let zz = z * z;
     let hz = 0.5 * z;
     let w = 1.0 - hz;
-    let sin_lo = (r * z).mul_add(horner(z, &coeffs::SIN), rl * w);
-    let cos_lo = (z * z).mul_add(horner(z, &coeffs::COS), (1.0 - w) - hz) - r * rl;
+    let sin_lo = (r * z).mul_add(horner_in_pairs(z, zz, &coeffs::SIN), rl * w);
+    let cos_lo = zz.mul_add(horner_in_pairs(z, zz, &coeffs::COS), (1.0 - w) - hz) - r * rl;
     (r, sin_lo, w, cos_lo)
 }
 
