@@ -291,10 +291,14 @@ impl ScalarCode {
             each[first as usize..][..count as usize].fill(NEIGHBOUR);
         }
         let needed = self.needed();
+        let pairs = vectors::pairs(self, &needed);
+        // The call of a line makes this one, too.
+        let is_there = |k: usize| (pairs.get(&(k as Line))).is_some_and(|&other| other < k as Line);
         let lines = (0..each.len()).filter(|&k| needed[k]);
         let line = |k: usize| match self.lines[k].0 {
             Op::Number(_) | Op::Result { .. } => 0.0,
             Op::Element { .. } => NEIGHBOUR,
+            Op::Lane { .. } if is_there(k) => each[k],
             Op::Lane { op, .. } => each[k] + long_cost(op, 1),
             Op::Lanes { op, count, .. } => LINE * f64::from(count) + long_cost(op, count as usize),
             _ => each[k],
