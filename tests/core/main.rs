@@ -3,6 +3,7 @@
 mod api;
 mod binding_layers;
 mod checkpoint;
+mod columns;
 mod common;
 mod custom;
 mod detect;

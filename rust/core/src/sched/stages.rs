@@ -118,6 +118,8 @@ impl Plan {
     /// Checkpoints cost computations and are there to save memory. Where a run without them needs no more
     /// of it, because what would be kept stays in the tiles of one pass, that run is the better one.
     pub(super) fn of_lowered(program: &Program) -> Result<Plan> {
+        let columns = opt::in_columns(program)?;
+        let program = columns.as_ref().unwrap_or(program);
         let plan = Plan::as_written(program)?;
         let has_barriers = program.eqns().iter().any(|e| e.prim == ops::BARRIER);
         if !has_barriers || plan.calls_back {
