@@ -1,17 +1,25 @@
 //! What a kernel knows about the run it is part of: how wide it may go, and whether to stop.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
+use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::interrupt::enough;
+
+/// How long a thread waits awake for the last pieces of the others: to sleep and to be woken takes as long.
+const AWAKE: Duration = Duration::from_micros(50);
 
 /// Handed to every kernel call.
 #[derive(Debug, Clone, Copy)]
 pub struct Ctx<'a> {
     cancel: &'a AtomicBool,
     threads: usize,
+    /// Whose threads help, when the caller is none of them.
+    beside: Option<&'a ThreadPool>,
 }
 
 impl<'a> Ctx<'a> {
@@ -20,6 +28,15 @@ impl<'a> Ctx<'a> {
         Ctx {
             cancel,
             threads: threads.max(1),
+            beside: None,
+        }
+    }
+
+    /// For a caller outside of a pool, which works together with threads of it, so many of them and itself.
+    pub fn beside(cancel: &'a AtomicBool, pool: &'a ThreadPool, threads: usize) -> Ctx<'a> {
+        Ctx {
+            beside: Some(pool),
+            ..Ctx::new(cancel, threads)
         }
     }
 
@@ -61,10 +78,59 @@ impl<'a> Ctx<'a> {
             f(i);
             Ok(())
         };
-        if self.threads > 1 && n > 1 {
-            (0..n).into_par_iter().try_for_each(call)
-        } else {
-            (0..n).try_for_each(call)
+        match self.beside {
+            _ if self.threads == 1 || n <= 1 => (0..n).try_for_each(call),
+            Some(pool) => share(pool, self.threads, n, &call),
+            None => (0..n).into_par_iter().try_for_each(call),
         }
     }
+
+    /// Calls what uses the pool that it is called in.
+    pub fn inside<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+        match self.beside {
+            Some(pool) => pool.install(f),
+            None => f(),
+        }
+    }
+}
+
+/// Calls `f(0) .. f(n - 1)` on the calling thread and on others of a pool, up to the first error. The caller does not wait for the
+/// others to wake up.
+pub fn share(
+    pool: &ThreadPool,
+    threads: usize,
+    n: usize,
+    f: &(dyn Fn(usize) -> Result<()> + Sync),
+) -> Result<()> {
+    let helpers = threads.min(n).saturating_sub(1);
+    let next = AtomicUsize::new(0);
+    let working = AtomicUsize::new(helpers);
+    let failed = OnceLock::new();
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= n {
+                break;
+            }
+            if let Err(error) = f(i) {
+                // Nobody begins another piece.
+                next.store(n, Ordering::Relaxed);
+                let _ = failed.set(error);
+            }
+        }
+    };
+    pool.in_place_scope(|scope| {
+        for _ in 0..helpers {
+            scope.spawn(|_| {
+                work();
+                working.fetch_sub(1, Ordering::Release);
+            });
+        }
+        work();
+        let start = Instant::now();
+        while working.load(Ordering::Acquire) > 0 && start.elapsed() < AWAKE {
+            std::thread::yield_now();
+        }
+    });
+    failed.into_inner().map_or(Ok(()), Err)
 }

@@ -42,7 +42,7 @@ pub use buffer_pool::{
     ALIGN, empty_list, kept_beside, lock_pool, pooled_bytes, release_pool, spare,
 };
 pub use conv::conv;
-pub use ctx::Ctx;
+pub use ctx::{Ctx, share};
 pub use fingerprint::{BLOCK, Sums, block_sums, have_sums};
 pub use finite::{Look, contiguous, first_found, for_each};
 #[cfg(feature = "fft")]

@@ -1,9 +1,12 @@
 //! Remembers what a large array held in a 256th of its memory, and says later whether it still holds that.
 
-use rayon::prelude::*;
+use std::sync::{Mutex, PoisonError};
 
-use super::threads::{self, COMPARED};
+use super::threads::{COMPARED, all_pieces};
 use crate::kernels::{BLOCK, Sums, block_sums, have_sums};
+
+/// Sums that belong to a piece of the bytes.
+const PIECE: usize = COMPARED / BLOCK;
 
 /// Sums of the blocks of an array's bytes.
 #[derive(Debug)]
@@ -15,35 +18,27 @@ pub struct Fingerprint {
 impl Fingerprint {
     /// Of bytes as they are now. The caller holds no lock that a run waits for.
     pub fn of(bytes: &[u8]) -> Fingerprint {
-        let mut sums = vec![[0; 2]; bytes.len().div_ceil(BLOCK)].into_boxed_slice();
-        let parts = sums.par_chunks_mut(COMPARED / BLOCK);
-        match threads::pool_for(bytes.len()) {
-            Some(pool) => pool.install(|| {
-                (bytes.par_chunks(COMPARED).zip(parts))
-                    .for_each(|(bytes, sums)| block_sums(bytes, sums));
-            }),
-            None => block_sums(bytes, &mut sums),
-        }
-        Fingerprint {
-            len: bytes.len(),
-            sums,
-        }
+        let len = bytes.len();
+        let mut sums = vec![[0; 2]; len.div_ceil(BLOCK)].into_boxed_slice();
+        // Each is locked once.
+        let parts: Vec<Mutex<&mut [Sums]>> = sums.chunks_mut(PIECE).map(Mutex::new).collect();
+        all_pieces(len, |i, piece| {
+            let mut sums = parts[i].lock().unwrap_or_else(PoisonError::into_inner);
+            block_sums(&bytes[piece], &mut sums);
+            true
+        });
+        drop(parts);
+        Fingerprint { len, sums }
     }
 
     /// Whether bytes are those that it was made of; if not, this says so but for one in 2⁶⁴ keys
     /// (`kernels/fingerprint.rs`). The caller holds no lock that a run waits for.
     pub fn is_of(&self, bytes: &[u8]) -> bool {
-        if bytes.len() != self.len {
-            return false;
-        }
-        match threads::pool_for(bytes.len()) {
-            Some(pool) => pool.install(|| {
-                (bytes.par_chunks(COMPARED))
-                    .zip(self.sums.par_chunks(COMPARED / BLOCK))
-                    .all(|(bytes, sums)| have_sums(bytes, sums))
-            }),
-            None => have_sums(bytes, &self.sums),
-        }
+        let has_sums = |i: usize, piece| {
+            let sums = &self.sums[i * PIECE..];
+            have_sums(&bytes[piece], sums)
+        };
+        bytes.len() == self.len && all_pieces(self.len, has_sums)
     }
 }
 

@@ -14,9 +14,10 @@ use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, Fused, Value};
 use crate::prim::Kernel;
 
-/// Work below this many estimated nanoseconds stays on the calling thread: entering the pool costs
-/// 12 to 22 µs.
+/// Work below this many estimated nanoseconds stays on the calling thread: waking others costs some 50 µs.
 pub(super) const WORTH_THREADS: f64 = 100_000.0;
+/// Work above this many is done by others alone, while the calling thread looks whether the user wants to stop.
+const LONG: f64 = 5e6;
 /// How many dying inputs are considered for reuse.
 const MANY: usize = 64;
 /// How often the calling thread looks whether the user wants to stop.
@@ -145,8 +146,8 @@ impl State {
     }
 }
 
-/// Takes all steps up to the next one that calls back, or the end: on this thread, or in the pool when
-/// that is worth it.
+/// Takes all steps up to the next one that calls back, or the end: on this thread, with others that help when that is
+/// worth it, or on others alone.
 fn advance(plan: &Plan, state: State, interrupted: &mut dyn FnMut() -> bool) -> Result<State> {
     let cancel = AtomicBool::new(false);
     let cost = if plan.calls_back {
@@ -162,13 +163,17 @@ fn advance(plan: &Plan, state: State, interrupted: &mut dyn FnMut() -> bool) -> 
     let Some(pool) = pool() else {
         return execute(plan, state, &Ctx::new(&cancel, 1));
     };
+    if cost < LONG {
+        // Over before the user would be asked whether to stop. To wake a thread that takes the steps, and to be woken by it,
+        // takes longer than many of them.
+        return caught(|| execute(plan, state, &Ctx::beside(&cancel, &pool, num_threads())));
+    }
     let done: (Mutex<Option<Result<State>>>, Condvar) = (Mutex::new(None), Condvar::new());
     pool.in_place_scope(|scope| {
         scope.spawn(|_| {
             let run = || execute(plan, state, &Ctx::new(&cancel, num_threads()));
             // A panic must not leave the calling thread waiting.
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
-                .unwrap_or_else(|_| Err(Error::Program("a kernel panicked".into())));
+            let result = caught(run);
             *done.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             done.1.notify_one();
         });
@@ -189,6 +194,12 @@ fn advance(plan: &Plan, state: State, interrupted: &mut dyn FnMut() -> bool) -> 
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner)
         .unwrap_or(Err(Error::Interrupted))
+}
+
+/// The result of a run; an error for one that panics.
+fn caught<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+        .unwrap_or_else(|_| Err(Error::Program("a kernel panicked".into())))
 }
 
 /// Takes steps up to the next one that calls back.
@@ -239,7 +250,7 @@ pub(super) fn take_step(plan: &Plan, number: usize, args: Vec<Value>) -> Result<
             _ => call(step, &mut slots, ctx),
         };
         match pool().filter(|_| step.cost >= WORTH_THREADS) {
-            Some(pool) => pool.install(|| take(&Ctx::new(&cancel, num_threads())))?,
+            Some(pool) => take(&Ctx::beside(&cancel, &pool, num_threads()))?,
             None => take(&Ctx::new(&cancel, 1))?,
         }
     }

@@ -1,13 +1,13 @@
 //! The private thread pool. Made at the first large run, made anew in a child after `fork` (where the
 //! parent's threads do not exist), entered once for each run.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, Value};
 
 struct State {
@@ -91,32 +91,35 @@ pub(super) const COMPARED: usize = 1 << 18;
 /// A copy in row-major order, made by all threads when it is large. The caller holds no lock that a run waits for.
 pub fn copied(value: &Value) -> Result<Value> {
     let cancel = AtomicBool::new(false);
-    let copy = |threads| kernels::copy(value, &Ctx::new(&cancel, threads));
-    let wide = value.aval().nbytes() >= WIDE_COPY;
-    match wide.then(pool).flatten() {
-        Some(pool) => pool.install(|| copy(num_threads())),
-        None => copy(1),
+    match pool_for(value.aval().nbytes()) {
+        Some(pool) => kernels::copy(value, &Ctx::beside(&cancel, &pool, num_threads())),
+        None => kernels::copy(value, &Ctx::new(&cancel, 1)),
     }
 }
 
 /// The threads, where there are several, and reading so many bytes is worth them.
-pub(super) fn pool_for(bytes: usize) -> Option<Arc<ThreadPool>> {
+fn pool_for(bytes: usize) -> Option<Arc<ThreadPool>> {
     (bytes >= WIDE_COPY && num_threads() > 1)
         .then(pool)
         .flatten()
 }
 
+/// Whether `f` is true of all pieces of some bytes, which all threads look at where there are many. The caller holds no
+/// lock that a run waits for.
+pub(super) fn all_pieces(len: usize, f: impl Fn(usize, Range<usize>) -> bool + Sync) -> bool {
+    let count = len.div_ceil(COMPARED);
+    let look = |i: usize| f(i, i * COMPARED..len.min((i + 1) * COMPARED));
+    let or_stop = |i: usize| look(i).then_some(()).ok_or(Error::Interrupted);
+    match pool_for(len) {
+        Some(pool) => kernels::share(&pool, num_threads(), count, &or_stop).is_ok(),
+        None => (0..count).all(look),
+    }
+}
+
 /// Whether two pieces of memory have the same bytes, which all threads compare where there are many. The caller holds no
 /// lock that a run waits for.
 pub fn same_bytes(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() {
-        return false;
-    }
-    match pool_for(a.len()) {
-        Some(pool) => pool
-            .install(|| (a.par_chunks(COMPARED).zip(b.par_chunks(COMPARED))).all(|(a, b)| a == b)),
-        None => a == b,
-    }
+    a.len() == b.len() && all_pieces(a.len(), |_, piece| a[piece.clone()] == b[piece])
 }
 
 /// Holds the pool's state still while a `fork` copies it.

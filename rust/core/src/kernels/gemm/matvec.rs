@@ -2,6 +2,7 @@
 
 use super::super::Ctx;
 use super::super::arithmetic::Number;
+use super::super::cache::fetch;
 use super::super::shared_pointer::Shared;
 use super::matrix::{Mat, spread};
 use crate::error::Result;
@@ -13,6 +14,9 @@ const TASK: usize = 1 << 17;
 const LONG_ROW: usize = 1 << 13;
 /// Elements of a part that does not fit into the second-level cache.
 const LARGE: usize = 1 << 16;
+/// Bytes ahead of those that are read which are asked for in a part that is large: the processor itself does not look beyond
+/// the end of a page.
+const AHEAD: usize = 1 << 10;
 /// Products of so many multiplications have one order of additions for all layouts.
 pub(super) const SMALL_PRODUCT: usize = 512;
 /// Results that stay in the first-level cache while rows are added to them.
@@ -182,14 +186,14 @@ unsafe fn body<T: Real, const FMA: bool, const LANES: usize>(
                 rs: k as isize,
                 cs: 1,
             };
-            dense_rows::<T, FMA, 2, LANES>(m, k, a, x, y);
+            dense_rows::<T, FMA, 2, LANES, 0>(m, k, a, x, y);
         } else if a.cs == 1 {
             if k * size_of::<T>() >= LONG_ROW {
-                dense_rows::<T, FMA, 4, LANES>(m, k, a, x, y);
+                dense_rows::<T, FMA, 4, LANES, AHEAD>(m, k, a, x, y);
             } else if m * k >= LARGE {
-                dense_rows::<T, FMA, 1, LANES>(m, k, a, x, y);
+                dense_rows::<T, FMA, 1, LANES, AHEAD>(m, k, a, x, y);
             } else {
-                dense_rows::<T, FMA, 2, LANES>(m, k, a, x, y);
+                dense_rows::<T, FMA, 2, LANES, 0>(m, k, a, x, y);
             }
         } else if a.rs == 1 {
             for start in (0..m).step_by(STRIP) {
@@ -211,7 +215,13 @@ unsafe fn body<T: Real, const FMA: bool, const LANES: usize>(
 
 /// Dot products with rows without gaps, `ROWS` of them at a time.
 #[inline(always)]
-unsafe fn dense_rows<T: Real, const FMA: bool, const ROWS: usize, const LANES: usize>(
+unsafe fn dense_rows<
+    T: Real,
+    const FMA: bool,
+    const ROWS: usize,
+    const LANES: usize,
+    const AHEAD: usize,
+>(
     m: usize,
     k: usize,
     a: Mat<T>,
@@ -225,18 +235,24 @@ unsafe fn dense_rows<T: Real, const FMA: bool, const ROWS: usize, const LANES: u
             let rows = std::array::from_fn(|r| a.from(i + r, 0).at.at(0).cast_const());
             y.add(i)
                 .cast::<[T; ROWS]>()
-                .write_unaligned(dots::<T, FMA, ROWS, LANES>(k, rows, x));
+                .write_unaligned(dots::<T, FMA, ROWS, LANES, AHEAD>(k, rows, x));
             i += ROWS;
         }
         for i in i..m {
-            *y.add(i) = dots::<T, FMA, 1, LANES>(k, [a.from(i, 0).at.at(0)], x)[0];
+            *y.add(i) = dots::<T, FMA, 1, LANES, AHEAD>(k, [a.from(i, 0).at.at(0)], x)[0];
         }
     }
 }
 
 /// Dot products of some rows with `x`; what one row gives does not depend on the others.
 #[inline(always)]
-unsafe fn dots<T: Real, const FMA: bool, const ROWS: usize, const LANES: usize>(
+unsafe fn dots<
+    T: Real,
+    const FMA: bool,
+    const ROWS: usize,
+    const LANES: usize,
+    const AHEAD: usize,
+>(
     k: usize,
     rows: [*const T; ROWS],
     x: *const T,
@@ -248,6 +264,10 @@ unsafe fn dots<T: Real, const FMA: bool, const ROWS: usize, const LANES: usize>(
         while l + LANES <= k {
             let x = x.add(l).cast::<[T; LANES]>().read_unaligned();
             for r in 0..ROWS {
+                if AHEAD > 0 {
+                    let from = rows[r].add(l).wrapping_byte_add(AHEAD);
+                    fetch(from, LANES * size_of::<T>());
+                }
                 let a = rows[r].add(l).cast::<[T; LANES]>().read_unaligned();
                 for i in 0..LANES {
                     sums[r][i] = madd::<T, FMA>(a[i], x[i], sums[r][i]);

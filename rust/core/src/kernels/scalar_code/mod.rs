@@ -15,6 +15,7 @@ mod function;
 mod machine;
 #[cfg(feature = "machine-code")]
 mod operations;
+mod pairs;
 #[cfg(feature = "machine-code")]
 mod places;
 #[cfg(feature = "machine-code")]
@@ -291,7 +292,7 @@ impl ScalarCode {
             each[first as usize..][..count as usize].fill(NEIGHBOUR);
         }
         let needed = self.needed();
-        let pairs = vectors::pairs(self, &needed);
+        let pairs = pairs::pairs(self, &needed);
         // The call of a line makes this one, too.
         let is_there = |k: usize| (pairs.get(&(k as Line))).is_some_and(|&other| other < k as Line);
         let lines = (0..each.len()).filter(|&k| needed[k]);
