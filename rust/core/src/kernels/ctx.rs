@@ -134,3 +134,71 @@ pub fn share(
     });
     failed.into_inner().map_or(Ok(()), Err)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> ThreadPool {
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(3);
+        threads.build().unwrap()
+    }
+
+    fn refuse() -> Error {
+        Error::Program("refused".into())
+    }
+
+    #[test]
+    fn a_caller_outside_of_the_pool_shares_its_work() {
+        let (pool, cancel) = (pool(), AtomicBool::new(false));
+        let ctx = Ctx::beside(&cancel, &pool, 3);
+        for n in [0, 1, 2, 100] {
+            let calls: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
+            let call = |i: usize| {
+                // Pieces may be shared once more.
+                let inner = ctx.for_each(3, |_| {
+                    calls[i].fetch_add(1, Ordering::Relaxed);
+                });
+                inner.unwrap();
+            };
+            ctx.for_each(n, call).unwrap();
+            let seen: Vec<usize> = calls.into_iter().map(AtomicUsize::into_inner).collect();
+            assert_eq!(seen, vec![3; n]);
+        }
+        assert_eq!(ctx.inside(rayon::current_num_threads), 3);
+    }
+
+    #[test]
+    fn nothing_is_begun_after_an_error_or_a_cancellation() {
+        let (pool, cancel) = (pool(), AtomicBool::new(false));
+        let begun = AtomicUsize::new(0);
+        let refused = share(&pool, 3, 10_000, &|_| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            Err(refuse())
+        });
+        assert_eq!(refused.unwrap_err().to_string(), refuse().to_string());
+        assert!(begun.into_inner() <= 3);
+        let ctx = Ctx::beside(&cancel, &pool, 3);
+        let done = ctx.for_each(10_000, |_| cancel.store(true, Ordering::Relaxed));
+        assert!(matches!(done, Err(Error::Interrupted)));
+    }
+
+    #[test]
+    fn a_panic_of_any_thread_is_one_of_the_caller() {
+        let pool = pool();
+        let outer = std::thread::current().id();
+        for helper in [false, true] {
+            let call = |_: usize| {
+                let is_helper = std::thread::current().id() != outer;
+                assert!(is_helper != helper, "on purpose");
+                // So that the others have a turn.
+                std::thread::sleep(Duration::from_millis(1));
+                Ok(())
+            };
+            let run = || share(&pool, 3, 50, &call);
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+            // The pool goes on.
+            assert!(share(&pool, 3, 50, &|_| Ok(())).is_ok());
+        }
+    }
+}
