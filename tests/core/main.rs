@@ -17,6 +17,7 @@ mod linalg;
 #[cfg(feature = "machine-code")]
 mod machine_code;
 mod matmul_epilogue;
+mod matrix_passes;
 mod nested;
 mod ops;
 mod opt;

@@ -51,7 +51,10 @@ pub use fused::{
     Fused, FusedBuilder, FusedLayout, ROW_LANES, Recipe, RecipeNode, RecipeOutput, ReduceOp, Reg,
     SHORT_ROW, Split,
 };
-pub use gemm::{is_small_product, know_caches, lanes_of_dots, lock_products, matmul};
+pub use gemm::{
+    is_small_product, know_caches, lanes_of_dots, lock_products, matmul, sum_of_parts,
+    terms_together,
+};
 pub use index::{
     gather, gather_into, gather_laid_out, iota, nonzero, scatter, scatter_add,
     scatter_add_laid_out, scatter_laid_out, searchsorted_into,

@@ -243,8 +243,8 @@ fn refined(program: &Program, pieces: Vec<Piece>, scalar: &[bool]) -> Vec<Piece>
         let mut end = |run: &mut Vec<usize>| {
             if !run.is_empty() {
                 refined.push(Piece {
-                    eqns: std::mem::take(run),
                     varies: piece.varies,
+                    ..Piece::once(std::mem::take(run))
                 });
             }
         };

@@ -7,6 +7,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::fuse::{Role, role};
+use super::matrix_passes::MatrixPass;
 use crate::error::Result;
 use crate::interrupt::Steps;
 use crate::opt::runs;
@@ -43,6 +44,19 @@ pub(super) struct Piece {
     pub eqns: Vec<usize>,
     /// Whether they are what varies between the bodies of a loop.
     pub varies: bool,
+    /// The pass over a matrix that they are.
+    pub pass: Option<MatrixPass>,
+}
+
+impl Piece {
+    /// Equations that are run once.
+    pub fn once(eqns: Vec<usize>) -> Piece {
+        Piece {
+            eqns,
+            varies: false,
+            pass: None,
+        }
+    }
 }
 
 /// A program in pieces, to be run one after the other, many of which are alike; `None` for one that is best
@@ -83,10 +97,7 @@ fn longest(program: &Program, together: &Together<'_>) -> Result<Vec<Loop>> {
 
 /// A program in loops and what lies between them.
 fn cut(program: &Program, found: Vec<Loop>) -> Vec<Piece> {
-    let once = |eqns: std::ops::Range<usize>| Piece {
-        eqns: eqns.collect(),
-        varies: false,
-    };
+    let once = |eqns: std::ops::Range<usize>| Piece::once(eqns.collect());
     let mut pieces: Vec<Piece> = Vec::new();
     let mut next = 0;
     for found in found {
@@ -150,17 +161,18 @@ impl Loop {
             all.filter(is_it).collect::<Vec<usize>>()
         };
         let varying = |place: Place| Piece {
-            eqns: all(place),
             varies: true,
+            ..Piece::once(all(place))
         };
         let bodies = all(Place::Body);
         let body = bodies.len() / self.count;
         let together = self.together.div_ceil(body) * body;
         pieces.push(varying(Place::Before));
-        pieces.extend(bodies.chunks(together).map(|eqns| Piece {
-            eqns: eqns.to_vec(),
-            varies: false,
-        }));
+        pieces.extend(
+            bodies
+                .chunks(together)
+                .map(|eqns| Piece::once(eqns.to_vec())),
+        );
         pieces.push(varying(Place::After));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 
 use super::loop_detection::Piece;
+use super::matrix_passes::MatrixPass;
 use super::plan::{Plan, Slot, Step, Work, cost_of, counts, note_deaths};
 use crate::error::Result;
 use crate::interrupt::Steps;
@@ -38,18 +39,31 @@ impl Plan {
             if outs.is_empty() {
                 continue;
             }
-            let (part, read) = cutter.cut(&piece.eqns, &outs);
-            let alike = known.entry(part.structural_hash()).or_default();
-            let is_it = |p: &Program| p.same_structure(&part) && p.sites() == part.sites();
-            let found = alike.iter().find(|(p, _)| is_it(p));
-            let plan = if let Some((_, plan)) = found {
-                Arc::clone(plan)
+            let first = &program.eqns()[piece.eqns[0]];
+            let pass = piece.pass.as_ref();
+            let pass = pass.filter(|pass| pass.can_give(program, &outs));
+            let (read, work, origins, cost) = if let Some(pass) = pass {
+                let strips = pass.planned(program, &outs, Plan::as_a_whole)?;
+                weight += 2 * strips.main.weight;
+                let cost = strips.cost();
+                let work = Work::Strips(Box::new(strips));
+                (pass.inputs().collect(), work, pass.origins(program), cost)
             } else {
-                let plan = Plan::as_a_whole(&part)?;
-                let plan = Arc::new(plan.with_source(&part));
-                weight += plan.weight;
-                alike.push((part, Arc::clone(&plan)));
-                plan
+                let (part, read) = cutter.cut(&piece.eqns, &outs);
+                let alike = known.entry(part.structural_hash()).or_default();
+                let is_it = |p: &Program| p.same_structure(&part) && p.sites() == part.sites();
+                let found = alike.iter().find(|(p, _)| is_it(p));
+                let plan = if let Some((_, plan)) = found {
+                    Arc::clone(plan)
+                } else {
+                    let plan = Plan::as_a_whole(&part)?;
+                    let plan = Arc::new(plan.with_source(&part));
+                    weight += plan.weight;
+                    alike.push((part, Arc::clone(&plan)));
+                    plan
+                };
+                let cost = plan.cost;
+                (read, Work::Part(plan), Box::default(), cost)
             };
             weight += (read.len() + outs.len()) / 8;
             let outputs = outs.iter().map(|&v| {
@@ -59,16 +73,7 @@ impl Plan {
             });
             let outputs: SmallVec<[_; 2]> = outputs.collect();
             let inputs = read.iter().map(|&v| slots[v as usize]).collect();
-            let (first, cost) = (program.eqns()[piece.eqns[0]].prim, plan.cost);
-            let part = Work::Part(plan);
-            steps.push(Step::new(
-                part,
-                first,
-                Box::default(),
-                inputs,
-                outputs,
-                cost,
-            ));
+            steps.push(Step::new(work, first.prim, origins, inputs, outputs, cost));
         }
         let outs: Vec<Slot> = program.outs().iter().map(|&v| slots[v as usize]).collect();
         note_deaths(&mut steps, num_slots, &outs, &[]);
@@ -85,6 +90,47 @@ impl Plan {
             for_devices: OnceLock::new(),
         })
     }
+}
+
+/// The pieces of a program with passes over matrices: these, and what comes before, between and after them; `None` where
+/// there are no passes, or where they wait for each other.
+pub(super) fn around(program: &Program, passes: Vec<MatrixPass>) -> Option<Vec<Piece>> {
+    if passes.is_empty() {
+        return None;
+    }
+    let mut of_pass: Vec<Option<usize>> = vec![None; program.eqns().len()];
+    for (i, pass) in passes.iter().enumerate() {
+        pass.eqns.iter().for_each(|&k| of_pass[k] = Some(i));
+    }
+    let mut pieces: Vec<Piece> = Vec::new();
+    for pass in passes {
+        pieces.push(Piece::once(Vec::new()));
+        pieces.push(Piece {
+            pass: Some(pass),
+            ..Piece::once(Vec::new())
+        });
+    }
+    pieces.push(Piece::once(Vec::new()));
+    // The piece of each equation; passes have the odd numbers.
+    let mut places = vec![0; program.eqns().len()];
+    for (k, eqn) in program.eqns().iter().enumerate() {
+        let made = program.args(eqn).iter();
+        let made = made.filter_map(|&arg| (arg as usize).checked_sub(program.num_inputs()));
+        let after = |j: usize| {
+            let leaves = of_pass[j].is_some() && of_pass[j] != of_pass[k];
+            places[j] + usize::from(leaves)
+        };
+        let earliest = made.map(after).max().unwrap_or(0);
+        places[k] = match of_pass[k] {
+            Some(i) if earliest <= 2 * i + 1 => 2 * i + 1,
+            Some(_) => return None,
+            // What waits for an even number begins with the next one.
+            None => earliest,
+        };
+        pieces[places[k]].eqns.push(k);
+    }
+    pieces.retain(|piece| !piece.eqns.is_empty());
+    Some(pieces)
 }
 
 /// Cuts pieces out of a program, each in time that does not grow with the program.

@@ -5,15 +5,13 @@
 //! rows is summed strip by strip, and then over the strips; these depend on shapes only, so that any number
 //! of threads gives the same bits.
 
-use std::sync::{Mutex, PoisonError};
-
 use smallvec::SmallVec;
 
 use super::fuse::{Fusion, Place};
-use super::plan::{EpilogueOutput, MatmulEpilogue, Plan};
-use crate::aval::{Aval, Shape, SliceDim};
+use super::plan::{Over, Plan, StripOutput, Strips};
+use crate::aval::{Aval, Shape};
 use crate::error::Result;
-use crate::kernels::{self, Ctx, ReduceOp, Value};
+use crate::kernels::ReduceOp;
 use crate::ops;
 use crate::prim::{Kernel, Params, Var};
 use crate::program::{Builder, Program};
@@ -28,15 +26,12 @@ const ROWS: usize = 16;
 /// Behind a longer inner dimension a pass over the result costs next to nothing, beside packing.
 const INNER: usize = 128;
 
-/// Runs a plan on inputs, into values of the shapes of its results.
-type RunStrip = fn(&Plan, Vec<Value>, &[Value], &Ctx<'_>) -> Result<()>;
-
 /// What a group takes part in: the variables that a step reads and gives.
 pub(super) struct Found {
     pub product: usize,
     pub inputs: Vec<Var>,
     pub outputs: Vec<Var>,
-    pub epilogue: MatmulEpilogue,
+    pub strips: Strips,
 }
 
 /// For every group the product that it is computed behind, if there is one; nothing where no group has one. `read_outside` says which
@@ -237,11 +232,15 @@ impl<'p> Strip<'p> {
     /// With the plans of its strips.
     fn planned(self, product: usize, plan: fn(&Program) -> Result<Plan>) -> Result<Found> {
         let last = self.rows % self.height;
-        let outputs = self.outputs.iter().map(|&v| EpilogueOutput {
+        let outputs = self.outputs.iter().map(|&v| StripOutput {
             aval: self.program.aval(v).clone(),
-            over: (!self.made[&v]).then(|| self.reduction(v)),
+            over: if self.made[&v] {
+                Over::Rows
+            } else {
+                Over::Reduction(self.reduction(v))
+            },
         });
-        let epilogue = MatmulEpilogue {
+        let strips = Strips {
             main: plan(&self.written(self.height)?)?,
             last: match last {
                 0 => None,
@@ -251,12 +250,13 @@ impl<'p> Strip<'p> {
             height: self.height,
             by_rows: self.inputs.iter().map(|(_, rows)| *rows).collect(),
             outputs: outputs.collect(),
+            otherwise: None,
         };
         Ok(Found {
             product,
             inputs: self.inputs.iter().map(|(v, _)| *v).collect(),
             outputs: self.outputs,
-            epilogue,
+            strips,
         })
     }
 
@@ -312,107 +312,4 @@ impl<'p> Strip<'p> {
         let outs = self.outputs.iter().map(|v| vars[&(*v, self.made[v])]);
         builder.finish(outs.collect())
     }
-}
-
-impl MatmulEpilogue {
-    /// Roughly how many nanoseconds it takes on one thread.
-    pub fn cost(&self) -> f64 {
-        self.main.cost() * self.count() as f64
-    }
-
-    fn count(&self) -> usize {
-        self.rows.div_ceil(self.height)
-    }
-
-    /// The most bytes that each thread holds at a time.
-    pub fn peak(&self) -> usize {
-        self.main.peak()
-    }
-
-    /// Computes the outputs, into these values where there are any. `run` runs the plan of a strip, with memory for
-    /// all of its results.
-    pub fn run(
-        &self,
-        inputs: &[Value],
-        targets: &[Option<Value>],
-        run: RunStrip,
-        ctx: &Ctx<'_>,
-    ) -> Result<Vec<Value>> {
-        let count = self.count();
-        // Rows of the result, or one result for each strip.
-        let wholes =
-            self.outputs
-                .iter()
-                .zip(targets)
-                .map(|(output, target)| match (output.over, target) {
-                    (None, Some(target)) => Ok(target.clone()),
-                    (None, None) => Value::empty(output.aval.clone()),
-                    (Some(_), _) => {
-                        let mut aval = output.aval.clone();
-                        aval.shape.insert(0, count);
-                        Value::empty(aval)
-                    }
-                });
-        let wholes = wholes.collect::<Result<Vec<Value>>>()?;
-        let failed = Mutex::new(None);
-        ctx.for_each(count, |i| {
-            if let Err(error) = self.strip(i, inputs, &wholes, run, &ctx.alone()) {
-                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            }
-        })?;
-        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(error);
-        }
-        let joined = self
-            .outputs
-            .iter()
-            .zip(wholes)
-            .map(|(output, whole)| match output.over {
-                None => Ok(whole),
-                Some(op) => kernels::reduce(op, &whole, &[0], ctx),
-            });
-        joined.collect()
-    }
-
-    fn strip(
-        &self,
-        i: usize,
-        inputs: &[Value],
-        wholes: &[Value],
-        run: RunStrip,
-        ctx: &Ctx<'_>,
-    ) -> Result<()> {
-        let first = i * self.height;
-        let len = self.height.min(self.rows - first);
-        let plan = match &self.last {
-            Some(last) if len < self.height => last,
-            _ => &self.main,
-        };
-        let inputs = inputs.iter().zip(&self.by_rows).map(|(value, &by_rows)| {
-            if by_rows {
-                rows_of(value, first, len)
-            } else {
-                value.clone()
-            }
-        });
-        let targets = self.outputs.iter().zip(wholes).map(|(output, whole)| {
-            if output.over.is_none() {
-                return rows_of(whole, first, len);
-            }
-            let row = rows_of(whole, i, 1);
-            row.reshaped(&output.aval.shape).unwrap_or(row)
-        });
-        let targets: SmallVec<[Value; 4]> = targets.collect();
-        run(plan, inputs.collect(), &targets, ctx)
-    }
-}
-
-/// Some rows of an array.
-fn rows_of(value: &Value, first: usize, len: usize) -> Value {
-    let dims = value.shape().iter().enumerate().map(|(axis, &d)| SliceDim {
-        start: if axis == 0 { first } else { 0 },
-        len: if axis == 0 { len } else { d },
-        step: 1,
-    });
-    value.sliced(&dims.collect::<SmallVec<[SliceDim; 4]>>())
 }

@@ -20,6 +20,7 @@ mod loop_detection;
 mod loop_plans;
 mod looped;
 mod matmul_epilogue;
+mod matrix_passes;
 mod placement;
 mod plan;
 mod planner;
@@ -35,6 +36,7 @@ mod scalar_systems;
 mod scalars;
 mod spreads;
 mod stages;
+mod strips;
 mod threads;
 mod turns;
 

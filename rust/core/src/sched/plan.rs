@@ -29,7 +29,7 @@ pub(super) enum Work {
     /// The steps of a plan that other such steps share: a body of a loop.
     Part(Arc<Plan>),
     /// A matrix product and the group that reads it.
-    MatmulEpilogue(Box<MatmulEpilogue>),
+    Strips(Box<Strips>),
     /// A program that is repeated.
     Loop(Box<LoopPlan>),
 }
@@ -42,7 +42,7 @@ impl fmt::Debug for Work {
             Work::Fused(_) => "Fused",
             Work::Host(call, _) => call.name(),
             Work::Part(_) => "Part",
-            Work::MatmulEpilogue(_) => "MatmulEpilogue",
+            Work::Strips(_) => "Strips",
             Work::Loop(_) => "Loop",
         })
     }
@@ -181,9 +181,9 @@ impl Plan {
     }
 }
 
-/// A matrix product and the group that reads it, computed together in strips of rows.
+/// Equations that are computed together in strips of rows.
 #[derive(Debug)]
-pub(super) struct MatmulEpilogue {
+pub(super) struct Strips {
     /// The plan of a strip, and that of the last one, where it is shorter.
     pub main: Plan,
     pub last: Option<Plan>,
@@ -192,7 +192,9 @@ pub(super) struct MatmulEpilogue {
     pub height: usize,
     /// For each input whether a strip reads its own rows of it only.
     pub by_rows: Vec<bool>,
-    pub outputs: Vec<EpilogueOutput>,
+    pub outputs: Vec<StripOutput>,
+    /// The input that has to be in row-major order, and the plan of all rows where it is not.
+    pub otherwise: Option<(usize, Plan)>,
 }
 
 /// A program that is repeated.
@@ -261,10 +263,20 @@ pub(super) struct Turns {
 
 /// How an output comes from the strips.
 #[derive(Debug, Clone)]
-pub(super) struct EpilogueOutput {
+pub(super) struct StripOutput {
     pub aval: Aval,
-    /// What puts the results of the strips together; `None` where each one writes rows of its own.
-    pub over: Option<ReduceOp>,
+    pub over: Over,
+}
+
+/// What puts the results of strips together.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Over {
+    /// Each one writes rows of its own.
+    Rows,
+    /// A reduction.
+    Reduction(ReduceOp),
+    /// They are sums of some terms of a product, which are added in the order of its kernel.
+    Terms,
 }
 
 /// Notes where buffers are read last.

@@ -302,8 +302,8 @@ impl<'p> Planner<'p> {
         let inputs = found.inputs.iter().map(|&v| self.slot(v)).collect();
         let outputs = (found.outputs.iter()).map(|&v| (self.slot(v), program.aval(v).clone()));
         let outputs = outputs.collect();
-        let cost = found.epilogue.cost();
-        let work = Work::MatmulEpilogue(Box::new(found.epilogue));
+        let cost = found.strips.cost();
+        let work = Work::Strips(Box::new(found.strips));
         let eqns = [&[found.product][..], &self.fusion.groups[g].eqns].concat();
         let origins = self.origins(&eqns);
         self.steps

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::plan::{LoopPlan, MatmulEpilogue, Plan, Slot, Step, Work};
+use super::plan::{LoopPlan, Plan, Slot, Step, Strips, Work};
 use super::profile::{Phase, Stopwatch, note, timed};
 use super::threads::{num_threads, pool};
 use crate::aval::Aval;
@@ -217,7 +217,7 @@ fn execute(plan: &Plan, mut state: State, ctx: &Ctx<'_>) -> Result<State> {
                 let stopwatch = &mut state.stopwatch;
                 part(step, inner, slots, targets, stopwatch, ctx)?;
             }
-            Work::MatmulEpilogue(inner) => matmul_epilogue(step, inner, slots, targets, ctx)?,
+            Work::Strips(inner) => strips(step, inner, slots, targets, ctx)?,
             Work::Loop(inner) => {
                 looped(step, inner, slots, targets, &mut state.stopwatch, ctx)?;
             }
@@ -365,16 +365,16 @@ pub(super) fn take_all(
 }
 
 /// A product and what reads it, strip by strip.
-fn matmul_epilogue(
+fn strips(
     step: &Step,
-    epilogue: &MatmulEpilogue,
+    strips: &Strips,
     slots: &mut Slots,
     targets: &Targets,
     ctx: &Ctx<'_>,
 ) -> Result<()> {
     let inputs: Vec<Value> = slots.read(step);
     let given = (step.outputs.iter()).map(|(slot, _)| targets.get(*slot).cloned());
-    let outs = epilogue.run(&inputs, &given.collect::<Vec<_>>(), run_strip, ctx)?;
+    let outs = strips.run(&inputs, &given.collect::<Vec<_>>(), run_strip, ctx)?;
     drop(inputs);
     slots.release(&step.dying);
     slots.put(step, outs);

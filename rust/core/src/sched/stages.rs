@@ -2,6 +2,8 @@
 //! checkpoints where these save no memory.
 
 use super::loop_detection::pieces;
+use super::loop_plans::around;
+use super::matrix_passes;
 use super::plan::{Again, Plan, Work};
 use super::scalars::is_scalar;
 use crate::error::Result;
@@ -105,9 +107,13 @@ impl Plan {
         }
     }
 
-    /// Plans a program whose equations are primitives, in parts where it repeats itself.
+    /// Plans a program whose equations are primitives, in parts where it repeats itself, or reads a matrix in one pass.
     pub(super) fn as_written(program: &Program) -> Result<Plan> {
-        match pieces(program)? {
+        let pieces = match pieces(program)? {
+            None => around(program, matrix_passes::find(program)),
+            pieces => pieces,
+        };
+        match pieces {
             Some(pieces) => Plan::of_pieces(program, &pieces),
             None => Plan::as_a_whole(program),
         }
@@ -147,7 +153,7 @@ impl Plan {
             let inside = match &step.work {
                 Work::Part(part) => part.peak(),
                 // On each thread; how many there are must not matter here.
-                Work::MatmulEpilogue(epilogue) => epilogue.peak(),
+                Work::Strips(strips) => strips.peak(),
                 Work::Loop(looped) => {
                     let again = looped.again.as_deref().map_or(0, Again::peak);
                     looped.plan.peak().saturating_add(again)

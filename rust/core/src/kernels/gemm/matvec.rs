@@ -24,7 +24,7 @@ const STRIP: usize = 2048;
 /// Bytes that lie together, below which the parts of a matrix are not worth reading apart: a page.
 const PIECE: usize = 1 << 12;
 /// Sums of parts of the terms that are added at the end, at most.
-const MOST_PARTS: usize = 32;
+const MOST_PARTS: usize = 256;
 
 /// `f32` and `f64`.
 pub(super) trait Real: Number<Wide = Self> {
@@ -76,13 +76,11 @@ pub(super) unsafe fn matvec<T: Real>(
     // on the matrix alone, and so does the order of the additions.
     let (lines, size) = (TASK.div_ceil(k), size_of::<T>());
     let by_terms = if a.cs == 1 {
-        k >= 4 * TASK
+        (k >= 4 * TASK).then(|| part_of_terms(m, k).next_multiple_of(64))
     } else {
-        a.rs == 1 && k >= 64 && m * k >= 4 * TASK && lines * size < PIECE
+        terms_together(m, k, size).filter(|_| a.rs == 1)
     };
-    if by_terms {
-        let parts = (m * k / TASK).clamp(2, MOST_PARTS);
-        let part = k.div_ceil(parts).next_multiple_of(64);
+    if let Some(part) = by_terms {
         let parts = k.div_ceil(part);
         let mut sums = vec![T::ZERO; parts * m];
         let to = Shared::new(sums.as_mut_ptr());
@@ -93,9 +91,8 @@ pub(super) unsafe fn matvec<T: Real>(
             unsafe { dispatch(m, part.min(k - start), a, x, to.at((task * m) as isize)) };
         })?;
         for i in 0..m {
-            let sum = (0..parts).fold(T::ZERO, |sum, part| sum.plus(sums[part * m + i]));
             // SAFETY: the caller vouches for `m` results.
-            unsafe { y.at(i as isize).write(sum) };
+            unsafe { y.at(i as isize).write(sum_of(&sums, m, i)) };
         }
         return Ok(());
     }
@@ -106,6 +103,30 @@ pub(super) unsafe fn matvec<T: Real>(
         // SAFETY: the caller's promise; tasks have different results.
         unsafe { dispatch(part.min(m - start), k, a, x.at(0), y) };
     })
+}
+
+/// How many of `k` terms of each of `m` results are added before the others, where parts of the terms are.
+fn part_of_terms(m: usize, k: usize) -> usize {
+    let parts = (m * k / TASK).clamp(2, MOST_PARTS);
+    k.div_ceil(parts).next_multiple_of(8)
+}
+
+/// The same for a matrix with `m` rows and `k` columns, without gaps between the elements of a column, of elements of this
+/// size; `None` where all terms of a result are added one after the other.
+pub(super) fn terms_together(m: usize, k: usize, size: usize) -> Option<usize> {
+    let lines = TASK.div_ceil(k.max(1));
+    let by_terms = k >= 64 && m * k >= 4 * TASK && lines * size < PIECE;
+    by_terms.then(|| part_of_terms(m, k))
+}
+
+/// The sum of what parts of the terms give for a result, one of `m`.
+fn sum_of<T: Real>(parts: &[T], m: usize, i: usize) -> T {
+    (parts.iter().skip(i).step_by(m)).fold(T::ZERO, |sum, &part| sum.plus(part))
+}
+
+/// The sums over the first axis of what parts of the terms of a product give, in the order of the product.
+pub(super) fn sums_of<T: Real>(parts: &[T], m: usize) -> Vec<T> {
+    (0..m).map(|i| sum_of(parts, m, i)).collect()
 }
 
 /// Chooses the instruction set.

@@ -62,6 +62,31 @@ pub(super) fn ready() -> Result<()> {
     Ok(())
 }
 
+/// How many of `k` terms are added before the others in a product of a matrix with `m` rows and `k` columns with a vector,
+/// where the columns have no gaps between their elements; `None` where all are added one after the other.
+pub fn terms_together(m: usize, k: usize, dtype: DType) -> Option<usize> {
+    matches!(dtype, DType::F32 | DType::F64)
+        .then(|| matvec::terms_together(m, k, dtype.size()))
+        .flatten()
+}
+
+/// The sums over the first axis of an array that holds what such parts of the terms of a product give, in the order of the
+/// product.
+///
+/// # Errors
+/// When there is no memory, or for a dtype of which no terms are added apart.
+pub fn sum_of_parts(parts: &Value) -> Result<Value> {
+    let shape = parts.shape().get(1..).unwrap_or_default();
+    let m = shape.iter().product();
+    if let Some(parts) = parts.as_slice::<f64>() {
+        return Value::from_slice(shape, &matvec::sums_of(parts, m));
+    }
+    match parts.as_slice::<f32>() {
+        Some(parts) => Value::from_slice(shape, &matvec::sums_of(parts, m)),
+        None => Err(Error::Program("terms of another dtype".into())),
+    }
+}
+
 /// Floating-point operations that make spreading a product over threads worth while.
 const WIDE: usize = 1 << 21;
 

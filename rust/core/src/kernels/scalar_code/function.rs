@@ -6,9 +6,8 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::FunctionBuilder;
 
 use super::operations::{has_fma, register};
-use super::pairs::pairs;
 use super::registers::{Group, Place, Reads, elements, single};
-use super::vectors::{Lines, NONE, width};
+use super::vectors::{Lines, NONE, pairs, width};
 use super::{Line, Op, ScalarCode};
 use crate::aval::DType;
 use crate::util::FastMap;

@@ -15,7 +15,6 @@ mod function;
 mod machine;
 #[cfg(feature = "machine-code")]
 mod operations;
-mod pairs;
 #[cfg(feature = "machine-code")]
 mod places;
 #[cfg(feature = "machine-code")]
@@ -106,7 +105,7 @@ pub fn has_scalars(dtype: DType) -> bool {
 pub fn long_cost(op: LaneOp, count: usize) -> f64 {
     match count {
         _ if !op.is_long() => 0.0,
-        1 => 12.0,
+        1 => 10.0,
         _ => 20.0 + 2.0 * count as f64,
     }
 }
@@ -292,14 +291,10 @@ impl ScalarCode {
             each[first as usize..][..count as usize].fill(NEIGHBOUR);
         }
         let needed = self.needed();
-        let pairs = pairs::pairs(self, &needed);
-        // The call of a line makes this one, too.
-        let is_there = |k: usize| (pairs.get(&(k as Line))).is_some_and(|&other| other < k as Line);
         let lines = (0..each.len()).filter(|&k| needed[k]);
         let line = |k: usize| match self.lines[k].0 {
             Op::Number(_) | Op::Result { .. } => 0.0,
             Op::Element { .. } => NEIGHBOUR,
-            Op::Lane { .. } if is_there(k) => each[k],
             Op::Lane { op, .. } => each[k] + long_cost(op, 1),
             Op::Lanes { op, count, .. } => LINE * f64::from(count) + long_cost(op, count as usize),
             _ => each[k],
