@@ -76,7 +76,8 @@ def measure_written(steps: int) -> None:
             state = np.sin(state) * factor + 0.1
         return state
 
-    arguments = 0.3, 0.9
+    # Where the cotangents do not end in subnormal numbers, which processors are slow with.
+    arguments = 0.9, 1.1
 
     def seconds(call: Any) -> float:
         start = time.perf_counter()

@@ -1,7 +1,7 @@
 //! What a kernel knows about the run it is part of: how wide it may go, and whether to stop.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rayon::ThreadPool;
@@ -13,13 +13,16 @@ use crate::interrupt::enough;
 /// How long a thread waits awake for the last pieces of the others: to sleep and to be woken takes as long.
 const AWAKE: Duration = Duration::from_micros(50);
 
+/// A pool of all threads, if they can be had.
+type Whole = fn() -> Option<Arc<ThreadPool>>;
+
 /// Handed to every kernel call.
 #[derive(Debug, Clone, Copy)]
 pub struct Ctx<'a> {
     cancel: &'a AtomicBool,
     threads: usize,
-    /// Whose threads help, when the caller is none of them.
-    beside: Option<&'a ThreadPool>,
+    /// Whose threads help, when the caller is none of them; and the pool for what needs to be inside of one.
+    beside: Option<(&'a ThreadPool, Whole)>,
 }
 
 impl<'a> Ctx<'a> {
@@ -32,10 +35,16 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// For a caller outside of a pool, which works together with threads of it, so many of them and itself.
-    pub fn beside(cancel: &'a AtomicBool, pool: &'a ThreadPool, threads: usize) -> Ctx<'a> {
+    /// For a caller outside of a pool, which works together with threads of it: so many with itself. What uses rayon by itself is done
+    /// inside of another one.
+    pub fn beside(
+        cancel: &'a AtomicBool,
+        helpers: &'a ThreadPool,
+        whole: Whole,
+        threads: usize,
+    ) -> Ctx<'a> {
         Ctx {
-            beside: Some(pool),
+            beside: Some((helpers, whole)),
             ..Ctx::new(cancel, threads)
         }
     }
@@ -80,16 +89,19 @@ impl<'a> Ctx<'a> {
         };
         match self.beside {
             _ if self.threads == 1 || n <= 1 => (0..n).try_for_each(call),
-            Some(pool) => share(pool, self.threads, n, &call),
+            Some((helpers, _)) => share(helpers, self.threads, n, &call),
             None => (0..n).into_par_iter().try_for_each(call),
         }
     }
 
-    /// Calls what uses the pool that it is called in.
-    pub fn inside<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+    /// Calls what uses the pool that it is called in; with `false` where threads for that cannot be had.
+    pub fn inside<R: Send>(&self, f: impl FnOnce(bool) -> R + Send) -> R {
         match self.beside {
-            Some(pool) => pool.install(f),
-            None => f(),
+            None => f(true),
+            Some((_, whole)) => match whole() {
+                Some(pool) => pool.install(|| f(true)),
+                None => f(false),
+            },
         }
     }
 }
@@ -144,6 +156,10 @@ mod tests {
         threads.build().unwrap()
     }
 
+    fn whole() -> Option<Arc<ThreadPool>> {
+        Some(Arc::new(pool()))
+    }
+
     fn refuse() -> Error {
         Error::Program("refused".into())
     }
@@ -151,7 +167,7 @@ mod tests {
     #[test]
     fn a_caller_outside_of_the_pool_shares_its_work() {
         let (pool, cancel) = (pool(), AtomicBool::new(false));
-        let ctx = Ctx::beside(&cancel, &pool, 3);
+        let ctx = Ctx::beside(&cancel, &pool, whole, 3);
         for n in [0, 1, 2, 100] {
             let calls: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
             let call = |i: usize| {
@@ -165,7 +181,10 @@ mod tests {
             let seen: Vec<usize> = calls.into_iter().map(AtomicUsize::into_inner).collect();
             assert_eq!(seen, vec![3; n]);
         }
-        assert_eq!(ctx.inside(rayon::current_num_threads), 3);
+        assert_eq!(
+            ctx.inside(|is_there| (is_there, rayon::current_num_threads())),
+            (true, 3)
+        );
     }
 
     #[test]
@@ -178,7 +197,7 @@ mod tests {
         });
         assert_eq!(refused.unwrap_err().to_string(), refuse().to_string());
         assert!(begun.into_inner() <= 3);
-        let ctx = Ctx::beside(&cancel, &pool, 3);
+        let ctx = Ctx::beside(&cancel, &pool, whole, 3);
         let done = ctx.for_each(10_000, |_| cancel.store(true, Ordering::Relaxed));
         assert!(matches!(done, Err(Error::Interrupted)));
     }

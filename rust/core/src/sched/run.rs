@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::plan::{LoopPlan, Plan, Slot, Step, Strips, Work};
 use super::profile::{Phase, Stopwatch, note, timed};
-use super::threads::{num_threads, pool};
+use super::threads::{num_threads, pool, together};
 use crate::aval::Aval;
 use crate::error::{Error, Result};
 use crate::kernels::{self, Ctx, Fused, Value};
@@ -17,7 +17,7 @@ use crate::prim::Kernel;
 /// Work below this many estimated nanoseconds stays on the calling thread: waking others costs some 50 µs.
 pub(super) const WORTH_THREADS: f64 = 100_000.0;
 /// Work above this many is done by others alone, while the calling thread looks whether the user wants to stop.
-const LONG: f64 = 5e6;
+const LONG: f64 = 20e6;
 /// How many dying inputs are considered for reuse.
 const MANY: usize = 64;
 /// How often the calling thread looks whether the user wants to stop.
@@ -160,14 +160,14 @@ fn advance(plan: &Plan, state: State, interrupted: &mut dyn FnMut() -> bool) -> 
     if cost < WORTH_THREADS {
         return execute(plan, state, &Ctx::new(&cancel, 1));
     }
-    let Some(pool) = pool() else {
-        return execute(plan, state, &Ctx::new(&cancel, 1));
-    };
     if cost < LONG {
         // Over before the user would be asked whether to stop. To wake a thread that takes the steps, and to be woken by it,
         // takes longer than many of them.
-        return caught(|| execute(plan, state, &Ctx::beside(&cancel, &pool, num_threads())));
+        return caught(|| together(&cancel, |ctx| execute(plan, state, ctx)));
     }
+    let Some(pool) = pool() else {
+        return execute(plan, state, &Ctx::new(&cancel, 1));
+    };
     let done: (Mutex<Option<Result<State>>>, Condvar) = (Mutex::new(None), Condvar::new());
     pool.in_place_scope(|scope| {
         scope.spawn(|_| {
@@ -249,9 +249,10 @@ pub(super) fn take_step(plan: &Plan, number: usize, args: Vec<Value>) -> Result<
             }
             _ => call(step, &mut slots, ctx),
         };
-        match pool().filter(|_| step.cost >= WORTH_THREADS) {
-            Some(pool) => take(&Ctx::beside(&cancel, &pool, num_threads()))?,
-            None => take(&Ctx::new(&cancel, 1))?,
+        if step.cost >= WORTH_THREADS {
+            together(&cancel, take)?;
+        } else {
+            take(&Ctx::new(&cancel, 1))?;
         }
     }
     let result = |(slot, aval): &(Slot, Aval)| match slots.0[*slot as usize].take() {

@@ -377,7 +377,13 @@ unsafe fn lanes<T: Key, P: Packed>(
                     pack(from.at(s + i as isize * from_step).read_unaligned(), i)
                 }));
                 if wide {
-                    ctx.inside(|| line.par_sort_unstable());
+                    ctx.inside(|is_there| {
+                        if is_there {
+                            line.par_sort_unstable();
+                        } else {
+                            line.sort_unstable();
+                        }
+                    });
                 } else {
                     line.sort_unstable();
                 }
