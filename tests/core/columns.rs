@@ -191,6 +191,52 @@ fn random_programs_of_points_and_their_derivatives() {
 }
 
 #[test]
+fn rows_of_every_length_and_dtype() {
+    let mut rng = Rng::new(8);
+    for dtype in ["f64", "f32", "i64", "f16", "c128"] {
+        for len in 2..=18 {
+            let text = format!(
+                "program(%0: {dtype}[200,{len}], %1: {dtype}[200,1], %2: {dtype}[200,{}]) {{
+                   %3: {dtype}[200,{len}] = mul(%0, %1)
+                   %4: {dtype}[200] = sum[axes=(1,)](%3)
+                   %5: {dtype}[200,1] = reshape[shape=(200, 1)](%4)
+                   %6: {dtype}[200,{len}] = add(%5, %3)
+                   %7: {dtype}[200,{len}] = update_add[start=(0, {}), len=(200, {}), step=(1, -2)](%6, %2)
+                   %8: {dtype}[200,{len}] = update[start=(0, 0), len=(200, {}), step=(1, 2)](%7, %2)
+                   %9: {dtype}[200] = sum[axes=(1,)](%8)
+                   return %4, %9, %7
+                 }}",
+                len / 2,
+                len - 1,
+                len / 2,
+                len / 2
+            );
+            let program = Program::parse(&text).unwrap();
+            let taken = check(&program, &mut rng);
+            let adds = ["f64", "f32", "i64"].contains(&dtype);
+            assert_eq!(taken, adds && len < 16, "{dtype} {len}");
+        }
+    }
+}
+
+#[test]
+fn few_columns_of_many_are_read_alone() {
+    let text = "program(%0: f64[200,5000]) {
+        %1: f64[200,3] = slice[start=(0, 1), len=(200, 3), step=(1, 1000)](%0)
+        %2: f64[200,3] = square(%1)
+        %3: f64[200] = sum[axes=(1,)](%2)
+        %4: f64[200,1] = reshape[shape=(200, 1)](%3)
+        %5: f64[200,3] = div(%1, %4)
+        %6: f64[200] = sum[axes=(1,)](%5)
+        return %6
+      }";
+    let program = Program::parse(text).unwrap();
+    assert!(check(&program, &mut Rng::new(2)));
+    let columns = opt::in_columns(&program).unwrap().unwrap();
+    assert!(columns.eqns().len() < 40, "{columns}");
+}
+
+#[test]
 fn arrays_that_are_only_added_stay_as_they_are() {
     let text = |rest: &str, out: &str| {
         format!(

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use cotan::aval::SliceDim;
 use cotan::kernels::{self, Ctx, Value};
 use cotan::prim::Var;
 use cotan::testing::{self, Rng};
@@ -47,11 +48,32 @@ fn check(program: &Program) -> usize {
         rng.array(aval.dtype, &aval.shape, -1.0, 1.0).unwrap()
     });
     let inputs: Vec<Value> = inputs.collect();
-    // The same matrix, with its columns in memory one after the other.
     let cancel = AtomicBool::new(false);
-    let turned = kernels::copy(&inputs[0].transposed(&[1, 0]), &Ctx::new(&cancel, 1)).unwrap();
-    let columns = [&[turned.transposed(&[1, 0])], &inputs[1..]].concat();
-    for inputs in [inputs, columns] {
+    let copy = |value: &Value| kernels::copy(value, &Ctx::new(&cancel, 1)).unwrap();
+    let with = |matrix: Value, inputs: &[Value]| [&[matrix], &inputs[1..]].concat();
+    // The same matrix, with its columns in memory one after the other, backwards, and with numbers that are not finite.
+    let turned = copy(&inputs[0].transposed(&[1, 0])).transposed(&[1, 0]);
+    let backwards: Vec<SliceDim> = (inputs[0].shape().iter())
+        .map(|&len| SliceDim {
+            start: len - 1,
+            len,
+            step: -1,
+        })
+        .collect();
+    let turned_round = copy(&inputs[0].sliced(&backwards)).sliced(&backwards);
+    let mut special = testing::numbers(&inputs[0]).unwrap();
+    let len = special.len();
+    (special[len / 3], special[len - 1]) = (f64::INFINITY.into(), f64::NAN.into());
+    let aval = inputs[0].aval();
+    let special = testing::value(aval.dtype, &aval.shape, &special).unwrap();
+    // Weights that repeat one number.
+    let number = Value::from_slice(&[1], &[0.25f64]).unwrap();
+    let mut alike = inputs.clone();
+    if inputs[1].dtype() == number.dtype() {
+        alike[1] = number.broadcast_to(inputs[1].shape());
+    }
+    let more = [turned, turned_round, special].map(|matrix| with(matrix, &inputs));
+    for inputs in [inputs, alike].into_iter().chain(more) {
         let wanted = testing::run_stepwise(program, &inputs).unwrap();
         for results in on_threads(|| testing::run(program, &inputs).unwrap()) {
             for (a, b) in results.iter().zip(&wanted) {
@@ -71,6 +93,10 @@ fn gradients_of_linear_models_read_the_matrix_once() {
         ("f32", 10_007, 199),
         ("f64", 52_500, 10),
         ("f64", 1_500, 1_500),
+        // A few columns more than what a task of the product has.
+        ("f64", 512, 1_025),
+        ("f64", 4_000, 1_026),
+        ("f32", 7_000, 513),
     ] {
         assert_eq!(check(&usual(dtype, n, m)), 2, "{dtype} {n} {m}");
     }
@@ -116,6 +142,29 @@ fn a_product_of_the_hessian_with_a_vector_reads_it_once_too() {
         check(&regression("f64", n, m, &between, "%14, %11, %15")),
         3
     );
+}
+
+#[test]
+fn of_passes_that_wait_for_each_other_one_is_left() {
+    // The weights of the second product with each matrix come from the pass over the other one.
+    let (n, m) = (2_000, 500);
+    let mut text = format!(
+        "program(%0: f64[{n},{m}], %1: f64[{n},{m}], %2: f64[{m},1]) {{
+           %3: f64[{m},{n}] = transpose[axes=(1, 0)](%0)
+           %4: f64[{m},{n}] = transpose[axes=(1, 0)](%1)
+           %5: f64[{n},1] = matmul(%1, %2)
+           %6: f64[1,1] = slice[start=(0, 0), len=(1, 1), step=(1, 1)](%5)
+           %7: f64[{m},1] = mul(%2, %6)
+           %8: f64[{n},1] = matmul(%0, %7)
+           %9: f64[{n},1] = sin(%8)
+           %10: f64[{m},1] = matmul(%3, %9)
+           %11: f64[{n},1] = sin(%5)
+           %12: f64[{m},1] = matmul(%4, %11)
+        "
+    );
+    text.push_str("return %10, %12, %11\n}");
+    // A product, the rest of it, a pass, a product.
+    assert!(check(&Program::parse(&text).unwrap()) < 8);
 }
 
 #[test]

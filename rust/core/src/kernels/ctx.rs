@@ -94,7 +94,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Calls what uses the pool that it is called in; with `false` where threads for that cannot be had.
+    /// Calls `f` in a pool, for what takes the current rayon pool by itself; with `false` where threads for that cannot be had.
     pub fn inside<R: Send>(&self, f: impl FnOnce(bool) -> R + Send) -> R {
         match self.beside {
             None => f(true),
@@ -157,7 +157,8 @@ mod tests {
     }
 
     fn whole() -> Option<Arc<ThreadPool>> {
-        Some(Arc::new(pool()))
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(3);
+        threads.build().ok().map(Arc::new)
     }
 
     fn refuse() -> Error {

@@ -13,7 +13,7 @@ use super::{Storage, Value};
 use crate::error::{Error, Result};
 
 /// So many bytes are written at most: longer kernels are shared by threads, and look whether to stop.
-const SHORT: usize = 1 << 16;
+pub(super) const SHORT: usize = 1 << 16;
 
 /// What is done with the addresses of all that is read, in order, and then of what is written.
 type Run = dyn Fn(&[*mut u8]) -> Result<()> + Send + Sync;

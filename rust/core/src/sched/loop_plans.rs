@@ -40,11 +40,9 @@ impl Plan {
                 continue;
             }
             let first = &program.eqns()[piece.eqns[0]];
-            let pass = piece.pass.as_ref();
-            let pass = pass.filter(|pass| pass.can_give(program, &outs));
-            let (read, work, origins, cost) = if let Some(pass) = pass {
+            let (read, work, origins, cost) = if let Some(pass) = &piece.pass {
                 let strips = pass.planned(program, &outs, Plan::as_a_whole)?;
-                weight += 2 * strips.main.weight;
+                weight += 3 * strips.main.weight;
                 let cost = strips.cost();
                 let work = Work::Strips(Box::new(strips));
                 (pass.inputs().collect(), work, pass.origins(program), cost)
@@ -93,14 +91,18 @@ impl Plan {
 }
 
 /// The pieces of a program with passes over matrices: these, and what comes before, between and after them; `None` where
-/// there are no passes, or where they wait for each other.
-pub(super) fn around(program: &Program, passes: Vec<MatrixPass>) -> Option<Vec<Piece>> {
-    if passes.is_empty() {
-        return None;
-    }
-    let mut of_pass: Vec<Option<usize>> = vec![None; program.eqns().len()];
-    for (i, pass) in passes.iter().enumerate() {
-        pass.eqns.iter().for_each(|&k| of_pass[k] = Some(i));
+/// there are no passes.
+pub(super) fn around(program: &Program, mut passes: Vec<MatrixPass>) -> Option<Vec<Piece>> {
+    let mut places = Err(usize::MAX);
+    while let Err(number) = places {
+        // One that waits for a later one is computed as it is written.
+        if number < passes.len() {
+            passes.remove(number);
+        }
+        if passes.is_empty() {
+            return None;
+        }
+        places = places_of(program, &passes);
     }
     let mut pieces: Vec<Piece> = Vec::new();
     for pass in passes {
@@ -111,26 +113,63 @@ pub(super) fn around(program: &Program, passes: Vec<MatrixPass>) -> Option<Vec<P
         });
     }
     pieces.push(Piece::once(Vec::new()));
-    // The piece of each equation; passes have the odd numbers.
-    let mut places = vec![0; program.eqns().len()];
-    for (k, eqn) in program.eqns().iter().enumerate() {
-        let made = program.args(eqn).iter();
-        let made = made.filter_map(|&arg| (arg as usize).checked_sub(program.num_inputs()));
-        let after = |j: usize| {
-            let leaves = of_pass[j].is_some() && of_pass[j] != of_pass[k];
-            places[j] + usize::from(leaves)
-        };
-        let earliest = made.map(after).max().unwrap_or(0);
-        places[k] = match of_pass[k] {
-            Some(i) if earliest <= 2 * i + 1 => 2 * i + 1,
-            Some(_) => return None,
-            // What waits for an even number begins with the next one.
-            None => earliest,
-        };
-        pieces[places[k]].eqns.push(k);
+    for (k, place) in places.into_iter().flatten().enumerate() {
+        if let Some(place) = place {
+            pieces[place].eqns.push(k);
+        }
     }
     pieces.retain(|piece| !piece.eqns.is_empty());
     Some(pieces)
+}
+
+/// The number of its piece for each equation.
+type Places = Vec<Option<usize>>;
+
+/// In which piece each equation is: passes have the odd numbers, everything else is as late as what reads it. `None` for
+/// what nobody reads then. The error is the number of a pass that would wait for a later one.
+fn places_of(program: &Program, passes: &[MatrixPass]) -> std::result::Result<Places, usize> {
+    let count = program.eqns().len();
+    let mut of_pass: Vec<Option<usize>> = vec![None; count];
+    for (i, pass) in passes.iter().enumerate() {
+        pass.eqns.iter().for_each(|&k| of_pass[k] = Some(i));
+    }
+    let made = |var: Var| (var as usize).checked_sub(program.num_inputs());
+    let args = |k: usize| program.args(&program.eqns()[k]).iter();
+    let mut earliest = vec![0; count];
+    for k in 0..count {
+        let after = |j: usize| {
+            let leaves = of_pass[j].is_some() && of_pass[j] != of_pass[k];
+            earliest[j] + usize::from(leaves)
+        };
+        let first = args(k).filter_map(|&arg| made(arg)).map(after).max();
+        earliest[k] = match of_pass[k] {
+            Some(i) if first.is_some_and(|first| first > 2 * i + 1) => return Err(i),
+            Some(i) => 2 * i + 1,
+            None => first.unwrap_or(0),
+        };
+    }
+    let mut places: Vec<Option<usize>> = vec![None; count];
+    for k in program.outs().iter().filter_map(|&out| made(out)) {
+        places[k] = Some(earliest[k]);
+    }
+    for k in (0..count).rev() {
+        if let Some(i) = of_pass[k] {
+            places[k] = Some(2 * i + 1);
+        }
+        let Some(place) = places[k] else {
+            continue;
+        };
+        for j in args(k).filter_map(|&arg| made(arg)) {
+            let is_spared = of_pass[k].is_some_and(|i| passes[i].transposes(program, j));
+            if is_spared || of_pass[j].is_some() {
+                continue;
+            }
+            // What a pass reads is there before.
+            let before = place - usize::from(of_pass[k].is_some());
+            places[j] = Some(places[j].map_or(before, |other| other.min(before)));
+        }
+    }
+    Ok(places)
 }
 
 /// Cuts pieces out of a program, each in time that does not grow with the program.

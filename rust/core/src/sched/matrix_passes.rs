@@ -22,7 +22,7 @@ const STRIP: usize = 3 << 19;
 
 /// Equations that are computed in one pass over a matrix.
 pub(super) struct MatrixPass {
-    /// In their order; the last one is the product with the transpose.
+    /// In their order; the last one is the product with the transpose, which strips transpose for themselves.
     pub eqns: Vec<usize>,
     matrix: Var,
     /// How many rows it has, and how many a strip.
@@ -109,7 +109,7 @@ impl MatrixPass {
         }
         let is_empty = pass.eqns.is_empty();
         pass.eqns.push(last);
-        (!is_empty).then_some(pass)
+        (!is_empty && pass.gives_rows(program)).then_some(pass)
     }
 
     /// Which equations before the last one compute something from a product with the matrix.
@@ -172,24 +172,40 @@ impl MatrixPass {
 
     /// Notes an input; `None` where it is one in another way.
     fn read(&mut self, var: Var, by_rows: bool) -> Option<()> {
-        match self.inputs.iter().find(|(v, _)| *v == var) {
-            Some(&(_, before)) => (before == by_rows).then_some(()),
-            None => {
-                self.inputs.push((var, by_rows));
-                Some(())
-            }
+        if let Some(&(_, before)) = self.inputs.iter().find(|(v, _)| *v == var) {
+            return (before == by_rows).then_some(());
         }
+        self.inputs.push((var, by_rows));
+        Some(())
     }
 
-    /// Whether all that is read outside of the pass has rows in front.
-    pub fn can_give(&self, program: &Program, outs: &[Var]) -> bool {
-        let last = outs.iter().filter(|&&out| out != self.last(program));
-        let mut shapes = last.map(|&out| &program.aval(out).shape);
-        shapes.all(|shape| shape.first() == Some(&self.rows))
+    /// Whether all that is read outside of the pass, but for its product, has rows in front.
+    fn gives_rows(&self, program: &Program) -> bool {
+        let last = self.last(program);
+        let fits = |var: Var| {
+            let made = (var as usize).checked_sub(program.num_inputs());
+            let is_own = made.is_some_and(|k| self.eqns.binary_search(&k).is_ok());
+            !is_own || var == last || program.aval(var).shape.first() == Some(&self.rows)
+        };
+        let outside = |k: &usize| self.eqns.binary_search(k).is_err();
+        let mut others = (0..program.eqns().len()).filter(outside);
+        program.outs().iter().all(|&out| fits(out))
+            && others.all(|k| {
+                program
+                    .args(&program.eqns()[k])
+                    .iter()
+                    .all(|&arg| fits(arg))
+            })
     }
 
     fn last(&self, program: &Program) -> Var {
         program.result(self.eqns[self.eqns.len() - 1])
+    }
+
+    /// Whether the pass reads the result of an equation only to multiply with the transpose.
+    pub fn transposes(&self, program: &Program, k: usize) -> bool {
+        let eqn = &program.eqns()[k];
+        eqn.prim == ops::TRANSPOSE && program.args(eqn) == [self.matrix]
     }
 
     /// What is read, in the order in which the strips read it.
@@ -236,7 +252,7 @@ impl MatrixPass {
             height: self.height,
             by_rows: self.inputs.iter().map(|(_, by_rows)| *by_rows).collect(),
             outputs: outputs.collect(),
-            otherwise: Some((0, strip(self.rows)?)),
+            otherwise: Some(strip(self.rows)?),
         })
     }
 

@@ -10,7 +10,8 @@ use super::compilation::Compilation;
 use super::profile::Origin;
 use crate::aval::Aval;
 use crate::kernels::{Code, Fused, ReduceOp, TurnsCode, Value};
-use crate::prim::{Host, Params, Prim};
+use crate::ops;
+use crate::prim::{Cost, Host, Params, Prim};
 use crate::program::{Loop, LoopOutput, Program};
 
 /// Number of a buffer: inputs first, then what steps produce.
@@ -169,6 +170,19 @@ impl Plan {
         Origin::shares(equations).into()
     }
 
+    /// Whether estimates say about how long a run takes: decompositions and sorts take as long as they take.
+    pub(super) fn is_estimated(&self) -> bool {
+        self.steps.iter().all(|step| match &step.work {
+            Work::Call => {
+                let is_product = [ops::MATMUL, ops::CONV].contains(&step.prim);
+                is_product || step.prim.0.cost != Cost::Heavy
+            }
+            Work::Part(part) => part.is_estimated(),
+            Work::Loop(looped) => looped.plan.is_estimated(),
+            Work::View | Work::Fused(_) | Work::Host(..) | Work::Strips(_) => true,
+        })
+    }
+
     /// How many passes over memory a run makes.
     pub fn num_passes(&self) -> usize {
         let passes = |step: &Step| match &step.work {
@@ -193,8 +207,9 @@ pub(super) struct Strips {
     /// For each input whether a strip reads its own rows of it only.
     pub by_rows: Vec<bool>,
     pub outputs: Vec<StripOutput>,
-    /// The input that has to be in row-major order, and the plan of all rows where it is not.
-    pub otherwise: Option<(usize, Plan)>,
+    /// The plan of all rows for a matrix, the first input, or weights that lie in another way than strips of them are
+    /// multiplied in; `None` where any will do.
+    pub otherwise: Option<Plan>,
 }
 
 /// A program that is repeated.

@@ -160,7 +160,7 @@ fn advance(plan: &Plan, state: State, interrupted: &mut dyn FnMut() -> bool) -> 
     if cost < WORTH_THREADS {
         return execute(plan, state, &Ctx::new(&cancel, 1));
     }
-    if cost < LONG {
+    if cost < LONG && plan.is_estimated() {
         // Over before the user would be asked whether to stop. To wake a thread that takes the steps, and to be woken by it,
         // takes longer than many of them.
         return caught(|| together(&cancel, |ctx| execute(plan, state, ctx)));

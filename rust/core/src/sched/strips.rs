@@ -37,8 +37,8 @@ impl Strips {
         run: RunStrip,
         ctx: &Ctx<'_>,
     ) -> Result<Vec<Value>> {
-        if let Some((matrix, plan)) = &self.otherwise
-            && !inputs[*matrix].is_contiguous()
+        if let Some(plan) = &self.otherwise
+            && !self.are_plain(inputs)
         {
             let outs = self.outputs.iter().zip(targets);
             let outs = outs.map(|(output, target)| match target {
@@ -84,6 +84,21 @@ impl Strips {
                 Over::Terms => kernels::sum_of_parts(&whole),
             });
         joined.collect()
+    }
+
+    /// Whether the matrix is in row-major order at an address of its elements, and nothing that all strips read repeats
+    /// itself: kernels multiply what is not like that in other ways.
+    fn are_plain(&self, inputs: &[Value]) -> bool {
+        let matrix = &inputs[0];
+        let is_aligned = (matrix.as_ptr() as usize).is_multiple_of(matrix.dtype().size());
+        let repeats = |value: &Value| {
+            let mut axes = value.shape().iter().zip(value.strides());
+            axes.any(|(&len, &stride)| len > 1 && stride == 0)
+        };
+        let mut read = inputs.iter().zip(&self.by_rows);
+        is_aligned
+            && matrix.is_contiguous()
+            && read.all(|(value, &by_rows)| by_rows || !repeats(value))
     }
 
     fn strip(

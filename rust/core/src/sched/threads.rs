@@ -2,6 +2,7 @@
 //! parent's threads do not exist). One helps the thread that calls; one takes long runs, while that thread looks whether the
 //! user wants to stop.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,10 +93,10 @@ fn helpers() -> Option<Arc<ThreadPool>> {
 /// A pool of this process.
 fn made(pool: &mut Made, workers: usize) -> Option<Arc<ThreadPool>> {
     let pid = std::process::id();
-    if let Some((owner, pool)) = pool {
-        if *owner == pid {
-            return Some(Arc::clone(pool));
-        }
+    if let Some((owner, pool)) = pool
+        && *owner == pid
+    {
+        return Some(Arc::clone(pool));
     }
     // The threads of another process stayed there; waiting for them to end would never end.
     std::mem::forget(pool.take());
@@ -132,6 +133,13 @@ pub(super) fn together<R>(cancel: &AtomicBool, run: impl FnOnce(&Ctx<'_>) -> R) 
 /// Takes what comes, until the run is done or nothing has come for a while: to wake a thread for each step takes longer than
 /// many steps.
 fn stay_awake(done: &AtomicBool) {
+    thread_local! {
+        /// Whether this thread does so for another run, whose end does not wait for that of this one.
+        static IS_AWAKE: Cell<bool> = const { Cell::new(false) };
+    }
+    if IS_AWAKE.replace(true) {
+        return;
+    }
     let mut since = Instant::now();
     while !done.load(Ordering::Relaxed) {
         match rayon::yield_now() {
@@ -140,6 +148,7 @@ fn stay_awake(done: &AtomicBool) {
             _ => std::thread::yield_now(),
         }
     }
+    IS_AWAKE.set(false);
 }
 
 /// A copy of so many bytes is worth the pool: some 200 µs of one thread's work.
@@ -162,6 +171,7 @@ pub fn copied(value: &Value) -> Result<Value> {
 pub(super) fn all_pieces(len: usize, f: impl Fn(usize, Range<usize>) -> bool + Sync) -> bool {
     let count = len.div_ceil(COMPARED);
     let look = |i: usize| f(i, i * COMPARED..len.min((i + 1) * COMPARED));
+    // Any error ends it.
     let or_stop = |i: usize| look(i).then_some(()).ok_or(Error::Interrupted);
     match helpers().filter(|_| len >= WIDE_COPY) {
         Some(helpers) => {

@@ -4,6 +4,7 @@ use super::super::Ctx;
 use super::super::arithmetic::Number;
 use super::super::cache::fetch;
 use super::super::shared_pointer::Shared;
+use super::super::spare;
 use super::matrix::{Mat, spread};
 use crate::error::Result;
 
@@ -25,6 +26,10 @@ const STRIP: usize = 2048;
 const PIECE: usize = 1 << 12;
 /// Sums of parts of the terms that are added at the end, at most.
 const MOST_PARTS: usize = 256;
+/// The least terms of a part: sums of parts take as much memory as a column.
+const LEAST_TERMS: usize = 64;
+/// Columns that are combined together.
+const COLUMNS: usize = 8;
 
 /// `f32` and `f64`.
 pub(super) trait Real: Number<Wide = Self> {
@@ -72,6 +77,8 @@ pub(super) unsafe fn matvec<T: Real>(
         Shared::new(dense.as_ptr().cast_mut())
     };
     let wide = wide || (ctx.threads() > 1 && m * k >= 4 * TASK);
+    // A part of a larger product adds as that does.
+    let is_small = m * k <= SMALL_PRODUCT;
     // Parts read memory that lies together: whole columns of some rows, or whole rows of some columns. Which ones depends
     // on the matrix alone, and so does the order of the additions.
     let (lines, size) = (TASK.div_ceil(k), size_of::<T>());
@@ -82,13 +89,23 @@ pub(super) unsafe fn matvec<T: Real>(
     };
     if let Some(part) = by_terms {
         let parts = k.div_ceil(part);
+        spare(parts * m * size)?;
         let mut sums = vec![T::ZERO; parts * m];
         let to = Shared::new(sums.as_mut_ptr());
         spread(ctx, wide, parts, |task| {
             let start = task * part;
             let (a, x) = (a.from(0, start), x.at(start as isize));
             // SAFETY: the caller's promise; tasks have different sums.
-            unsafe { dispatch(m, part.min(k - start), a, x, to.at((task * m) as isize)) };
+            unsafe {
+                dispatch(
+                    m,
+                    part.min(k - start),
+                    a,
+                    x,
+                    to.at((task * m) as isize),
+                    false,
+                );
+            };
         })?;
         for i in 0..m {
             // SAFETY: the caller vouches for `m` results.
@@ -101,14 +118,14 @@ pub(super) unsafe fn matvec<T: Real>(
         let start = task * part;
         let (a, y) = (a.from(start, 0), y.at(start as isize));
         // SAFETY: the caller's promise; tasks have different results.
-        unsafe { dispatch(part.min(m - start), k, a, x.at(0), y) };
+        unsafe { dispatch(part.min(m - start), k, a, x.at(0), y, is_small) };
     })
 }
 
 /// How many of `k` terms of each of `m` results are added before the others, where parts of the terms are.
 fn part_of_terms(m: usize, k: usize) -> usize {
     let parts = (m * k / TASK).clamp(2, MOST_PARTS);
-    k.div_ceil(parts).next_multiple_of(8)
+    k.div_ceil(parts).max(LEAST_TERMS).next_multiple_of(COLUMNS)
 }
 
 /// The same for a matrix with `m` rows and `k` columns, without gaps between the elements of a column, of elements of this
@@ -130,20 +147,20 @@ pub(super) fn sums_of<T: Real>(parts: &[T], m: usize) -> Vec<T> {
 }
 
 /// Chooses the instruction set.
-unsafe fn dispatch<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T) {
+unsafe fn dispatch<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T, is_small: bool) {
     // SAFETY (all blocks): the caller's promise; instructions were looked for.
     #[cfg(target_arch = "x86_64")]
     {
         if std::arch::is_x86_feature_detected!("avx512f") {
-            return unsafe { v4(m, k, a, x, y) };
+            return unsafe { v4(m, k, a, x, y, is_small) };
         }
         if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
         {
-            return unsafe { v3(m, k, a, x, y) };
+            return unsafe { v3(m, k, a, x, y, is_small) };
         }
     }
     // On aarch64 the fused operation is part of the base; elsewhere it would be a call.
-    unsafe { body::<T, { cfg!(target_arch = "aarch64") }, 8>(m, k, a, x, y) }
+    unsafe { body::<T, { cfg!(target_arch = "aarch64") }, 8>(m, k, a, x, y, is_small) }
 }
 
 /// In how many sums side by side a dot product with a dense row is made here.
@@ -163,19 +180,19 @@ pub fn lanes_of_dots(dtype: crate::aval::DType) -> usize {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn v4<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T) {
+unsafe fn v4<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T, is_small: bool) {
     // SAFETY: the caller's promise.
-    unsafe { body::<T, true, 16>(m, k, a, x, y) }
+    unsafe { body::<T, true, 16>(m, k, a, x, y, is_small) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn v3<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T) {
+unsafe fn v3<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T, is_small: bool) {
     // SAFETY (both): the caller's promise.
     if size_of::<T>() == 8 {
-        unsafe { body::<T, true, 8>(m, k, a, x, y) }
+        unsafe { body::<T, true, 8>(m, k, a, x, y, is_small) }
     } else {
-        unsafe { body::<T, true, 16>(m, k, a, x, y) }
+        unsafe { body::<T, true, 16>(m, k, a, x, y, is_small) }
     }
 }
 
@@ -191,10 +208,11 @@ unsafe fn body<T: Real, const FMA: bool, const LANES: usize>(
     a: Mat<T>,
     x: *const T,
     y: *mut T,
+    is_small: bool,
 ) {
     // SAFETY (all blocks): rows stay below `m`, columns below `k`.
     unsafe {
-        if a.cs != 1 && m * k <= SMALL_PRODUCT {
+        if a.cs != 1 && is_small {
             // Small ones add in one order, however the matrix lies: machine code knows no layout.
             let mut dense = [T::ZERO; SMALL_PRODUCT];
             for i in 0..m {
@@ -337,18 +355,18 @@ unsafe fn combine<T: Real, const FMA: bool>(n: usize, k: usize, a: Mat<T>, x: *c
             *y.add(i) = T::ZERO;
         }
         let mut l = 0;
-        while l + 8 <= k {
-            let cols: [*const T; 8] =
+        while l + COLUMNS <= k {
+            let cols: [*const T; COLUMNS] =
                 std::array::from_fn(|c| a.from(0, l + c).at.at(0).cast_const());
-            let x: [T; 8] = std::array::from_fn(|c| *x.add(l + c));
+            let x: [T; COLUMNS] = std::array::from_fn(|c| *x.add(l + c));
             for i in 0..n {
                 let mut sum = *y.add(i);
-                for c in 0..8 {
+                for c in 0..COLUMNS {
                     sum = madd::<T, FMA>(*cols[c].add(i), x[c], sum);
                 }
                 *y.add(i) = sum;
             }
-            l += 8;
+            l += COLUMNS;
         }
         for l in l..k {
             let (col, x) = (a.from(0, l).at.at(0), *x.add(l));

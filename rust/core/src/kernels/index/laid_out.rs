@@ -5,6 +5,7 @@ use super::{Update, check, rows};
 use crate::aval::{DType, row_major};
 use crate::error::Result;
 use crate::kernels::arithmetic::{Number, with_number};
+use crate::kernels::laid_out::SHORT;
 use crate::kernels::placed::outside;
 use crate::kernels::simd_level::Level;
 use crate::kernels::strided::by_size;
@@ -89,6 +90,7 @@ fn updated<T: Copy + 'static>(
         && x.is_contiguous()
         && u.is_contiguous()
         && u.dtype() == x.dtype()
+        && u.aval().nbytes() <= SHORT
         && u.aval().size() == count * len;
     if !fits {
         return None;

@@ -2,12 +2,13 @@
 //! put columns together again where somebody needs the array.
 
 use crate::aval::{Aval, DType, SliceDim};
+use crate::kernels::SHORT_ROW;
 use crate::ops;
 use crate::prim::{Kernel, Params, Var};
 use crate::program::{Eqn, Program};
 
-/// The longest rows that are taken apart.
-const LONGEST: usize = 16;
+/// The longest rows that are taken apart: kernels add their elements one after the other.
+const LONGEST: usize = SHORT_ROW - 1;
 /// Shorter columns are not worth an operation each.
 const LEAST: usize = 128;
 /// What an element costs that is spread along its row, or added to the others of it, beyond an operation on a vector.
@@ -98,7 +99,9 @@ fn gains(program: &Program, forms: &[Option<Form>], sets: &mut Sets) -> Vec<f64>
             } else {
                 &mut whole
             };
-            args.iter().for_each(|&arg| needed[arg as usize] = true);
+            for &arg in args {
+                needed[arg as usize] = true;
+            }
             continue;
         };
         let out = program.result(k);
@@ -154,7 +157,9 @@ fn saved(program: &Program, eqn: &Eqn, out: Var, spread: &mut [bool]) -> f64 {
         return MOVED * size;
     }
     if eqn.prim == ops::SLICE {
-        let is_part = last(program.aval(program.args(eqn)[0])) != last(aval);
+        // Of what is no columns they are read with others in between.
+        let from = program.aval(program.args(eqn)[0]);
+        let is_part = has_columns(from) && last(from) != last(aval);
         return if is_part { ROW * size } else { 0.0 };
     }
     let is_spread = |&&arg: &&Var| {

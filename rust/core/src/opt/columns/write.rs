@@ -77,6 +77,9 @@ impl<'b> Writer<'_, 'b> {
         let shape = &self.program.aval(var).shape;
         let mut one = rows(shape);
         one.push(1);
+        // It belongs to the equation that made the columns.
+        let made = var as usize - self.program.num_inputs();
+        let reader = self.builder.at(self.program.site(made));
         let columns = &self.columns[&var];
         let columns: Vec<Var> = (columns.iter())
             .map(|&column| self.builder.value(column).reshape(&one).var())
@@ -85,6 +88,7 @@ impl<'b> Writer<'_, 'b> {
             [column] => column,
             _ => (self.builder).emit(ops::CONCATENATE, Params::Axis(shape.len() - 1), &columns),
         };
+        self.builder.at(reader);
         self.whole[var as usize] = whole;
         self.builder.value(whole)
     }
@@ -172,9 +176,19 @@ impl<'b> Writer<'_, 'b> {
                 each(self.of(args[0]), &|x| x.transpose(&axes[..below.len()]))
             }
             Params::Slice(dims) if eqn.prim == ops::SLICE => {
-                let columns = self.of(args[0]);
-                let region = places(&dims[below.len()]).map(|i| columns[i]);
-                each(region.collect(), &|x| x.slice(&dims[..below.len()]))
+                let (rows, place) = (&dims[..below.len()], &dims[below.len()]);
+                if let Some(columns) = self.columns.get(&args[0]) {
+                    let region = places(place).map(|i| columns[i]);
+                    return each(region.collect(), &|x| x.slice(rows));
+                }
+                // What may have many columns is read where it is asked for.
+                let whole = self.value(args[0]);
+                let column = |i| {
+                    let mut dims: SmallVec<[SliceDim; 4]> = SmallVec::from_slice(rows);
+                    dims.push(dim(i, 1));
+                    whole.slice(&dims).reshape(&below).var()
+                };
+                places(place).map(column).collect()
             }
             Params::Slice(dims) => {
                 let (mut columns, new) = (self.of(args[0]), self.of(args[1]));
