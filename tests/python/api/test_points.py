@@ -1,6 +1,4 @@
-"""Gradients of functions that take points apart, with as many points as are computed in columns: next to a loop over the
-points, and to differences.
-"""
+"""Gradients of functions of many points, next to a loop over the points and to differences."""
 
 import numpy as np
 import pytest
@@ -49,7 +47,7 @@ def mean_of(function, pose, point):
 def test_points_in_columns(function, dtype, gathered):
     rng = np.random.default_rng(7)
     pose = rng.uniform(0.2, 0.9, (20 if gathered else POINTS, 8)).astype(dtype)
-    point = (rng.normal(size=(POINTS, 3)) + [0.0, 0.0, 5.0]).astype(dtype)
+    point = rng.normal((0.0, 0.0, 5.0), size=(POINTS, 3)).astype(dtype)
     which = rng.integers(len(pose), size=POINTS)
 
     def value(pose, point):
