@@ -51,7 +51,7 @@ def test_every_folder_is_on_the_map(source):
     assert not missing, sorted(missing)
 
 
-UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "ns": 1, "ms": 1, "s": 1}
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "ns": 1, "µs": 1, "ms": 1, "s": 1}
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 
