@@ -106,8 +106,7 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// Calls `f(0) .. f(n - 1)` on the calling thread and on others of a pool, up to the first error. The caller does not wait for the
-/// others to wake up.
+/// Calls `f(0) .. f(n - 1)` on the calling thread, which begins at once, and on others of a pool, up to the first error.
 pub fn share(
     pool: &ThreadPool,
     threads: usize,

@@ -81,13 +81,16 @@ pub(super) fn pool() -> Option<Arc<ThreadPool>> {
     made(&mut state.pool, workers)
 }
 
-/// The threads that help a caller, if there are to be several, and can be had.
-fn helpers() -> Option<Arc<ThreadPool>> {
-    let workers = num_threads() - 1;
+/// The threads that help a caller, if there are to be several, and can be had; and how many they are with the caller.
+fn helpers() -> Option<(Arc<ThreadPool>, usize)> {
+    let threads = num_threads();
+    if threads == 1 {
+        return None;
+    }
     let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    (workers > 0)
-        .then(|| made(&mut state.helpers, workers))
-        .flatten()
+    let helpers = made(&mut state.helpers, threads - 1)?;
+    let threads = helpers.current_num_threads() + 1;
+    Some((helpers, threads))
 }
 
 /// A pool of this process.
@@ -113,10 +116,9 @@ fn made(pool: &mut Made, workers: usize) -> Option<Arc<ThreadPool>> {
 /// What a run does on this thread and on those that help it, which stay awake from piece to piece; on this one alone where
 /// there are no others.
 pub(super) fn together<R>(cancel: &AtomicBool, run: impl FnOnce(&Ctx<'_>) -> R) -> R {
-    let Some(helpers) = helpers() else {
+    let Some((helpers, threads)) = helpers() else {
         return run(&Ctx::new(cancel, 1));
     };
-    let threads = helpers.current_num_threads() + 1;
     let ctx = Ctx::beside(cancel, &helpers, pool, threads);
     let done = AtomicBool::new(false);
     helpers.in_place_scope(|scope| {
@@ -173,11 +175,8 @@ pub(super) fn all_pieces(len: usize, f: impl Fn(usize, Range<usize>) -> bool + S
     let look = |i: usize| f(i, i * COMPARED..len.min((i + 1) * COMPARED));
     // Any error ends it.
     let or_stop = |i: usize| look(i).then_some(()).ok_or(Error::Interrupted);
-    match helpers().filter(|_| len >= WIDE_COPY) {
-        Some(helpers) => {
-            let threads = helpers.current_num_threads() + 1;
-            kernels::share(&helpers, threads, count, &or_stop).is_ok()
-        }
+    match (len >= WIDE_COPY).then(helpers).flatten() {
+        Some((helpers, threads)) => kernels::share(&helpers, threads, count, &or_stop).is_ok(),
         None => (0..count).all(look),
     }
 }
