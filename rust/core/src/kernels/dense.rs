@@ -98,23 +98,92 @@ fn pair(matrix: &mut [f64], width: usize, to: usize, from: usize) -> (&mut [f64]
     }
 }
 
+const LANES: usize = 8;
+
+/// The sum of products of elements.
+#[inline(always)]
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut sums = [0.0; LANES];
+    let (a, a_rest) = a.as_chunks::<LANES>();
+    let (b, b_rest) = b.as_chunks::<LANES>();
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f64>() + rest
+}
+
+/// So many columns are eliminated together from what is behind them.
+const TOGETHER: usize = 8;
+
+/// Takes multiples of rows from another one, one after the other: the same as [`take`] for each.
+#[inline(always)]
+fn take_together(row: &mut [f64], factors: &[f64; TOGETHER], others: &[f64], width: usize) {
+    let length = row.len();
+    let others: [&[f64]; TOGETHER] = std::array::from_fn(|k| &others[k * width..][..length]);
+    let (chunks, rest) = row.as_chunks_mut::<LANES>();
+    let behind = length - rest.len();
+    for (i, chunk) in chunks.iter_mut().enumerate() {
+        let mut sums = *chunk;
+        for (factor, other) in factors.iter().zip(others) {
+            let other: &[f64; LANES] = (&other[i * LANES..][..LANES]).try_into().expect("lanes");
+            for lane in 0..LANES {
+                sums[lane] -= factor * other[lane];
+            }
+        }
+        *chunk = sums;
+    }
+    for (factor, other) in factors.iter().zip(others) {
+        take(rest, *factor, &other[behind..]);
+    }
+}
+
 leveled! {
     fn factor[](order: usize, lu: &mut [f64], rows: &mut [usize]) {
-        for k in 0..order {
-            let size = |i: usize| lu[i * order + k].abs();
-            let pivot = (k + 1..order).fold(k, |best, i| if size(i) > size(best) { i } else { best });
-            if pivot != k {
-                rows.swap(pivot, k);
-                let (low, high) = lu.split_at_mut(pivot * order);
-                low[k * order..][..order].swap_with_slice(&mut high[..order]);
+        for begin in (0..order).step_by(TOGETHER) {
+            let end = (begin + TOGETHER).min(order);
+            for k in begin..end {
+                let size = |i: usize| lu[i * order + k].abs();
+                let pivot = (k + 1..order).fold(k, |best, i| if size(i) > size(best) { i } else { best });
+                if pivot != k {
+                    rows.swap(pivot, k);
+                    let (low, high) = lu.split_at_mut(pivot * order);
+                    low[k * order..][..order].swap_with_slice(&mut high[..order]);
+                }
+                let (above, below) = lu.split_at_mut((k + 1) * order);
+                let own = &above[k * order + begin..k * order + end];
+                let (column, inverse) = (k - begin, 1.0 / own[k - begin]);
+                // Nothing is taken from the columns up to this one.
+                let mut taken = [0.0; TOGETHER];
+                taken[column + 1..own.len()].copy_from_slice(&own[column + 1..]);
+                for row in below.chunks_exact_mut(order) {
+                    let row = &mut row[begin..end];
+                    let factor = row[column] * inverse;
+                    if let Ok(row) = <&mut [f64; TOGETHER]>::try_from(&mut *row) {
+                        for lane in 0..TOGETHER {
+                            row[lane] -= factor * taken[lane];
+                        }
+                    } else {
+                        take(row, factor, &taken);
+                    }
+                    row[column] = factor;
+                }
             }
-            let inverse = 1.0 / lu[k * order + k];
-            for i in k + 1..order {
-                let (row, above) = pair(lu, order, i, k);
-                let factor = row[k] * inverse;
-                row[k] = factor;
-                if factor != 0.0 {
-                    take(&mut row[k + 1..], factor, &above[k + 1..]);
+            for i in begin + 1..end {
+                for k in begin..i {
+                    let (row, above) = pair(lu, order, i, k);
+                    let factor = row[k];
+                    take(&mut row[end..], factor, &above[end..]);
+                }
+            }
+            let (above, below) = lu.split_at_mut(end * order);
+            for row in below.chunks_exact_mut(order) {
+                let (factors, rest) = row.split_at_mut(end);
+                // Columns behind these are there only if there are that many.
+                if let Ok(factors) = <&[f64; TOGETHER]>::try_from(&factors[begin..]) {
+                    take_together(rest, factors, &above[begin * order + end..], order);
                 }
             }
         }
@@ -123,38 +192,89 @@ leveled! {
 
 leveled! {
     fn solve[](order: usize, count: usize, lu: &[f64], sides: &mut [f64]) {
-        for i in 0..order {
-            for j in 0..i {
-                let (row, above) = pair(sides, count, i, j);
-                take(row, lu[i * order + j], above);
+        if count == 1 {
+            for (i, row) in lu.chunks_exact(order).enumerate() {
+                sides[i] -= dot(&row[..i], &sides[..i]);
             }
-        }
-        for i in (0..order).rev() {
-            for j in i + 1..order {
-                let (row, below) = pair(sides, count, i, j);
-                take(row, lu[i * order + j], below);
+            for (i, row) in lu.chunks_exact(order).enumerate().rev() {
+                sides[i] = (sides[i] - dot(&row[i + 1..], &sides[i + 1..])) / row[i];
             }
-            let inverse = 1.0 / lu[i * order + i];
-            sides[i * count..][..count].iter_mut().for_each(|x| *x *= inverse);
+            return;
         }
+        in_lanes(count, sides, |sides| {
+            for (i, row) in lu.chunks_exact(order).enumerate() {
+                sides[i] = without(sides[i], &row[..i], &sides[..i]);
+            }
+            for (i, row) in lu.chunks_exact(order).enumerate().rev() {
+                let inverse = 1.0 / row[i];
+                sides[i] = without(sides[i], &row[i + 1..], &sides[i + 1..]).map(|x| x * inverse);
+            }
+        });
     }
 }
 
 leveled! {
     fn solve_transposed[](order: usize, count: usize, lu: &[f64], sides: &mut [f64]) {
-        for i in 0..order {
-            let inverse = 1.0 / lu[i * order + i];
-            sides[i * count..][..count].iter_mut().for_each(|x| *x *= inverse);
-            for j in i + 1..order {
-                let (row, above) = pair(sides, count, j, i);
-                take(row, lu[i * order + j], above);
+        if count == 1 {
+            for (i, row) in lu.chunks_exact(order).enumerate() {
+                let (own, rest) = sides[i..].split_at_mut(1);
+                own[0] /= row[i];
+                take(rest, own[0], &row[i + 1..]);
             }
+            for (i, row) in lu.chunks_exact(order).enumerate().rev() {
+                let (rest, own) = sides.split_at_mut(i);
+                take(rest, own[0], &row[..i]);
+            }
+            return;
         }
-        for i in (0..order).rev() {
-            for j in 0..i {
-                let (row, below) = pair(sides, count, j, i);
-                take(row, lu[i * order + j], below);
+        in_lanes(count, sides, |sides| {
+            for (i, row) in lu.chunks_exact(order).enumerate() {
+                let inverse = 1.0 / row[i];
+                let own = sides[i].map(|x| x * inverse);
+                sides[i] = own;
+                take_lanes(&mut sides[i + 1..], &row[i + 1..], &own);
             }
+            for (i, row) in lu.chunks_exact(order).enumerate().rev() {
+                let own = sides[i];
+                take_lanes(&mut sides[..i], &row[..i], &own);
+            }
+        });
+    }
+}
+
+/// Does something to columns of a row-major matrix, some at a time.
+#[inline(always)]
+fn in_lanes(count: usize, matrix: &mut [f64], mut work: impl FnMut(&mut [[f64; LANES]])) {
+    let mut lanes = vec![[0.0; LANES]; matrix.len() / count];
+    for begin in (0..count).step_by(LANES) {
+        let width = LANES.min(count - begin);
+        for (lanes, row) in lanes.iter_mut().zip(matrix.chunks_exact(count)) {
+            lanes[..width].copy_from_slice(&row[begin..][..width]);
+        }
+        work(&mut lanes);
+        for (lanes, row) in lanes.iter().zip(matrix.chunks_exact_mut(count)) {
+            row[begin..][..width].copy_from_slice(&lanes[..width]);
+        }
+    }
+}
+
+/// A row without multiples of others.
+#[inline(always)]
+fn without(mut row: [f64; LANES], factors: &[f64], others: &[[f64; LANES]]) -> [f64; LANES] {
+    for (factor, other) in factors.iter().zip(others) {
+        for lane in 0..LANES {
+            row[lane] -= factor * other[lane];
+        }
+    }
+    row
+}
+
+/// Takes multiples of a row from others.
+#[inline(always)]
+fn take_lanes(rows: &mut [[f64; LANES]], factors: &[f64], other: &[f64; LANES]) {
+    for (row, factor) in rows.iter_mut().zip(factors) {
+        for lane in 0..LANES {
+            row[lane] -= factor * other[lane];
         }
     }
 }
