@@ -18,7 +18,8 @@ from cotan._src.numpy import functions, indexing, matrix, products, ufunc_compos
 from cotan._src.program import methods as program_methods
 from cotan._src.program import serialization
 from cotan._src.rebind import numpy_substitutes
-from cotan._src.runtime import call_site, ndarray_subclasses, values
+from cotan._src.runtime import call_site, interrupts, ndarray_subclasses, values
+from cotan._src.runtime.libraries import LIBRARIES_WITHOUT_USER_CODE
 from cotan._src.state import (
     computing_guards,
     guard_texts,
@@ -49,8 +50,9 @@ def set_hooks() -> None:
         # Errors and warnings.
         nonfinite_error=nonfinite.found,
         name_nonfinite_leaves=nonfinite.name,
-        is_library_file=nonfinite.is_library,
+        without_user_code=LIBRARIES_WITHOUT_USER_CODE,
         error_hint=_lazy("cotan._src.interpose.error_hints", "hint"),
+        raise_interrupt=interrupts.raise_interrupt,
         explain_error=_lazy("cotan._src.interpose.error_hints", "explain"),
         with_state=_lazy("cotan._src.tree.callable_state", "with_state"),
         argument_refusal=_lazy("cotan._src.tree.argument_refusal", "refusal"),

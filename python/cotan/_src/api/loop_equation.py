@@ -12,6 +12,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.api.carry import expect_same, outline, settled
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.runtime.loops import ENDLESS, fewest_steps
 from cotan._src.state.slots import NotRestorableError, Slot
 from cotan._src.state.snapshot import StateSnapshot
@@ -125,9 +126,9 @@ def _attempt(
     found = None
     try:
         found = record()
-    except Exception:  # noqa: BLE001, S110
-        # Whatever it is, steps that are taken one by one raise it again, with values.
-        pass
+    except Exception as error:  # noqa: BLE001
+        # Whatever else it is, steps that are taken one by one raise it again, with values.
+        raise_interrupt(error)
     finally:
         if not _restored(snapshot, pending):
             found = None

@@ -3,8 +3,6 @@
 import contextlib
 import dataclasses
 import linecache
-import os
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -12,16 +10,6 @@ from typing import Any, Self
 import numpy as np
 
 from cotan import _core
-from cotan._src.runtime.libraries import LIBRARIES_WITHOUT_USER_CODE
-
-
-def is_library(file: str) -> bool:
-    """Say whether a source file is cotan's, NumPy's or SciPy's own: no line of the user's."""
-    for name in LIBRARIES_WITHOUT_USER_CODE:
-        path = getattr(sys.modules.get(name), "__path__", None)
-        if path and any(file.startswith(os.path.join(entry, "")) for entry in path):
-            return True
-    return file.startswith("<frozen ")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.api.prepare import prepare
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.typing import Function, NDArray
 
 #: So many operations, and elements of all their results together, are little work.
@@ -45,7 +46,8 @@ class Slope:
         prepared = self._prepared
         try:
             value, slopes = prepared(*arrays)
-        except Exception:  # noqa: BLE001 - whatever it is, the function itself says it better
+        except Exception as error:  # noqa: BLE001 - whatever it is, the function itself says it better
+            raise_interrupt(error)
             return None
         if prepared.num_recordings != self._num_recordings:
             if not is_little(prepared.programs):
@@ -81,7 +83,8 @@ class Again:
         """Record the function; say whether it is one of little work."""
         try:
             value = self._value(*arrays)
-        except Exception:  # noqa: BLE001 - whatever it is, the function itself says it better
+        except Exception as error:  # noqa: BLE001 - whatever it is, the function itself says it better
+            raise_interrupt(error)
             return False
         pull = self._made(self._value, value, arrays)
         if pull is None:
@@ -96,7 +99,8 @@ class Again:
         prepared = self._value
         try:
             value = prepared(*arrays)
-        except Exception:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - as above
+            raise_interrupt(error)
             return None
         if prepared.num_recordings != self._num_recordings:
             self._is_numbered = True
@@ -106,7 +110,8 @@ class Again:
     def _by_number(self, arrays: Sequence[NDArray]) -> Found | None:
         try:
             value, number = self._numbered(*arrays)
-        except Exception:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - as above
+            raise_interrupt(error)
             return None
         pull = self._pulls.get(number)
         if pull is None:
@@ -138,7 +143,8 @@ class Again:
             program = _core.record(cotangents, given, {})[0]
             made: _core.Prepared[..., Any] = prepare(program, transform="value")
             made.record(*given)
-        except Exception:  # noqa: BLE001 - a pullback is refused only where it is called
+        except Exception as error:  # noqa: BLE001 - a pullback is refused only where it is called
+            raise_interrupt(error)
             return None
         wanted = [positions is None or i in positions for i in range(len(arrays))]
         is_whole = sum(variable.value is None for variable in program.inputs) == len(given)
@@ -162,7 +168,8 @@ def slope_of(
     prepared = prepare(pullback.__wrapped__, transform="value_and_gradient", wrt=positions)
     try:
         prepared.record(*arrays)
-    except Exception:  # noqa: BLE001 - a pullback is refused only where it is called
+    except Exception as error:  # noqa: BLE001 - a pullback is refused only where it is called
+        raise_interrupt(error)
         return None
     return Slope(prepared) if is_little(prepared.programs) else None
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array, FunctionKey
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.typing import AnyArray, Args, Function, NDArray
 
 # So many programs are kept.
@@ -124,7 +125,8 @@ class KnownPrograms:
             made = KnownProgram(
                 _core.call_outside(lambda: _recorded(make(used), at)), used, key.kept
             )
-        except Exception:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001
+            raise_interrupt(error)
             # Whatever is wrong with it is said by the other way.
             made = None
         with self._lock:

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cotan import _core
-from cotan._src.inspect.nonfinite import is_library
 from cotan._src.onnx.equations import FIRST_ONLY, equation
 from cotan._src.onnx.graph import (
     IR_VERSION,
@@ -144,7 +143,7 @@ def _failed(
 ) -> Exception:
     """Make the error for a function that fails at other sizes than those of its arguments."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not is_library(frame.filename)]
+    own = [frame for frame in frames if not _core.is_library_file(frame.filename)]
     # The first is that of whoever calls to_onnx only where that is the function itself.
     where = f" at {own[-1].filename}:{own[-1].lineno} ({own[-1].line})" if own else ""
     opened = "; ".join(

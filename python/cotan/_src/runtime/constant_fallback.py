@@ -14,6 +14,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.dtypes import DTYPES
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.runtime.originals import original_of
 from cotan._src.runtime.values import is_active, is_array
 from cotan._src.typing import Args, Function, Kwargs, NDArray
@@ -59,6 +60,7 @@ def with_constant_fallback(name: str, rule: Function) -> Function:
         try:
             return rule(*args, **kwargs)
         except Exception as refused:
+            raise_interrupt(refused)
             library_function = original() if kinds is not None else None
             if library_function is None:
                 raise
@@ -82,6 +84,7 @@ def method_with_constant_fallback(original: Callable[[], Function], rule: Functi
         try:
             return rule(self, *args, **kwargs)
         except Exception as refused:
+            raise_interrupt(refused)
             if kinds_of((args, kwargs)) is None:
                 raise
             result = call_on_constants(functools.partial(original(), self), args, kwargs)

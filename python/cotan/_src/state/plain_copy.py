@@ -24,6 +24,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.call_site import assigns_captured
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.runtime.originals import rebound_from
 from cotan._src.runtime.values import contains_active, to_numpy
 from cotan._src.state.callback_probe import to_numpy_items
@@ -114,11 +115,13 @@ class PlainCallback:
         """Give what `derived` makes of the result of a plain run; None if it cannot."""
         try:
             result = _core.call_outside(solve) if outside else solve()
-        except NotPlainError:
+        except NotPlainError as refusal:
+            raise_interrupt(refusal)
             is_done = False
-        except Exception:
+        except Exception as error:
             if self._is_checked:
                 raise
+            raise_interrupt(error)
             # It may be the user's, which the other way raises.
             is_done = False
         else:

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::escapes;
+use crate::runtime::error::raise_interrupt;
 use crate::runtime::hooks;
 
 /// What an override gives.
@@ -25,6 +26,9 @@ pub fn call<'py>(
     let Some(refusal) = escapes::take_refusal(&mark) else {
         return result;
     };
+    if let Err(error) = &result {
+        raise_interrupt(py, error)?;
+    }
     let kwargs = kwargs.map_or_else(|| PyDict::new(py), Clone::clone);
     let repeat = hooks::REPEATED_CALL.get(py)?;
     let repeated = match repeat.call1((function, args, &kwargs, state)) {

@@ -274,7 +274,10 @@ impl PyPrepared {
             flattener.count_integers();
         }
         let trees = (args.iter())
-            .map(|arg| Ok(flattener.argument(&arg, Position::Direct, "")?.tree))
+            .map(|arg| {
+                let argument = flattener.argument(&arg, Position::Direct, "");
+                Ok(argument.map_err(|fault| fault.raise(arg.py(), ""))?.tree)
+            })
             .collect::<PyResult<_>>()?;
         Ok(Taken {
             trees,

@@ -12,6 +12,7 @@ use crate::prepare::record::Transform;
 use crate::prepare::recordings::PyPrepared;
 use crate::prepare::replay_mode::{Mode, mode};
 use crate::prepare::specialization::{Outputs, Specialization};
+use crate::runtime::error::raise_interrupt;
 use crate::runtime::hooks;
 use crate::runtime::interpreter_exit::Inside;
 use crate::runtime::once_cell::intern;
@@ -82,6 +83,7 @@ impl Repeated {
             .call1((&self.prepared.function, args))
         {
             Err(error) if mode() == Mode::Auto && error.is_instance_of::<PyException>(py) => {
+                raise_interrupt(py, &error)?;
                 return Ok(None);
             }
             attempt => attempt?,
@@ -119,8 +121,9 @@ impl Repeated {
 }
 
 /// Whether the function is to run, and to raise what it raises. Errors that have nothing to do with how it is run are
-/// raised as they are: those of the program's own classes, which a handler of a signal may raise, and those of the system.
+/// raised as they are: those of the program's own classes and those of the system.
 fn may_run_again(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
+    raise_interrupt(py, error)?;
     let home: String = (error.get_type(py).getattr(intern!(py, "__module__"))?).extract()?;
     let is_known = ["builtins", "numpy", "scipy", "cotan"]
         .contains(&home.split('.').next().unwrap_or_default());

@@ -20,6 +20,7 @@ use pyo3::types::{PyFloat, PyTuple};
 
 use crate::prepare::recordings::PyPrepared;
 use crate::prepare::specialization::{Failure, Outputs, Specialization, Taken};
+use crate::runtime::error::raise_interrupt;
 use crate::runtime::hooks;
 use crate::tree::treedef::Kind;
 
@@ -44,7 +45,9 @@ impl PyPrepared {
                         return Ok(Arc::new(new));
                     }
                 }
-                Err(error) if error.is_instance_of::<PyException>(py) => {}
+                Err(error) if error.is_instance_of::<PyException>(py) => {
+                    raise_interrupt(py, &error)?;
+                }
                 Err(error) => return Err(error),
             }
             self.vain_attempts.fetch_add(1, Ordering::Relaxed);

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use cotan::{Error, Foreign};
 use pyo3::exceptions::{
-    PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError,
+    PyException, PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError,
+    PyValueError,
 };
 use pyo3::prelude::*;
 
+use crate::runtime::hooks;
 use crate::runtime::interpreter_exit::{self, Inside};
 
 pyo3::create_exception!(
@@ -35,6 +37,18 @@ pyo3::create_exception!(
     PyTypeError,
     "A replay has met what its recording has not: it is recorded anew."
 );
+
+/// Raises an error that another attempt would follow, if it is none of the code's: that of a signal handler, or one to stop
+/// the program.
+pub fn raise_interrupt(py: Python<'_>, error: &PyErr) -> PyResult<()> {
+    if !error.is_instance_of::<PyException>(py) {
+        return Err(error.clone_ref(py));
+    }
+    // Which has its traceback.
+    let error = error.clone_ref(py).into_value(py);
+    hooks::RAISE_INTERRUPT.get(py)?.call1((error,))?;
+    Ok(())
+}
 
 /// The Python exception for an error of the core.
 pub fn to_py(error: Error) -> PyErr {

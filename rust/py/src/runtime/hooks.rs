@@ -54,10 +54,12 @@ hooks! {
     NONFINITE_ERROR = "nonfinite_error";
     /// Tells such an exception the paths of the arguments.
     NAME_NONFINITE_LEAVES = "name_nonfinite_leaves";
-    /// Whether a file belongs to a library, not to the user's code.
-    IS_LIBRARY_FILE = "is_library_file";
+    /// The names of libraries whose files have no line of the user's.
+    WITHOUT_USER_CODE = "without_user_code";
     /// What an error that refuses to drop a gradient adds for the line that runs.
     ERROR_HINT = "error_hint";
+    /// Raises the exception of a signal handler, if there is one behind an exception.
+    RAISE_INTERRUPT = "raise_interrupt";
     /// Adds a note to an exception that left a recorded function.
     EXPLAIN_ERROR = "explain_error";
     /// A function of what a callable keeps and of its arguments, and what it keeps.

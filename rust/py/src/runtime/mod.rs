@@ -37,5 +37,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     identity::register(module)?;
     interpreter_exit::register(module)?;
     recording_state::register(module)?;
+    source_line::register(module)?;
     swallowed_errors::register(module)
 }

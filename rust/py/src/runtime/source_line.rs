@@ -5,11 +5,15 @@ use std::sync::{Mutex, PoisonError};
 use cotan::prim::Site;
 use cotan::program::FastMap;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
+use pyo3::sync::{MutexExt, PyOnceLock};
+use pyo3::types::{PyDict, PyList};
 
+use crate::runtime::exports::exports;
 use crate::runtime::frame::frame;
 use crate::runtime::hooks;
-use crate::runtime::once_cell::intern;
+use crate::runtime::once_cell::{OnceImported, intern};
+
+exports!(is_library_file);
 
 /// What is known of a piece of Python code, which is kept alive so that no other one has its address.
 struct Code {
@@ -89,10 +93,32 @@ fn in_frame(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Option<Site>> 
 /// File and function of a piece of code, if it is user code.
 fn in_user_code(py: Python<'_>, code: &Bound<'_, PyAny>) -> PyResult<Option<(String, String)>> {
     let file: String = code.getattr(intern!(py, "co_filename"))?.extract()?;
-    let is_library = hooks::IS_LIBRARY_FILE.get(py)?;
-    if is_library.call1((&file,))?.extract()? {
+    if is_library_file(py, &file)? {
         return Ok(None);
     }
     let function = code.getattr(intern!(py, "co_qualname"))?.extract()?;
     Ok(Some((file, function)))
+}
+
+/// Whether a source file is cotan's, NumPy's or SciPy's own: no line of the user's.
+///
+/// No Python code runs here, in which a signal handler could raise what nobody would hear of.
+#[pyfunction]
+#[pyo3(signature = (path: "str") -> "bool")]
+fn is_library_file(py: Python<'_>, path: &str) -> PyResult<bool> {
+    static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let modules = MODULES.found(py, "sys", "modules")?;
+    for name in hooks::WITHOUT_USER_CODE.get(py)?.try_iter()? {
+        let Some(module) = modules.get_item(name?)? else {
+            continue;
+        };
+        let folders = module.getattr_opt(intern!(py, "__path__"))?;
+        for folder in folders.iter().flat_map(|f| f.cast::<PyList>()).flatten() {
+            let is_inside = path.strip_prefix(folder.extract::<&str>()?);
+            if is_inside.is_some_and(|rest| rest.starts_with(std::path::is_separator)) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(path.starts_with("<frozen "))
 }

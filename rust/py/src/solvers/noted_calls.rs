@@ -1,11 +1,11 @@
 //! Calls a right side for a solver, and notes when that was, the states, and the slopes.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cotan::DType;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::PyTypeInfo;
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyBaseException, PyException};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -29,17 +29,17 @@ const SAMPLES: usize = 8;
 ///
 /// Of each call it notes time, state and slope, without `keeps_all` of the first ones, and then of ever fewer. It raises
 /// `refusal` where the function raises an exception, writes to its argument, or gives what `is_plain` says is no number;
-/// where compiled code does not stop at exceptions, without `raises`, all slopes are zero after that, and `is_refused` is
-/// true.
+/// where compiled code does not stop at exceptions, without `raises`, it is kept, and all slopes are zero after that.
 #[pyclass(frozen, name = "NotedCalls", module = "cotan._core")]
 pub struct PyNotedCalls {
     function: Py<PyAny>,
-    refusal: Py<PyAny>,
+    refusal_class: Py<PyAny>,
     is_plain: Option<Py<PyAny>>,
     state_first: bool,
     keeps_all: bool,
     raises: bool,
     notes: Mutex<Notes>,
+    refused: OnceLock<Py<PyBaseException>>,
 }
 
 #[derive(Default)]
@@ -54,7 +54,6 @@ struct Notes {
     size: Option<usize>,
     /// Whether something was no vector of numbers, so that this is not all.
     is_irregular: bool,
-    is_refused: bool,
 }
 
 /// What a call gave.
@@ -72,7 +71,7 @@ impl PyNotedCalls {
 
     /// The exception that leads to another way.
     pub fn refuse(&self, py: Python<'_>, cause: Option<PyErr>) -> PyErr {
-        let made = self.refusal.bind(py).call0();
+        let made = self.refusal_class.bind(py).call0();
         made.map_or_else(
             |failed| failed,
             |made| {
@@ -214,12 +213,13 @@ impl PyNotedCalls {
     ) -> PyNotedCalls {
         PyNotedCalls {
             function,
-            refusal,
+            refusal_class: refusal,
             is_plain,
             state_first,
             keeps_all,
             raises,
             notes: Mutex::default(),
+            refused: OnceLock::new(),
         }
     }
 
@@ -229,11 +229,11 @@ impl PyNotedCalls {
         if self.raises {
             return Ok(self.call(args)?.object);
         }
-        if !self.notes().is_refused {
+        if self.refused.get().is_none() {
             match self.call(args) {
                 Ok(slope) => return Ok(slope.object),
-                Err(error) if error.matches(py, self.refusal.bind(py))? => {
-                    self.notes().is_refused = true;
+                Err(error) if error.matches(py, self.refusal_class.bind(py))? => {
+                    self.refused.get_or_init(|| error.into_value(py));
                 }
                 Err(error) => return Err(error),
             }
@@ -254,10 +254,10 @@ impl PyNotedCalls {
         self.notes().times.len()
     }
 
-    /// Whether the function was refused where compiled code did not stop.
+    /// The exception that compiled code did not stop at, if there was one.
     #[getter]
-    fn is_refused(&self) -> bool {
-        self.notes().is_refused
+    fn refusal<'py>(&self, py: Python<'py>) -> Option<&Bound<'py, PyBaseException>> {
+        self.refused.get().map(|error| error.bind(py))
     }
 
     /// The times of all calls.
@@ -284,7 +284,8 @@ impl PyNotedCalls {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.function)?;
-        visit.call(&self.refusal)?;
+        visit.call(&self.refusal_class)?;
+        visit.call(self.refused.get())?;
         self.is_plain.as_ref().map_or(Ok(()), |f| visit.call(f))
     }
 }

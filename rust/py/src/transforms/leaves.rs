@@ -132,16 +132,11 @@ impl Inputs {
         for (i, arg) in args.iter().enumerate() {
             let path = names.as_ref().map_or("", |n| n[i].as_str());
             let argument = flattener.argument(&arg, Position::Direct, path);
-            arguments.push(match (argument, &names) {
-                (Ok(argument), _) => argument,
-                (Err(error), Some(_)) => return Err(error),
-                (Err(error), None) if flattener.stopped => return Err(error),
-                // Once more, for an error that knows the names.
-                (Err(_), None) => {
-                    let names = argument_names(f, args.len())?;
-                    flattener.argument(&arg, Position::Direct, &names[i])?
-                }
-            });
+            arguments.push(argument.or_else(|fault| match &names {
+                Some(names) => Err(fault.raise(f.py(), &names[i])),
+                // The names are looked up for the message only.
+                None => Err(fault.raise(f.py(), &argument_names(f, args.len())?[i])),
+            })?);
         }
         let losses: Vec<Loss> = (arguments.iter().enumerate())
             .filter_map(|(i, argument)| Loss::of(i, argument, &flattener.foreign, f.py()))

@@ -65,8 +65,6 @@ pub struct Flattener {
     /// would differentiate.
     pub foreign: Vec<Py<PyAny>>,
     pub(super) parts: usize,
-    /// Whether a signal handler has put an end to it.
-    pub stopped: bool,
     pub(super) refreshed: bool,
     /// What the classes met so far declare as trainable, by address.
     pub(super) trainable: Vec<(usize, Option<Py<PyAny>>)>,
@@ -103,7 +101,6 @@ impl Flattener {
             searched: false,
             foreign: Vec::new(),
             parts: 0,
-            stopped: false,
             refreshed: false,
             trainable: Vec::new(),
         }
@@ -143,7 +140,7 @@ impl Flattener {
         object: &Bound<'_, PyAny>,
         position: Position,
         path: &str,
-    ) -> PyResult<Argument> {
+    ) -> Parts<Argument> {
         let (first, foreign) = (self.leaves.len(), self.foreign.len());
         let excluded = self.unwrapped + self.settled;
         self.unclear = 0;
@@ -152,7 +149,7 @@ impl Flattener {
             self.note_foreign(object, true);
             Tree::Static(object.clone().unbind())
         } else {
-            self.flatten(object, position, true, path)?
+            self.taken_apart(object, position, true, path)?
         };
         if self.unclear > 0
             && self.leaves.len() == first
@@ -160,7 +157,7 @@ impl Flattener {
             && self.unwrapped + self.settled == excluded
         {
             self.integers_from(Integers::Numbers);
-            let again = self.flatten(object, position, true, path);
+            let again = self.taken_apart(object, position, true, path);
             self.integers_from(Integers::Unclear);
             tree = again?;
         }
@@ -184,16 +181,23 @@ impl Flattener {
         active: bool,
         path: &str,
     ) -> PyResult<Tree> {
+        let tree = self.taken_apart(object, position, active, path);
+        tree.map_err(|fault| fault.raise(object.py(), path))
+    }
+
+    fn taken_apart(
+        &mut self,
+        object: &Bound<'_, PyAny>,
+        position: Position,
+        active: bool,
+        path: &str,
+    ) -> Parts<Tree> {
         let py = object.py();
         let first = self.leaves.len();
-        let tree = match self.part(object, position, active) {
-            Ok(tree) => tree,
-            Err(fault) => {
-                self.open.clear();
-                self.integers_from(self.unmarked);
-                return Err(fault.raise(py, path));
-            }
-        };
+        let tree = self.part(object, position, active).inspect_err(|_| {
+            self.open.clear();
+            self.integers_from(self.unmarked);
+        })?;
         if self.with_paths {
             let mut paths = Vec::new();
             tree.paths(path, &mut paths, py);
@@ -222,10 +226,7 @@ impl Flattener {
         position: Position,
         active: bool,
     ) -> Parts<Tree> {
-        if let Err(error) = step(object.py()) {
-            self.stopped = true;
-            return Err(error.into());
-        }
+        step(object.py())?;
         if let Ok(array) = object.cast::<PyArray>() {
             let kind = Kind::Array(array.get().scalar_kind());
             let value = array.get().read()?;

@@ -39,7 +39,8 @@ pub fn structure(
     if integers {
         flattener.count_integers();
     }
-    let tree = flattener.argument(tree, Position::Nested, root)?.tree;
+    let argument = flattener.argument(tree, Position::Nested, root);
+    let tree = argument.map_err(|fault| fault.raise(tree.py(), root))?.tree;
     Ok(PyStructure {
         tree,
         leaves: flattener.leaves,

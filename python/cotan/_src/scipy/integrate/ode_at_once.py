@@ -53,9 +53,9 @@ def integrated_at_once(
         is_formula = side.key is not None
         run_of = PlainRun(side.direct, True, is_formula, raises=False)
         y, end, times = run(run_of.function, side.values)
+        run_of.raise_refusal()
         if (
-            run_of.function.is_refused
-            or end == begin
+            end == begin
             or len(times) < 2
             or not np.all(np.isfinite(y))
         ):

@@ -60,7 +60,7 @@ class PlainRun:
 
     `keeps_all` says whether stages are needed, `is_formula` that it has a key and so computes from
     plain values, and nothing else. Where code is compiled that does not stop at exceptions, without
-    `raises` all slopes are zero after one, and `function.is_refused` is true.
+    `raises` all slopes are zero after one, and `raise_refusal` raises it.
     """
 
     def __init__(
@@ -81,6 +81,12 @@ class PlainRun:
             keeps_all,
             raises,
         )
+
+    def raise_refusal(self) -> None:
+        """Raise the exception that compiled code did not stop at."""
+        refusal = self.function.refusal
+        if refusal is not None:
+            raise refusal
 
     def spans(self) -> Span:
         """Give what is known of the steps without what is inside of them."""
