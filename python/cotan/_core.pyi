@@ -1168,10 +1168,11 @@ def isderiving() -> bool:
 def nestlevel() -> int:
     """How deeply the running code is being differentiated: 0 outside any gradient."""
 
-# runtime/swallowed_errors.rs
+# runtime/source_line.rs
 def is_library_file(path: str) -> bool:
-    """Say whether a source file is cotan's, NumPy's or SciPy's own: no line of the user's."""
+    """Whether a source file is cotan's, NumPy's or SciPy's own: no line of the user's."""
 
+# runtime/swallowed_errors.rs
 def refused(message: str) -> None:
     """Notes that user code was refused something. Libraries try what they can do without."""
 
@@ -1185,6 +1186,20 @@ def regular_inverse(matrix: NDArray, most: float) -> NDArray | None:
 # solvers/names_read.rs
 def names_read(function: Function) -> NamesRead | None:
     """What the code of a function reads by name; None where it may do more than compute."""
+
+# solvers/runge_kutta.rs
+def runge_kutta_columns(
+    lengths: NDArray,
+    a: NDArray,
+    stage_of_end: int,
+    points: NDArray,
+    derivatives: NDArray,
+    steps: NDArray,
+    weights: NDArray,
+    slopes: NDArray,
+    start: NDArray,
+) -> NDArray:
+    """Changes of states along the steps of an explicit method, for columns of changes of slopes and of the initial state."""
 
 # transforms/checkpoint.rs
 def call_checkpoint(

@@ -97,6 +97,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     array::register(module)?;
     tree::register(module)?;
     solvers::collocation::register(module)?;
+    solvers::runge_kutta::register(module)?;
     solvers::names_read::register(module)?;
     functions::register(module)?;
     interpose::register(module)?;

@@ -77,16 +77,19 @@ def test_a_signal_is_heard_at_every_moment(name):
         runs.append(signum)
         raise HeardError
 
+    def interrupted(moment):
+        signal.setitimer(signal.ITIMER_REAL, moment)
+        ct.gradient(function, at)
+        # It may come when the gradient is there.
+        while not runs:
+            time.sleep(0.001)
+
     old = signal.signal(signal.SIGALRM, handler)
     try:
         for i in range(MOMENTS):
             runs.clear()
             with pytest.raises(HeardError):
-                signal.setitimer(signal.ITIMER_REAL, max(length * i / MOMENTS, 1e-6))
-                ct.gradient(function, at)
-                # It may come when the gradient is there.
-                while not runs:
-                    time.sleep(0.001)
+                interrupted(max(length * i / MOMENTS, 1e-6))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)

@@ -49,7 +49,9 @@ def _is_handler(frame: FrameType) -> bool:
     """Say whether a function was given the frame that it interrupted, as signal handlers are."""
     given = inspect.getargvalues(frame)
     values = [given.locals.get(name) for name in given.args]
-    values += given.locals.get(given.varargs or "", ())
+    more = given.locals.get(given.varargs or "")
+    if isinstance(more, tuple):
+        values.extend(more)
     # The frame of a function that has just been entered is left out of `f_back`.
     return any(
         isinstance(value, FrameType) and frame.f_back in {value, value.f_back} for value in values

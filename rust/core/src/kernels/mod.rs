@@ -29,6 +29,7 @@ pub mod math;
 mod memory_reserve;
 mod placed;
 mod reduce;
+pub mod runge_kutta;
 mod scalar_code;
 mod shared_pointer;
 mod simd_level;

@@ -254,7 +254,10 @@ pub fn is_on() -> bool {
 /// The error for what a replay cannot do, which names the line; it is raised at the end too, should
 /// the code go on.
 pub fn refusal(py: Python<'_>, what: &str) -> PyErr {
-    let place = place(py);
+    let place = match place(py) {
+        Ok(place) => place,
+        Err(error) => return error,
+    };
     let error = PyTypeError::new_err(format!("prepare: {place}{what}"));
     note(|escapes| {
         escapes.failure.get_or_insert_with(|| error.clone_ref(py));
@@ -360,7 +363,7 @@ pub fn guard(py: Python<'_>, array: &Array) -> PyResult<Value> {
             let decision = Decision {
                 array: array.clone(),
                 value: value.clone(),
-                place: place(py),
+                place: place(py)?,
             };
             note(|escapes| escapes.value_guards.push(decision));
         }
@@ -382,11 +385,8 @@ pub fn guard_finite(py: Python<'_>, array: &Array) -> PyResult<()> {
 }
 
 /// The line of the user's code that runs, as the head of a message.
-fn place(py: Python<'_>) -> String {
-    (hooks::PLACE.get(py))
-        .and_then(PyAnyMethods::call0)
-        .and_then(|p| p.extract::<String>())
-        .unwrap_or_default()
+fn place(py: Python<'_>) -> PyResult<String> {
+    hooks::PLACE.get(py)?.call0()?.extract()
 }
 
 /// The value of an array becomes text. That is refused, unless nobody will read the text: a message that is not logged,

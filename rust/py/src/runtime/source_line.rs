@@ -105,7 +105,7 @@ fn in_user_code(py: Python<'_>, code: &Bound<'_, PyAny>) -> PyResult<Option<(Str
 /// No Python code runs here, in which a signal handler could raise what nobody would hear of.
 #[pyfunction]
 #[pyo3(signature = (path: "str") -> "bool")]
-fn is_library_file(py: Python<'_>, path: &str) -> PyResult<bool> {
+pub fn is_library_file(py: Python<'_>, path: &str) -> PyResult<bool> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let modules = MODULES.found(py, "sys", "modules")?;
     for name in hooks::WITHOUT_USER_CODE.get(py)?.try_iter()? {

@@ -5,5 +5,6 @@ pub mod collocation;
 pub mod function_key;
 pub mod names_read;
 pub mod noted_calls;
+pub mod runge_kutta;
 pub mod steps;
 mod written;

@@ -12,7 +12,7 @@ use crate::array::cell::{PyArray, ScalarKind, wrap};
 use crate::interpose::install::install_overrides;
 use crate::ndarray::memory::fingerprint;
 use crate::runtime::error::NotDifferentiableError;
-use crate::runtime::error::step;
+use crate::runtime::error::{raise_interrupt, step};
 use crate::runtime::hooks;
 use crate::runtime::interpreter_exit;
 use crate::runtime::recording_state::InScope;
@@ -179,8 +179,11 @@ fn refusal_behind(py: Python<'_>, error: PyErr) -> PyErr {
         cause.set_traceback(py, error.traceback(py));
         return cause;
     }
-    // What is said is no reason to lose the error.
     let explain = hooks::EXPLAIN_ERROR.get(py);
-    let _ = explain.and_then(|explain| explain.call1((error.value(py), error.traceback(py))));
-    error
+    let said = explain.and_then(|explain| explain.call1((error.value(py), error.traceback(py))));
+    // What is said is no reason to lose the error, unless it is that of a signal handler.
+    match said.map_err(|failed| raise_interrupt(py, &failed)) {
+        Err(Err(interrupt)) => interrupt,
+        _ => error,
+    }
 }

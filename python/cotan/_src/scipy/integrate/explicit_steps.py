@@ -6,18 +6,16 @@ Ordinary Differential Equations I, II.6), for all steps together.
 """
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
 
+from cotan import _core
 from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, Span
 from cotan._src.typing import NDArray
 
 # Up to so many numbers the response of stages to changes of their slopes is formed as matrices.
 _RESPONSE = 100_000
-# Of larger systems products of matrices take longer than the steps of Python.
-_IN_BLOCKS = 8
 
 
 class ExplicitSteps:
@@ -108,8 +106,14 @@ class ExplicitSteps:
         """Take the derivatives of the right side at the points, and those of whole steps."""
         self._slopes = slopes
         self._n = derivatives.shape[-1]
-        self._j = derivatives[self._places]
+        self._derivatives = derivatives
         return True
+
+    @functools.cached_property
+    def _j(self) -> NDArray:
+        """The same for the stages of each step."""
+        found: NDArray = self._derivatives[self._places]
+        return found
 
     def _moved_stages(self, changes: NDArray) -> NDArray:
         """Give changes of the slopes of stages, of shape (steps, stages, n, n + columns).
@@ -237,50 +241,10 @@ class ExplicitSteps:
 
     def columns(self, outputs: Outputs, slopes: NDArray, start: NDArray) -> NDArray:
         """Give the same for columns of changes, of shapes (points, n, columns) and (n, columns)."""
-        n, steps = self._n, outputs.steps
-        every = self._moved_stages(slopes[self._places])
-        of_stages, stages = every[..., :n], every[..., n:]
-        h = self._h[:, None, None]
-        before = carried(self._ends_of(of_stages), h * _weighted(self._b, stages), start)
-        inside = np.einsum("js,jsac->jac", outputs.weights, stages[steps])
-        moved: NDArray = self._within(outputs, of_stages) @ before[steps] + h[steps] * inside
-        return moved
-
-
-def carried(whole: NDArray, added: NDArray, state: NDArray) -> NDArray:
-    """Give columns of changes at the beginning of each step, which it multiplies and adds to.
-
-    Of small systems the steps are taken in blocks, all blocks at once: what the steps of a block do
-    to any state, and then to the one that it begins with.
-    """
-    count, n = whole.shape[:2]
-    if n > _IN_BLOCKS:
-        return _one_by_one(whole, added, state)
-    length = math.isqrt(count) + 1
-    blocks = -(-count // length)
-    size = blocks * length
-    # Steps are added that change nothing.
-    steps = np.empty((size, n, n))
-    steps[:count], steps[count:] = whole, np.eye(n)
-    moves = np.zeros((size, *added.shape[1:]))
-    moves[:count] = added
-    steps, moves = steps.reshape(blocks, length, n, n), moves.reshape(blocks, length, n, -1)
-    within = np.zeros((length + 1, blocks, n, n + moves.shape[-1]))
-    within[0, :, :, :n] = np.eye(n)
-    for i in range(length):
-        np.matmul(steps[:, i], within[i], out=within[i + 1])
-        within[i + 1, :, :, n:] += moves[:, i]
-    begins = _one_by_one(within[-1, :, :, :n], within[-1, :, :, n:], state)
-    before: NDArray = within[:-1, :, :, :n] @ begins + within[:-1, :, :, n:]
-    return before.swapaxes(0, 1).reshape(size, n, -1)[:count]
-
-
-def _one_by_one(whole: NDArray, added: NDArray, state: NDArray) -> NDArray:
-    before = np.empty_like(added)
-    for i, step in enumerate(whole):
-        before[i] = state
-        state = step @ state + added[i]
-    return before
+        return _core.runge_kutta_columns(
+            self._h, self._a, self._stages, self._places,
+            *map(np.ascontiguousarray, (self._derivatives, *outputs, slopes, start)),
+        )  # fmt: skip
 
 
 def _weighted(weights: NDArray, stages: NDArray) -> NDArray:

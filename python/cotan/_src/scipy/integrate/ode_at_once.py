@@ -54,11 +54,7 @@ def integrated_at_once(
         run_of = PlainRun(side.direct, True, is_formula, raises=False)
         y, end, times = run(run_of.function, side.values)
         run_of.raise_refusal()
-        if (
-            end == begin
-            or len(times) < 2
-            or not np.all(np.isfinite(y))
-        ):
+        if end == begin or len(times) < 2 or not np.all(np.isfinite(y)):
             raise NotPlainError
         cls = locate(f"scipy.integrate.{method}")
         if np.any(np.diff(times) * (end - begin) <= 0):

@@ -1,0 +1,179 @@
+//! The linearised equation along the steps of an explicit Runge-Kutta method: what changes of slopes and of the initial
+//! state do to states.
+//!
+//! With `h` the length of a step, `a` how much slopes count at its stages and `J` the derivatives of the right side with
+//! respect to the state there, a change `y` of the state before the step and `f` of the right side give changes of the slopes
+//! `k_i = J_i (y + h Σ_j a_ij k_j) + f_i` (Hairer, Nørsett, Wanner, *Solving Ordinary Differential Equations I*, II.6).
+
+use super::collocation::Outputs;
+use super::simd_level::{Level, leveled};
+
+/// The steps of a run, whose stages are at points that they may share.
+#[derive(Debug, Clone, Copy)]
+pub struct RungeKutta<'a> {
+    /// How many equations there are.
+    pub n: usize,
+    /// The lengths of the steps.
+    pub lengths: &'a [f64],
+    /// How much slopes count at stages, row-major: of the stages before only.
+    pub a: &'a [f64],
+    /// How much they count at the end of a step.
+    pub b: &'a [f64],
+    /// The points of the stages of each step.
+    pub points: &'a [i64],
+    /// Derivatives of the right side at all points: `n × n` matrices.
+    pub derivatives: &'a [f64],
+}
+
+impl RungeKutta<'_> {
+    /// Changes of states for columns of changes of slopes, at all points, and of the initial state: `count` columns.
+    ///
+    /// # Panics
+    ///
+    /// Where the lengths of the slices do not fit, or a number of a point or a step is too large.
+    pub fn columns(
+        &self,
+        outputs: Outputs<'_>,
+        slopes: &[f64],
+        start: &[f64],
+        count: usize,
+    ) -> Vec<f64> {
+        let (stages, width) = (self.b.len(), self.n * count);
+        assert_eq!(self.a.len(), stages * stages, "how much slopes count");
+        assert_eq!(self.points.len(), self.lengths.len() * stages, "stages");
+        assert_eq!(slopes.len() * self.n, self.derivatives.len() * count);
+        assert_eq!(start.len(), width, "the initial state");
+        let mut found = vec![0.0; outputs.steps.len() * width];
+        if width > 0 && stages > 0 {
+            // SAFETY: the machine supports its best level.
+            unsafe { columns(Level::best())(self, outputs, slopes, start, count, &mut found) };
+        }
+        found
+    }
+}
+
+leveled! {
+    fn columns[](
+        run: &RungeKutta<'_>,
+        outputs: Outputs<'_>,
+        slopes: &[f64],
+        start: &[f64],
+        count: usize,
+        found: &mut [f64],
+    ) {
+        let (n, stages, width) = (run.n, run.b.len(), run.n * count);
+        // Of each step the state before it, and behind it the slopes of its stages.
+        let size = (stages + 1) * width;
+        let mut all = vec![0.0; run.lengths.len() * size];
+        let mut state = start.to_vec();
+        let mut inner = vec![0.0; width];
+        for (step, (known, &h)) in all.chunks_exact_mut(size).zip(run.lengths).enumerate() {
+            let (before, known) = known.split_at_mut(width);
+            before.copy_from_slice(&state);
+            for i in 0..stages {
+                let point = run.points[step * stages + i] as usize;
+                let (earlier, own) = known.split_at_mut(i * width);
+                inner.copy_from_slice(before);
+                add_weighted(&mut inner, h, &run.a[i * stages..][..i], earlier);
+                let own = &mut own[..width];
+                own.copy_from_slice(&slopes[point * width..][..width]);
+                let derivatives = &run.derivatives[point * n * n..][..n * n];
+                for (row, factors) in own.chunks_exact_mut(count).zip(derivatives.chunks_exact(n)) {
+                    add_weighted(row, 1.0, factors, &inner);
+                }
+            }
+            add_weighted(&mut state, h, run.b, known);
+        }
+        let wanted = outputs.steps.iter().zip(outputs.weights.chunks_exact(stages));
+        for (row, (&step, weights)) in found.chunks_exact_mut(width).zip(wanted) {
+            let (before, known) = all[step as usize * size..][..size].split_at(width);
+            row.copy_from_slice(before);
+            add_weighted(row, run.lengths[step as usize], weights, known);
+        }
+    }
+}
+
+/// Adds rows, times their weights and a number.
+#[inline(always)]
+fn add_weighted(sum: &mut [f64], scale: f64, weights: &[f64], rows: &[f64]) {
+    for (weight, row) in weights.iter().zip(rows.chunks_exact(sum.len())) {
+        if *weight != 0.0 {
+            let factor = scale * weight;
+            for (x, y) in sum.iter_mut().zip(row) {
+                *x += factor * y;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::collocation::Outputs;
+    use super::RungeKutta;
+
+    /// Two steps of Heun's method, for two equations; the end of the first one is the beginning of the second.
+    fn run<'a>(lengths: &'a [f64], derivatives: &'a [f64]) -> RungeKutta<'a> {
+        RungeKutta {
+            n: 2,
+            lengths,
+            a: &[0.0, 0.0, 1.0, 0.0],
+            b: &[0.5, 0.5],
+            points: &[0, 1, 2, 3],
+            derivatives,
+        }
+    }
+
+    fn times(matrix: &[f64], x: [f64; 2]) -> [f64; 2] {
+        [
+            matrix[0] * x[0] + matrix[1] * x[1],
+            matrix[2] * x[0] + matrix[3] * x[1],
+        ]
+    }
+
+    #[test]
+    fn changes_are_those_of_the_method() {
+        let derivatives: Vec<f64> = (0..16).map(|i| (f64::from(i) * 1.7).sin()).collect();
+        let slopes: Vec<f64> = (0..8).map(|i| (f64::from(i) * 2.3).cos()).collect();
+        let lengths = [0.1, 0.3];
+        let mut state = [0.7, -0.4];
+        let mut expected = Vec::new();
+        for (step, h) in lengths.iter().enumerate() {
+            let at = |stage: usize, y: [f64; 2]| {
+                let point = 2 * step + stage;
+                let k = times(&derivatives[4 * point..][..4], y);
+                [k[0] + slopes[2 * point], k[1] + slopes[2 * point + 1]]
+            };
+            let first = at(0, state);
+            let second = at(1, [state[0] + h * first[0], state[1] + h * first[1]]);
+            for i in 0..2 {
+                state[i] += h * (0.5 * first[i] + 0.5 * second[i]);
+            }
+            expected.extend(state);
+        }
+        let outputs = Outputs {
+            steps: &[0, 1],
+            weights: &[0.5, 0.5, 0.5, 0.5],
+        };
+        let found = run(&lengths, &derivatives).columns(outputs, &slopes, &[0.7, -0.4], 1);
+        for (x, y) in found.iter().zip(&expected) {
+            assert!((x - y).abs() < 1e-15, "{found:?} {expected:?}");
+        }
+    }
+
+    #[test]
+    fn columns_are_independent() {
+        let derivatives: Vec<f64> = (0..16).map(|i| (f64::from(i) * 0.9).cos()).collect();
+        let slopes: Vec<f64> = (0..8).map(|i| (f64::from(i) * 2.3).cos()).collect();
+        let twice: Vec<f64> = slopes.iter().flat_map(|x| [*x, 2.0 * x]).collect();
+        let outputs = Outputs {
+            steps: &[1],
+            weights: &[0.25, 0.5],
+        };
+        let lengths = [0.2, 0.1];
+        let run = run(&lengths, &derivatives);
+        let one = run.columns(outputs, &slopes, &[1.0, 0.5], 1);
+        let two = run.columns(outputs, &twice, &[1.0, 2.0, 0.5, 1.0], 2);
+        assert_eq!([two[0], two[2]], [one[0], one[1]]);
+        assert_eq!([two[1], two[3]], [2.0 * one[0], 2.0 * one[1]]);
+    }
+}
