@@ -93,3 +93,27 @@ def test_a_signal_is_heard_at_every_moment(name):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
+
+
+def test_what_code_makes_of_a_timeout_is_raised():
+    def handler(signum, frame):
+        # It comes once.
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        raise TimeoutError("too late")
+
+    def slope(t, y, rate):
+        try:
+            signal.raise_signal(signal.SIGALRM)
+        except TimeoutError as error:
+            raise ValueError("the step takes too long") from error
+        return -rate * y
+
+    def solved(rate):
+        return integrate.odeint(slope, 1.0, [0.0, 1.0], (rate,), tfirst=True)[-1, 0]
+
+    old = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(ValueError, match="takes too long"):
+            ct.gradient(solved, 1.3)
+    finally:
+        signal.signal(signal.SIGALRM, old)

@@ -66,7 +66,8 @@ def with_constant_fallback(name: str, rule: Function) -> Function:
                 raise
             try:
                 result = call_on_constants(library_function, args, kwargs)
-            except Exception:
+            except Exception as failed:
+                raise_interrupt(failed)
                 if not isinstance(refused, TypeError):
                     raise refused from None
                 raise

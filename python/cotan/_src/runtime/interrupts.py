@@ -10,7 +10,7 @@ from types import FrameType
 
 
 def raise_interrupt(error: BaseException) -> None:
-    """Raise the exception of a signal handler, if `error` is one or was caused by one.
+    """Raise `error`, if it is what a signal handler has raised, or what code has made of that.
 
     Examples
     --------
@@ -32,8 +32,8 @@ def raise_interrupt(error: BaseException) -> None:
     while found is not None and id(found) not in seen:
         seen.add(id(found))
         if _is_of_handler(found):
-            raise found from found.__cause__
-        found = found.__cause__ or found.__context__
+            raise error
+        found = found.__context__ if found.__cause__ is None else found.__cause__
 
 
 def _is_of_handler(error: BaseException) -> bool:

@@ -113,19 +113,24 @@ class PlainCallback:
         self, solve: Callable[[], _R], derived: Callable[[_R], Any], outside: bool = True
     ) -> Any:
         """Give what `derived` makes of the result of a plain run; None if it cannot."""
+        reason: BaseException | None = None
         try:
             result = _core.call_outside(solve) if outside else solve()
         except NotPlainError as refusal:
-            raise_interrupt(refusal)
+            reason = refusal.__cause__
             is_done = False
         except Exception as error:
             if self._is_checked:
                 raise
-            raise_interrupt(error)
+            reason = error
             # It may be the user's, which the other way raises.
             is_done = False
         else:
             is_done = not self._snapshot.has_changed()
+        if reason is not None:
+            raise_interrupt(reason)
+            # Its traceback holds this frame.
+            reason = None
         found = None
         if is_done:
             with contextlib.suppress(NotPlainError):

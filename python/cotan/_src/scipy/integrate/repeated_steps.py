@@ -15,6 +15,7 @@ from cotan._core import Array
 from cotan._src.kit.implicit_diff import jacobian, solution, stacked
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.runtime.values import attach_derivative, to_numpy
 from cotan._src.state.callback_probe import CallbackProbe, to_numpy_items
 from cotan._src.state.snapshot import StateSnapshot
@@ -106,6 +107,7 @@ class Called(CallbackProbe):
             try:
                 again = to_numpy_items(self.again(t, y.copy(), self._more))
             except Exception as error:  # a buffer that is full, for one
+                raise_interrupt(error)
                 raise TypeError(f"{name}: {_KEEPS}") from error
             if not np.allclose(again, gave, 1e-9, 0, equal_nan=True):
                 raise TypeError(f"{name}: {_KEEPS}")
