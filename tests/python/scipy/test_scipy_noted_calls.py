@@ -125,8 +125,8 @@ def test_compiled_code_goes_on_without_slopes():
     assert calls(0.0, y).tolist() == [-1.0] * 3
     assert calls(2.0, y).tolist() == [0.0] * 3
     assert calls(0.0, y).tolist() == [0.0] * 3
-    assert isinstance(calls.refusal, Refusal)
-    assert isinstance(calls.refusal.__cause__, ValueError)
+    assert isinstance(calls.refused, Refusal)
+    assert isinstance(calls.refused.__cause__, ValueError)
 
 
 def test_interrupts_are_not_refused():

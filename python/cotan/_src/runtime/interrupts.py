@@ -5,54 +5,118 @@ raises it again if it is the function's own. What a signal handler raises, such 
 timeout, is raised once. The second attempt would not know of it, and the timeout would be lost.
 """
 
+import functools
 import inspect
-from types import FrameType
+import itertools
+import signal
+import sys
+from types import CodeType, FrameType, FunctionType, MethodType
 
 
 def raise_interrupt(error: BaseException) -> None:
     """Raise `error`, if it is what a signal handler has raised, or what code has made of that.
 
+    To be called where `error` was caught. What was handled before the attempt began does not count.
+
     Examples
     --------
-    >>> import sys
+    >>> import signal
     >>> def handler(signum, frame):
     ...     raise TimeoutError("too late")
-    >>> def interrupted():
-    ...     handler(14, sys._getframe())
+    >>> old = signal.signal(signal.SIGINT, handler)
     >>> try:
-    ...     interrupted()
+    ...     signal.raise_signal(signal.SIGINT)
     ... except Exception as error:
     ...     raise_interrupt(error)
+    ... finally:
+    ...     _ = signal.signal(signal.SIGINT, old)
     Traceback (most recent call last):
         ...
     TimeoutError: too late
     """
-    seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        if _is_of_handler(found):
+    caller, handlers = sys._getframe(1), _handlers()
+    if _is_of_handler(error, caller, handlers):
+        raise error
+    running: set[FrameType] = set()
+    seen = {id(error)}
+    found = error
+    while True:
+        before = found.__context__ if found.__cause__ is None else found.__cause__
+        if before is None or id(before) in seen:
+            return
+        seen.add(id(before))
+        running = running or _stack(caller)
+        # Where it was caught; that frame is still running if the attempt was begun there.
+        traceback = before.__traceback__
+        if traceback is not None and traceback.tb_frame in running:
+            return
+        if _is_of_handler(before, caller, handlers):
             raise error
-        found = found.__context__ if found.__cause__ is None else found.__cause__
+        found = before
 
 
-def _is_of_handler(error: BaseException) -> bool:
+def _stack(frame: FrameType | None) -> set[FrameType]:
+    found = set()
+    while frame is not None:
+        found.add(frame)
+        frame = frame.f_back
+    return found
+
+
+def _is_of_handler(error: BaseException, caller: FrameType, handlers: set[CodeType]) -> bool:
     traceback = error.__traceback__
     while traceback is not None:
-        if _is_handler(traceback.tb_frame):
+        frame = traceback.tb_frame
+        # The locals of a frame that holds the error would keep it alive.
+        if frame is not caller and (frame.f_code in handlers or _is_handler(frame)):
             return True
         traceback = traceback.tb_next
     return False
 
 
 def _is_handler(frame: FrameType) -> bool:
-    """Say whether a function was given the frame that it interrupted, as signal handlers are."""
-    given = inspect.getargvalues(frame)
-    values = [given.locals.get(name) for name in given.args]
-    more = given.locals.get(given.varargs or "")
+    """Say whether a function was given a number and the frame that it interrupts, as handlers are.
+
+    The handler that was installed then may be none any more.
+    """
+    code = frame.f_code
+    count, has_more = code.co_argcount, bool(code.co_flags & inspect.CO_VARARGS)
+    if count < 2 and not has_more:
+        return False
+    names, variables = code.co_varnames, frame.f_locals
+    given = [variables.get(name) for name in names[:count]]
+    more = variables.get(names[count + code.co_kwonlyargcount]) if has_more else None
     if isinstance(more, tuple):
-        values.extend(more)
-    # The frame of a function that has just been entered is left out of `f_back`.
+        given.extend(more)
     return any(
-        isinstance(value, FrameType) and frame.f_back in {value, value.f_back} for value in values
+        type(number) in {int, signal.Signals} and _is_interrupted(value, frame.f_back)
+        for number, value in itertools.pairwise(given)
     )
+
+
+def _is_interrupted(value: object, outer: FrameType | None) -> bool:
+    if outer is None or not isinstance(value, FrameType):
+        return False
+    # The frame of a function that has just been entered is left out of `f_back`.
+    return value is outer or value.f_back is outer
+
+
+def _handlers() -> set[CodeType]:
+    """Give the code of the handlers that are installed."""
+    found = {_code_of(signal.getsignal(number)) for number in _signals()}
+    return {code for code in found if code is not None}
+
+
+@functools.cache
+def _signals() -> frozenset[int]:
+    return frozenset(signal.valid_signals())
+
+
+def _code_of(handler: object) -> CodeType | None:
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if isinstance(handler, MethodType):
+        handler = handler.__func__
+    if not isinstance(handler, FunctionType):
+        handler = inspect.getattr_static(type(handler), "__call__", None)
+    return handler.__code__ if isinstance(handler, FunctionType) else None

@@ -113,28 +113,27 @@ class PlainCallback:
         self, solve: Callable[[], _R], derived: Callable[[_R], Any], outside: bool = True
     ) -> Any:
         """Give what `derived` makes of the result of a plain run; None if it cannot."""
-        reason: BaseException | None = None
+        found, reason = None, None
         try:
             result = _core.call_outside(solve) if outside else solve()
         except NotPlainError as refusal:
-            reason = refusal.__cause__
-            is_done = False
+            reason = _behind(refusal)
         except Exception as error:
             if self._is_checked:
                 raise
-            reason = error
             # It may be the user's, which the other way raises.
-            is_done = False
-        else:
-            is_done = not self._snapshot.has_changed()
-        if reason is not None:
-            raise_interrupt(reason)
-            # Its traceback holds this frame.
-            reason = None
-        found = None
-        if is_done:
-            with contextlib.suppress(NotPlainError):
+            reason = error
+        if reason is None and not self._snapshot.has_changed():
+            try:
                 found = derived(result)
+            except NotPlainError as refusal:
+                reason = _behind(refusal)
+        try:
+            if reason is not None:
+                raise_interrupt(reason)
+        finally:
+            # Its traceback holds this frame.
+            del reason
         if self._snapshot.has_changed():
             self._snapshot.restore()
             return None
@@ -158,6 +157,10 @@ class PlainCallback:
             return y
 
         return call
+
+
+def _behind(refusal: NotPlainError) -> BaseException:
+    return refusal if refusal.__cause__ is None else refusal.__cause__
 
 
 def _holds_functions(value: object) -> bool:

@@ -39,7 +39,7 @@ impl Factors {
     /// Where the slice does not have `order · count` elements.
     pub fn solve(&self, count: usize, sides: &mut [f64], transposed: bool) {
         assert_eq!(sides.len(), self.order * count, "right sides as columns");
-        if count == 0 {
+        if count == 0 || self.order == 0 {
             return;
         }
         let mut given = sides.to_vec();
@@ -78,7 +78,7 @@ fn norm(order: usize, matrix: &[f64]) -> f64 {
         .fold(0.0, |a, b| if b > a || b.is_nan() { b } else { a })
 }
 
-/// Takes a multiple of a row from another one.
+/// Subtracts a multiple of a row from another one.
 #[inline(always)]
 fn take(row: &mut [f64], factor: f64, other: &[f64]) {
     for (x, y) in row.iter_mut().zip(other) {
@@ -118,7 +118,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 /// So many columns are eliminated together from what is behind them.
 const TOGETHER: usize = 8;
 
-/// Takes multiples of rows from another one, one after the other: the same as [`take`] for each.
+/// Subtracts multiples of rows from another one, one after the other: the same as [`take`] for each.
 #[inline(always)]
 fn take_together(row: &mut [f64], factors: &[f64; TOGETHER], others: &[f64], width: usize) {
     let length = row.len();
@@ -161,6 +161,11 @@ leveled! {
                 for row in below.chunks_exact_mut(order) {
                     let row = &mut row[begin..end];
                     let factor = row[column] * inverse;
+                    row[column] = factor;
+                    // What is not coupled stays finite beside infinities.
+                    if factor == 0.0 {
+                        continue;
+                    }
                     if let Ok(row) = <&mut [f64; TOGETHER]>::try_from(&mut *row) {
                         for lane in 0..TOGETHER {
                             row[lane] -= factor * taken[lane];
@@ -168,21 +173,24 @@ leveled! {
                     } else {
                         take(row, factor, &taken);
                     }
-                    row[column] = factor;
                 }
             }
             for i in begin + 1..end {
                 for k in begin..i {
                     let (row, above) = pair(lu, order, i, k);
                     let factor = row[k];
-                    take(&mut row[end..], factor, &above[end..]);
+                    if factor != 0.0 {
+                        take(&mut row[end..], factor, &above[end..]);
+                    }
                 }
             }
             let (above, below) = lu.split_at_mut(end * order);
             for row in below.chunks_exact_mut(order) {
                 let (factors, rest) = row.split_at_mut(end);
                 // Columns behind these are there only if there are that many.
-                if let Ok(factors) = <&[f64; TOGETHER]>::try_from(&factors[begin..]) {
+                if let Ok(factors) = <&[f64; TOGETHER]>::try_from(&factors[begin..])
+                    && factors.iter().any(|factor| *factor != 0.0)
+                {
                     take_together(rest, factors, &above[begin * order + end..], order);
                 }
             }
@@ -242,7 +250,7 @@ leveled! {
     }
 }
 
-/// Does something to columns of a row-major matrix, some at a time.
+/// Runs `work` on the columns of a row-major matrix, [`LANES`] at a time.
 #[inline(always)]
 fn in_lanes(count: usize, matrix: &mut [f64], mut work: impl FnMut(&mut [[f64; LANES]])) {
     let mut lanes = vec![[0.0; LANES]; matrix.len() / count];
@@ -269,7 +277,7 @@ fn without(mut row: [f64; LANES], factors: &[f64], others: &[[f64; LANES]]) -> [
     row
 }
 
-/// Takes multiples of a row from others.
+/// Subtracts multiples of a row from others.
 #[inline(always)]
 fn take_lanes(rows: &mut [[f64; LANES]], factors: &[f64], other: &[f64; LANES]) {
     for (row, factor) in rows.iter_mut().zip(factors) {
@@ -319,10 +327,13 @@ mod tests {
 
     #[test]
     fn solutions_solve() {
-        for order in [1, 2, 3, 10, 37] {
+        for order in [1, 2, 3, 8, 10, 16, 17, 37] {
             let matrix = numbers(order * order);
             let factors = Factors::of(order, matrix.clone());
-            for (count, transposed) in [(1, false), (5, false), (1, true), (4, true)] {
+            for (count, transposed) in [1, 4, 8, 9, 17]
+                .into_iter()
+                .flat_map(|count| [(count, false), (count, true)])
+            {
                 let sides = numbers(order * count);
                 let mut found = sides.clone();
                 factors.solve(count, &mut found, transposed);
@@ -333,6 +344,27 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn no_equations_have_a_solution() {
+        Factors::of(0, Vec::new()).solve(3, &mut [], false);
+    }
+
+    #[test]
+    fn infinities_stay_in_their_block() {
+        // Two systems of one and of nine equations.
+        let order = 10;
+        let mut matrix = vec![0.0; order * order];
+        for i in 1..order {
+            for j in 1..order {
+                matrix[i * order + j] = 1.0 / (i + j) as f64 + f64::from(u8::from(i == j));
+            }
+        }
+        matrix[0] = f64::INFINITY;
+        let mut found = vec![1.0; order];
+        Factors::of(order, matrix).solve(1, &mut found, false);
+        assert!(found[1..].iter().all(|x| x.is_finite()), "{found:?}");
     }
 
     #[test]

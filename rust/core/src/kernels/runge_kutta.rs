@@ -118,7 +118,7 @@ mod tests {
             lengths,
             a: &[0.0, 0.0, 1.0, 0.0],
             b: &[0.5, 0.5],
-            points: &[0, 1, 2, 3],
+            points: &[0, 1, 1, 2],
             derivatives,
         }
     }
@@ -132,14 +132,14 @@ mod tests {
 
     #[test]
     fn changes_are_those_of_the_method() {
-        let derivatives: Vec<f64> = (0..16).map(|i| (f64::from(i) * 1.7).sin()).collect();
-        let slopes: Vec<f64> = (0..8).map(|i| (f64::from(i) * 2.3).cos()).collect();
+        let derivatives: Vec<f64> = (0..12).map(|i| (f64::from(i) * 1.7).sin()).collect();
+        let slopes: Vec<f64> = (0..6).map(|i| (f64::from(i) * 2.3).cos()).collect();
         let lengths = [0.1, 0.3];
         let mut state = [0.7, -0.4];
         let mut expected = Vec::new();
         for (step, h) in lengths.iter().enumerate() {
             let at = |stage: usize, y: [f64; 2]| {
-                let point = 2 * step + stage;
+                let point = step + stage;
                 let k = times(&derivatives[4 * point..][..4], y);
                 [k[0] + slopes[2 * point], k[1] + slopes[2 * point + 1]]
             };
@@ -162,8 +162,8 @@ mod tests {
 
     #[test]
     fn columns_are_independent() {
-        let derivatives: Vec<f64> = (0..16).map(|i| (f64::from(i) * 0.9).cos()).collect();
-        let slopes: Vec<f64> = (0..8).map(|i| (f64::from(i) * 2.3).cos()).collect();
+        let derivatives: Vec<f64> = (0..12).map(|i| (f64::from(i) * 0.9).cos()).collect();
+        let slopes: Vec<f64> = (0..6).map(|i| (f64::from(i) * 2.3).cos()).collect();
         let twice: Vec<f64> = slopes.iter().flat_map(|x| [*x, 2.0 * x]).collect();
         let outputs = Outputs {
             steps: &[1],

@@ -254,15 +254,15 @@ pub fn is_on() -> bool {
 /// The error for what a replay cannot do, which names the line; it is raised at the end too, should
 /// the code go on.
 pub fn refusal(py: Python<'_>, what: &str) -> PyErr {
-    let place = match place(py) {
-        Ok(place) => place,
-        Err(error) => return error,
+    let (place, interrupt) = match place(py) {
+        Ok(place) => (place, None),
+        Err(error) => (String::new(), Some(error)),
     };
     let error = PyTypeError::new_err(format!("prepare: {place}{what}"));
     note(|escapes| {
         escapes.failure.get_or_insert_with(|| error.clone_ref(py));
     });
-    error
+    interrupt.unwrap_or(error)
 }
 
 /// The error for a value that leaves as a plain number.

@@ -14,6 +14,7 @@ use pyo3::types::{
 use crate::array::cell::PyArray;
 use crate::ndarray::content::Content;
 use crate::ndarray::memory::is_numpy_scalar;
+use crate::runtime::error::raise_interrupt;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::tree::treedef::{Form, Kind, Tree};
@@ -253,7 +254,10 @@ impl Guard {
                 };
                 match now {
                     Ok(now) => Ok(now.is(value) || same_object(&now, value.bind(py))?),
-                    Err(_) => Ok(false),
+                    Err(error) => {
+                        raise_interrupt(py, &error)?;
+                        Ok(false)
+                    }
                 }
             }
             Guard::Items(container, items) => {

@@ -109,9 +109,12 @@ impl Repeated {
         let none = py.None();
         attempt.call_method1(intern!(py, "__exit__"), (&none, &none, &none))?;
         match made {
-            Err(error) if may_run_again(py, &error)? => {
-                attempt.call_method0(intern!(py, "restore"))?;
-                Ok(None)
+            Err(error) => {
+                let may_run = may_run_again(py, &error);
+                if !matches!(may_run, Ok(false)) {
+                    attempt.call_method0(intern!(py, "restore"))?;
+                }
+                if may_run? { Ok(None) } else { Err(error) }
             }
             // A run warns.
             Ok(_) if attempt.getattr(intern!(py, "has_warned"))?.is_truthy()? => Ok(None),

@@ -38,13 +38,12 @@ pyo3::create_exception!(
     "A replay has met what its recording has not: it is recorded anew."
 );
 
-/// Raises an error that another attempt would follow, if it is none of the code's: that of a signal handler, or one to stop
-/// the program.
+/// Raises an error that another attempt would follow, if it comes from a signal handler or is no `Exception`.
 pub fn raise_interrupt(py: Python<'_>, error: &PyErr) -> PyResult<()> {
     if !error.is_instance_of::<PyException>(py) {
         return Err(error.clone_ref(py));
     }
-    // Which has its traceback.
+    // This attaches the traceback.
     let error = error.clone_ref(py).into_value(py);
     hooks::RAISE_INTERRUPT.get(py)?.call1((error,))?;
     Ok(())

@@ -102,7 +102,7 @@ fn in_user_code(py: Python<'_>, code: &Bound<'_, PyAny>) -> PyResult<Option<(Str
 
 /// Whether a source file is cotan's, NumPy's or SciPy's own: no line of the user's.
 ///
-/// No Python code runs here, in which a signal handler could raise what nobody would hear of.
+/// What it reads are lists of texts: no Python code runs, in which a signal handler could raise what would be lost.
 #[pyfunction]
 #[pyo3(signature = (path: "str") -> "bool")]
 pub fn is_library_file(py: Python<'_>, path: &str) -> PyResult<bool> {
@@ -114,8 +114,11 @@ pub fn is_library_file(py: Python<'_>, path: &str) -> PyResult<bool> {
         };
         let folders = module.getattr_opt(intern!(py, "__path__"))?;
         for folder in folders.iter().flat_map(|f| f.cast::<PyList>()).flatten() {
-            let is_inside = path.strip_prefix(folder.extract::<&str>()?);
-            if is_inside.is_some_and(|rest| rest.starts_with(std::path::is_separator)) {
+            let Ok(folder) = folder.extract::<&str>() else {
+                continue;
+            };
+            let inside = path.strip_prefix(folder);
+            if inside.is_some_and(|rest| rest.starts_with(std::path::is_separator)) {
                 return Ok(true);
             }
         }

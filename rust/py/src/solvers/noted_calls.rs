@@ -13,6 +13,7 @@ use pyo3::types::{PyFloat, PyInt, PyList, PyTuple};
 
 use crate::ndarray::dtype::{dtype_of, dtype_of_scalar};
 use crate::ndarray::vectors::{Row, row as row_of};
+use crate::runtime::error::raise_interrupt;
 use crate::runtime::once_cell::{OnceImported, intern};
 
 /// Times, states as rows, and slopes.
@@ -33,7 +34,7 @@ const SAMPLES: usize = 8;
 #[pyclass(frozen, name = "NotedCalls", module = "cotan._core")]
 pub struct PyNotedCalls {
     function: Py<PyAny>,
-    refusal_class: Py<PyAny>,
+    refusal: Py<PyAny>,
     is_plain: Option<Py<PyAny>>,
     state_first: bool,
     keeps_all: bool,
@@ -71,7 +72,7 @@ impl PyNotedCalls {
 
     /// The exception that leads to another way.
     pub fn refuse(&self, py: Python<'_>, cause: Option<PyErr>) -> PyErr {
-        let made = self.refusal_class.bind(py).call0();
+        let made = self.refusal.bind(py).call0();
         made.map_or_else(
             |failed| failed,
             |made| {
@@ -111,7 +112,7 @@ impl PyNotedCalls {
             if !self.is_plain(&object)? {
                 return Err(self.refuse(py, None));
             }
-            row = converted(&object);
+            row = converted(&object)?;
         }
         let row = before.as_deref().and_then(|state| {
             let row = row?;
@@ -185,18 +186,27 @@ fn number(object: &Bound<'_, PyAny>) -> Option<f64> {
 }
 
 /// The numbers of anything else that NumPy makes an array of.
-fn converted(object: &Bound<'_, PyAny>) -> Option<Row> {
+fn converted(object: &Bound<'_, PyAny>) -> PyResult<Option<Row>> {
     static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = object.py();
-    let asarray = ASARRAY.found(py, "numpy", "asarray").ok()?;
-    let array = asarray.call1((object,)).ok()?;
-    let array = array.cast::<PyUntypedArray>().ok()?;
+    let asarray = ASARRAY.found(py, "numpy", "asarray")?;
+    let array = match asarray.call1((object,)) {
+        Ok(array) => array,
+        Err(error) => {
+            raise_interrupt(py, &error)?;
+            return Ok(None);
+        }
+    };
+    let Ok(array) = array.cast::<PyUntypedArray>() else {
+        return Ok(None);
+    };
     if !dtype_of(&array.dtype()).is_ok_and(|dtype| !dtype.is_complex()) {
-        return None;
+        return Ok(None);
     }
-    let float64 = asarray.call1((array, intern!(py, "float64"))).ok()?;
-    let flat = float64.call_method1(intern!(py, "reshape"), (-1,)).ok()?;
-    row_of(&flat)
+    let float64 = asarray.call1((array, intern!(py, "float64")))?;
+    Ok(row_of(
+        &float64.call_method1(intern!(py, "reshape"), (-1,))?,
+    ))
 }
 
 #[pymethods]
@@ -213,7 +223,7 @@ impl PyNotedCalls {
     ) -> PyNotedCalls {
         PyNotedCalls {
             function,
-            refusal_class: refusal,
+            refusal,
             is_plain,
             state_first,
             keeps_all,
@@ -232,7 +242,7 @@ impl PyNotedCalls {
         if self.refused.get().is_none() {
             match self.call(args) {
                 Ok(slope) => return Ok(slope.object),
-                Err(error) if error.matches(py, self.refusal_class.bind(py))? => {
+                Err(error) if error.matches(py, self.refusal.bind(py))? => {
                     self.refused.get_or_init(|| error.into_value(py));
                 }
                 Err(error) => return Err(error),
@@ -256,7 +266,7 @@ impl PyNotedCalls {
 
     /// The exception that compiled code did not stop at, if there was one.
     #[getter]
-    fn refusal<'py>(&self, py: Python<'py>) -> Option<&Bound<'py, PyBaseException>> {
+    fn refused<'py>(&self, py: Python<'py>) -> Option<&Bound<'py, PyBaseException>> {
         self.refused.get().map(|error| error.bind(py))
     }
 
@@ -284,7 +294,7 @@ impl PyNotedCalls {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.function)?;
-        visit.call(&self.refusal_class)?;
+        visit.call(&self.refusal)?;
         visit.call(self.refused.get())?;
         self.is_plain.as_ref().map_or(Ok(()), |f| visit.call(f))
     }

@@ -52,7 +52,7 @@ pub fn runge_kutta_columns<'py>(
         && is_within(steps, num_steps);
     if !fits {
         return Err(PyValueError::new_err(
-            "runge_kutta_columns: the shapes of the arrays do not fit together",
+            "runge_kutta_columns: shapes do not match, or a number of a point or step is out of range",
         ));
     }
     let run = RungeKutta {

@@ -111,7 +111,7 @@ class ExplicitSteps:
 
     @functools.cached_property
     def _j(self) -> NDArray:
-        """The same for the stages of each step."""
+        """Derivatives of the right side at the stages of each step."""
         found: NDArray = self._derivatives[self._places]
         return found
 
@@ -153,10 +153,8 @@ class ExplicitSteps:
     @functools.cached_property
     def _whole(self) -> NDArray:
         """What comes at the end of each step with a change of the state at its beginning."""
-        return self._ends_of(self._of_stages)
-
-    def _ends_of(self, of_stages: NDArray) -> NDArray:
-        whole: NDArray = np.eye(self._n) + self._h[:, None, None] * _weighted(self._b, of_stages)
+        moved = self._h[:, None, None] * _weighted(self._b, self._of_stages)
+        whole: NDArray = np.eye(self._n) + moved
         return whole
 
     def _inside(self, outputs: Outputs) -> NDArray:
@@ -166,11 +164,8 @@ class ExplicitSteps:
         return self._last_inside[1]
 
     def _inside_of(self, outputs: Outputs) -> NDArray:
-        return self._within(outputs, self._of_stages)
-
-    def _within(self, outputs: Outputs, of_stages: NDArray) -> NDArray:
         steps = outputs.steps
-        inside = np.einsum("js,jsab->jab", outputs.weights, of_stages[steps])
+        inside = np.einsum("js,jsab->jab", outputs.weights, self._of_stages[steps])
         found: NDArray = np.eye(self._n) + self._h[steps, None, None] * inside
         return found
 

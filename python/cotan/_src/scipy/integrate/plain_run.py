@@ -84,9 +84,10 @@ class PlainRun:
 
     def raise_refusal(self) -> None:
         """Raise the exception that compiled code did not stop at."""
-        refusal = self.function.refusal
-        if refusal is not None:
-            raise refusal
+        refused = self.function.refused
+        if refused is not None:
+            # Another one: its traceback would hold what holds the refusal.
+            raise NotPlainError from refused.__cause__
 
     def spans(self) -> Span:
         """Give what is known of the steps without what is inside of them."""

@@ -19,6 +19,7 @@ from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, withou
 from cotan._src.kit.slope_call import Move, gives_slopes, moved
 from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.runtime.by_example import refuses_mapping
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
 from cotan._src.runtime.values import (
     attach_derivative,
@@ -82,6 +83,7 @@ def _summed_at_once(f: Function, at: Sequence[_Place], weights: NDArray) -> AnyA
     except Exception as error:
         if not refuses_mapping(error):
             raise
+        raise_interrupt(error)
         # It looks at values, and so works for one node at a time.
         return _summed(f, at, weights)
     flat = _core.reshape(_core.asarray(values), (len(weights), -1))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cotan import _core
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.typing import Args, NDArray
 
 
@@ -148,6 +149,7 @@ def _is_same(cls: Any) -> bool:
             solver.calls = _core.NotedCalls(slope, ValueError, None, False, True, True)
             if walked(solver) != walked(cls(slope, 0.0, start, end, **options)):
                 return False
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError) as error:
+        raise_interrupt(error)
         return False
     return True
