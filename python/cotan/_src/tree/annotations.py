@@ -9,8 +9,6 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ForwardRef, TypeVar, get_args, get_origin
 
-from cotan._src.runtime.interrupts import raise_interrupt
-
 _Part = TypeVar("_Part")
 
 _FLOATS = frozenset({"float", "complex", "floating", "inexact", "Float", "Real", "Complex"})
@@ -46,8 +44,7 @@ def annotated_numbers(cls: type) -> dict[str, bool] | None:
 def _annotations(cls: type) -> Mapping[str, object]:
     try:
         return inspect.get_annotations(cls)
-    except Exception as error:  # noqa: BLE001, any code may stand in an annotation
-        raise_interrupt(error)
+    except Exception:  # noqa: BLE001, any code may stand in an annotation
         return {}
 
 
