@@ -13,9 +13,11 @@ from scipy import integrate, linalg, optimize
 import cotan as ct
 from cotan._src.runtime.interrupts import raise_interrupt
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(signal, "setitimer"), reason="needs timers that send signals"
-)
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals"),
+    # Timers and signals are those of the whole process.
+    pytest.mark.alone,
+]
 
 MOMENTS = 60
 LIBRARIES = Path(np.__file__).parent.parent

@@ -32,6 +32,7 @@ class Heard(Exception):
     pass
 
 
+@pytest.mark.alone  # Timers and signals are those of the whole process.
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals")
 @pytest.mark.parametrize(
     "walk",

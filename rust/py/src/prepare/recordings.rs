@@ -18,7 +18,7 @@ use crate::prepare::reasons::{self, Log, Reason};
 use crate::prepare::record::{Transform, record};
 use crate::prepare::results;
 use crate::prepare::specialization::{Failure, Specialization, Taken, with_lent, work};
-use crate::runtime::error::{briefly, to_py};
+use crate::runtime::error::{briefly, raise_interrupt, to_py};
 use crate::runtime::hooks;
 use crate::transforms::argument_names::argument_names;
 use crate::transforms::gradient;
@@ -363,7 +363,10 @@ impl PyPrepared {
             // Whether it is an error, and which, the function itself can tell.
             if outcome.is_err() || !specialization.agrees(frame.outs()) {
                 program.give_back(frame);
-                return Ok(None);
+                return match outcome {
+                    Err(error) => raise_interrupt(py, &error).map(|()| None),
+                    Ok(_) => Ok(None),
+                };
             }
             let mut outs: SmallVec<[Value; 4]> = frame.outs()[..specialization.results]
                 .iter()
