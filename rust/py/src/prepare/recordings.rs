@@ -363,10 +363,10 @@ impl PyPrepared {
             // Whether it is an error, and which, the function itself can tell.
             if outcome.is_err() || !specialization.agrees(frame.outs()) {
                 program.give_back(frame);
-                return match outcome {
-                    Err(error) => raise_interrupt(py, &error).map(|()| None),
-                    Ok(_) => Ok(None),
-                };
+                if let Err(error) = outcome {
+                    raise_interrupt(py, &error)?;
+                }
+                return Ok(None);
             }
             let mut outs: SmallVec<[Value; 4]> = frame.outs()[..specialization.results]
                 .iter()
