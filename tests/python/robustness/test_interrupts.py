@@ -45,6 +45,11 @@ def inverse(a):
     return linalg.inv(np.array([[a, 1.0], [0.0, 2.0]])).sum()
 
 
+def slopes(y, t, rate):
+    time.sleep(0.0002)
+    return [[-rate]]
+
+
 CALLS = {
     "register": (lambda own: own.x * own.x, Own(2.0)),
     "solve_ivp": (
@@ -52,6 +57,10 @@ CALLS = {
         1.3,
     ),
     "odeint": (lambda rate: integrate.odeint(lambda y, t: -rate * y, 1.0, [0, 1])[-1, 0], 1.3),
+    "Dfun": (
+        lambda rate: integrate.odeint(lambda y, t, r: -r * y, 1.0, [0, 1], (rate,), slopes)[-1, 0],
+        30.0,
+    ),
     "ode": (by_class, 1.3),
     "brentq": (lambda a: optimize.brentq(lambda x: x * x - a, 0.0, 5.0), 2.0),
     "quad": (lambda a: integrate.quad(lambda x: np.exp(-a * x), 0.0, 1.0)[0], 2.0),
@@ -72,20 +81,9 @@ class HeardError(Exception):
     """What a timeout raises: an exception that `except Exception` catches."""
 
 
-def slopes(y, t, rate):
-    time.sleep(0.0002)
-    return [[-rate]]
-
-
-CALLS["Dfun"] = (
-    lambda rate: integrate.odeint(lambda y, t, r: -r * y, 1.0, [0, 1], (rate,), slopes)[-1, 0],
-    30.0,
-)
-
-
 @pytest.fixture
 def handled(request):
-    """Install a handler, and give what sends it signals; what others have installed is put back."""
+    """Install a handler; what others have installed is put back."""
     old, timer = (
         signal.signal(signal.SIGALRM, request.param),
         signal.setitimer(signal.ITIMER_REAL, 0),

@@ -3,7 +3,7 @@
 //! Writes to arguments are noticed here, and arguments that share memory are refused. Errors get hints.
 
 use cotan::tape::keeps_history;
-use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PySystemError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PySystemError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -156,13 +156,7 @@ fn shares_memory(py: Python<'_>, a: &Py<PyAny>, b: &Py<PyAny>) -> PyResult<bool>
     let args = (a, b, 10_000);
     match py.import("numpy")?.call_method1("shares_memory", args) {
         Ok(shares) => shares.extract(),
-        Err(error)
-            if error.is_instance_of::<PyRuntimeError>(py)
-                || error.is_instance_of::<PyOverflowError>(py) =>
-        {
-            Ok(true)
-        }
-        Err(error) => Err(error),
+        Err(error) => raise_interrupt(py, &error).map(|()| true),
     }
 }
 
