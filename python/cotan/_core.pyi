@@ -729,11 +729,12 @@ class RungeKuttaSteps:
         sums: Sequence[tuple[float, NDArray, NDArray]],
         end: tuple[float, NDArray, NDArray],
         error: tuple[float, NDArray, NDArray] | Function,
+        polynomial: tuple[NDArray, NDArray, int] | None,
         exponent: float,
         relative: Sequence[float],
         absolute: Sequence[float],
     ) -> Self: ...
-    def step(
+    def walk(
         self,
         t: float,
         length: float,
@@ -742,7 +743,15 @@ class RungeKuttaSteps:
         longest: float,
         y: NDArray,
         slope: NDArray,
-    ) -> tuple[int, tuple[Any, NDArray, NDArray, Any, Any] | None]: ...
+        most: int,
+        times: NDArray | None,
+    ) -> tuple[
+        int,
+        list[tuple[float, float, int, int]],
+        list[NDArray],
+        list[NDArray],
+        tuple[Any, NDArray, NDArray, Any, Any] | None,
+    ]: ...
 
 @disjoint_base
 class Profile:

@@ -260,7 +260,7 @@ impl PyNotedCalls {
 
     /// How many calls are noted.
     #[getter]
-    fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.notes().times.len()
     }
 

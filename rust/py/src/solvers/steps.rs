@@ -1,10 +1,10 @@
-//! Takes steps of explicit Runge-Kutta methods, which in Python cost several times what the right side does: SciPy's operations
-//! on SciPy's numbers, in its order.
+//! Takes the steps of explicit Runge-Kutta methods, which in Python cost several times what the right side does: SciPy's
+//! operations on SciPy's numbers, in its order.
 //!
 //! Sums of slopes are NumPy's products of a matrix and a vector, whose last bit depends on the library and the processor;
 //! everything else is rounded as it is by anybody.
 
-use numpy::{PyArray1, PyArrayMethods, PyUntypedArray};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -35,6 +35,8 @@ pub struct PySteps {
     /// The same for the end.
     end: Sum,
     error: ErrorNorm,
+    /// The slopes as columns, what makes coefficients of them, and how many these are, where states in a step are a polynomial.
+    polynomial: Option<(Py<PyAny>, Py<PyAny>, usize)>,
     /// The power of the norm of the error that step sizes are multiplied by.
     exponent: f64,
     relative: Vec<f64>,
@@ -50,14 +52,45 @@ enum ErrorNorm {
     Estimate(Py<PyAny>),
 }
 
-/// A step that was accepted: time, state and slope at its end, its length, and the next one.
-type Accepted<'py> = (
+/// Where a run is: time, state and slope, and the length of the last step and of the next one.
+type Place<'py> = (
     Bound<'py, PyAny>,
     Vector<'py>,
     Vector<'py>,
     Bound<'py, PyAny>,
     Bound<'py, PyAny>,
 );
+
+/// Where a step begins and ends, and how many calls are noted before and after it.
+type Noted = (f64, f64, usize, usize);
+
+/// A walk: how many steps were tried, the accepted ones, the states at their ends, states at the times that were asked for,
+/// and where it has come to; None where the first step has become too small.
+type Walk<'py> = (
+    usize,
+    Vec<Noted>,
+    Vec<Vector<'py>>,
+    Vec<Vector<'py>>,
+    Option<Place<'py>>,
+);
+
+/// Which way a run goes.
+struct Course {
+    direction: f64,
+    bound: f64,
+    longest: f64,
+}
+
+/// A step that was accepted.
+struct Taken<'py> {
+    end: f64,
+    state: Vector<'py>,
+    numbers: Row,
+    slope: Row,
+    h: f64,
+    /// The length of the next step.
+    next: f64,
+}
 
 /// A part of a step, columns, and weights.
 type Sum = (f64, Py<PyAny>, Py<PyAny>);
@@ -154,7 +187,7 @@ impl PySteps {
         Ok(square.extract::<f64>()?.sqrt() / (y.len() as f64).sqrt())
     }
 
-    /// Takes a step of length `h`; gives the state at its end, the slope there, and the norm of the error. The slope where it
+    /// Tries a step of length `h`; gives the state at its end, the slope there, and the norm of the error. The slope where it
     /// begins is set.
     fn attempt<'py>(
         &self,
@@ -162,7 +195,7 @@ impl PySteps {
         t: f64,
         h: f64,
         y: &[f64],
-    ) -> PyResult<(Vector<'py>, Row, f64)> {
+    ) -> PyResult<(Vector<'py>, Row, Row, f64)> {
         for (i, sum) in self.sums.iter().enumerate() {
             let (state, _) = Self::state(py, sum, h, y)?;
             let slope = self.slope(py, t + sum.0 * h, &state)?;
@@ -172,14 +205,108 @@ impl PySteps {
         let slope = self.slope(py, t + h, &last)?;
         self.set_slope(py, self.sums.len() + 1, &slope)?;
         let norm = self.norm(py, h, y, &end)?;
-        Ok((last, slope, norm))
+        Ok((last, end, slope, norm))
+    }
+
+    /// Takes a step of this length or less; gives how often that was tried, and what was accepted, None where the step has
+    /// become too small.
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        course: &Course,
+        t: f64,
+        length: f64,
+        y: &[f64],
+        slope: &[f64],
+    ) -> PyResult<(usize, Option<Taken<'py>>)> {
+        self.set_slope(py, 0, slope)?;
+        let next = if course.direction > 0.0 {
+            t.next_up()
+        } else {
+            t.next_down()
+        };
+        let shortest = 10.0 * (next - t).abs();
+        let mut length = if length > course.longest {
+            course.longest
+        } else if length < shortest {
+            shortest
+        } else {
+            length
+        };
+        let mut tried = 0;
+        while length >= shortest || length.is_nan() {
+            tried += 1;
+            let mut end = t + length * course.direction;
+            if course.direction * (end - course.bound) > 0.0 {
+                end = course.bound;
+            }
+            let h = end - t;
+            length = h.abs();
+            let (state, numbers, slope, norm) = self.attempt(py, t, h, y)?;
+            if norm < 1.0 {
+                let mut factor = MOST;
+                if norm != 0.0 {
+                    factor = factor.min(SAFETY * norm.powf(self.exponent));
+                }
+                if tried > 1 {
+                    factor = factor.min(1.0);
+                }
+                let next = length * factor;
+                let taken = Taken {
+                    end,
+                    state,
+                    numbers,
+                    slope,
+                    h,
+                    next,
+                };
+                return Ok((tried, Some(taken)));
+            }
+            length *= LEAST.max(SAFETY * norm.powf(self.exponent));
+        }
+        Ok((tried, None))
+    }
+
+    /// States at times within the last step, of shape (n, times): by the method's polynomial.
+    fn inside<'py>(
+        &self,
+        py: Python<'py>,
+        times: &[f64],
+        begin: f64,
+        h: f64,
+        y: &[f64],
+    ) -> PyResult<Vector<'py>> {
+        let Some((columns, weights, num_powers)) = &self.polynomial else {
+            return Err(PyTypeError::new_err("this method has no polynomial"));
+        };
+        let dot = intern!(py, "dot");
+        let coefficients = columns.bind(py).call_method1(dot, (weights,))?;
+        let parts = times.iter().map(|t| (t - begin) / h);
+        let mut powers: Vec<f64> = parts.clone().collect();
+        for _ in 1..*num_powers {
+            let last = powers.len() - times.len();
+            let next = (powers[last..].iter().zip(parts.clone())).map(|(power, x)| power * x);
+            powers.extend(next.collect::<Row>());
+        }
+        let powers = PyArray1::from_vec(py, powers).reshape([*num_powers, times.len()])?;
+        let found = coefficients.call_method1(dot, (powers,))?;
+        let found: Bound<'py, PyArray2<f64>> = found.cast_into()?;
+        let mut numbers = found.to_vec()?;
+        expect_length("the polynomial", found.shape()[0], y.len())?;
+        for (row, y) in numbers.chunks_exact_mut(times.len()).zip(y) {
+            for number in row {
+                *number = *number * h + *y;
+            }
+        }
+        put(found.as_untyped(), 0, &numbers)?;
+        Ok(found.as_untyped().clone())
     }
 }
 
 #[pymethods]
 impl PySteps {
     #[new]
-    #[pyo3(signature = (calls, more, slopes, sums, end, error, exponent, relative, absolute))]
+    #[pyo3(signature = (calls, more, slopes, sums, end, error, polynomial, exponent, relative, absolute))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         calls: Py<PyNotedCalls>,
@@ -188,6 +315,7 @@ impl PySteps {
         sums: Vec<Sum>,
         end: Sum,
         error: ErrorNorm,
+        polynomial: Option<(Py<PyAny>, Py<PyAny>, usize)>,
         exponent: f64,
         relative: Vec<f64>,
         absolute: Vec<f64>,
@@ -199,84 +327,82 @@ impl PySteps {
             sums,
             end,
             error,
+            polynomial,
             exponent,
             relative,
             absolute,
         }
     }
 
-    /// Takes a step from `t`, of this length or less, in a direction, up to `bound`; gives how often that was tried, and what
-    /// was accepted, None where the step has become too small.
+    /// Takes steps from `t`, the first one of this length or less, in a direction, up to `bound` or to the number of steps that
+    /// is given; of `times`, which have the order of the steps, it gives states within them.
     #[allow(clippy::too_many_arguments)]
-    fn step<'py>(
+    #[pyo3(signature = (t, length, direction, bound, longest, y, slope, most, times))]
+    fn walk<'py>(
         &self,
-        t: f64,
-        length: f64,
+        mut t: f64,
+        mut length: f64,
         direction: f64,
         bound: f64,
         longest: f64,
         y: &Vector<'py>,
         slope: &Bound<'py, PyAny>,
-    ) -> PyResult<(usize, Option<Accepted<'py>>)> {
+        most: usize,
+        times: Option<&Vector<'py>>,
+    ) -> PyResult<Walk<'py>> {
         let py = y.py();
-        let y = numbers(y)?;
+        let mut y = numbers(y)?;
         for tolerances in [&self.relative, &self.absolute] {
             if tolerances.len() != 1 {
                 expect_length("a tolerance", tolerances.len(), y.len())?;
             }
         }
-        let slope = match row(slope) {
+        let mut slope = match row(slope) {
             Some(slope) if slope.len() == y.len() => slope,
             // A number for all states.
             Some(slope) if slope.len() == 1 => Row::from_elem(slope[0], y.len()),
             _ => Row::from_elem(slope.extract()?, y.len()),
         };
-        self.set_slope(py, 0, &slope)?;
-        let next = if direction > 0.0 {
-            t.next_up()
-        } else {
-            t.next_down()
+        let times = times.map(numbers).transpose()?.unwrap_or_default();
+        let course = Course {
+            direction,
+            bound,
+            longest,
         };
-        let shortest = 10.0 * (next - t).abs();
-        let mut length = if length > longest {
-            longest
-        } else if length < shortest {
-            shortest
-        } else {
-            length
-        };
-        let mut tried = 0;
-        while length >= shortest || length.is_nan() {
-            tried += 1;
-            let mut end = t + length * direction;
-            if direction * (end - bound) > 0.0 {
-                end = bound;
+        let calls = self.calls.get();
+        let (mut tried, mut asked) = (0, 0);
+        let (mut noted, mut states, mut inside) = (Vec::new(), Vec::new(), Vec::new());
+        let mut place = None;
+        while noted.len() < most {
+            let before = calls.count();
+            let (attempts, taken) = self.step(py, &course, t, length, &y, &slope)?;
+            tried += attempts;
+            let Some(taken) = taken else { break };
+            noted.push((t, taken.end, before, calls.count()));
+            let reached = |at: &&f64| direction * (**at - taken.end) <= 0.0;
+            let count = times[asked..].iter().take_while(reached).count();
+            if count > 0 {
+                let at = &times[asked..asked + count];
+                inside.push(self.inside(py, at, t, taken.h, &y)?);
+                asked += count;
             }
-            let h = end - t;
-            length = h.abs();
-            let (last, slope, norm) = self.attempt(py, t, h, &y)?;
-            if norm < 1.0 {
-                let mut factor = MOST;
-                if norm != 0.0 {
-                    factor = factor.min(SAFETY * norm.powf(self.exponent));
-                }
-                if tried > 1 {
-                    factor = factor.min(1.0);
-                }
-                let slope = PyArray1::from_slice(py, &slope).as_untyped().clone();
-                let number = |x: f64| to_float64(py, x);
-                let found = (
-                    number(end)?,
-                    last,
-                    slope,
-                    number(h)?,
-                    number(length * factor)?,
-                );
-                return Ok((tried, Some(found)));
+            states.push(taken.state.clone());
+            (t, length, y) = (taken.end, taken.next, taken.numbers);
+            slope = taken.slope;
+            place = Some((taken.state, taken.h));
+            if direction * (t - bound) >= 0.0 {
+                break;
             }
-            length *= LEAST.max(SAFETY * norm.powf(self.exponent));
+            // A right side that is compiled never asks for signals.
+            py.check_signals()?;
         }
-        Ok((tried, None))
+        let Some((state, h)) = place else {
+            return Ok((tried, noted, states, inside, None));
+        };
+        let slope = PyArray1::from_slice(py, &slope).as_untyped().clone();
+        let number = |x: f64| to_float64(py, x);
+        let place = (number(t)?, state, slope, number(h)?, number(length)?);
+        Ok((tried, noted, states, inside, Some(place)))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -293,6 +419,10 @@ impl PySteps {
         for sum in self.sums.iter().chain([&self.end]).chain(error) {
             visit.call(&sum.1)?;
             visit.call(&sum.2)?;
+        }
+        if let Some((columns, weights, _)) = &self.polynomial {
+            visit.call(columns)?;
+            visit.call(weights)?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
-from cotan._src.scipy.integrate.quick_steps import quick
+from cotan._src.scipy.integrate.quick_steps import Walk, quick
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.plain_copy import NotPlainError, is_plain
 from cotan._src.typing import Args, Function, NDArray
@@ -190,9 +190,16 @@ def noting(cls: type) -> type:
     is_explicit = hasattr(cls, "n_stages")
 
     class Noting(quick(cls) if is_explicit else cls):  # type: ignore[misc]
-        def __init__(self, *args: object, run: PlainRun, more: Args = (), **kwargs: object) -> None:
+        def __init__(
+            self,
+            *args: object,
+            run: PlainRun,
+            more: Args = (),
+            walk: Walk | None = None,
+            **kwargs: object,
+        ) -> None:
             super().__init__(*args, **kwargs)
-            self._run, self.calls, self.more = run, run.function, more
+            self._run, self.calls, self.more, self.walk = run, run.function, more, walk
             compiled = getattr(self, "_lsoda_solver", None)
             if compiled is not None:
                 # Without what SciPy has put around it; it may give a list.
@@ -208,7 +215,11 @@ def noting(cls: type) -> type:
             calls, y_old = self.calls, self.y
             before = calls.count
             message: str | None = super().step()
-            if self.status != "failed":
+            if self.status == "failed":
+                return message
+            if is_explicit and self.taken is not None:
+                self._run.steps.extend(Step(*step, None) for step in self.taken)
+            else:
                 inside = self._inside(self, y_old)
                 self._run.steps.append(Step(self.t_old, self.t, before, calls.count, inside))
             return message

@@ -7,19 +7,34 @@ SciPy computes something else, its own code runs.
 """
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.interrupts import raise_interrupt
-from cotan._src.typing import Args, NDArray
+from cotan._src.typing import Args, Function, NDArray
+
+# More steps than there can be.
+_ALL = 2**62
 
 
 def quick(cls: type) -> type:
     """Give a method of SciPy's with quick steps, or the method itself if they are not the same."""
     known: Any = cls
     return _quick(known) if _is_same(known) else cls
+
+
+class Walk(NamedTuple):
+    """What is asked of a run whose caller does not look at single steps.
+
+    A step of the solver is then the whole run, up to a step that fails.
+    """
+
+    #: Times whose states are wanted, in the order of the steps; None: the ends of all steps.
+    times: NDArray | None
+    #: These states, of shape (n, times) each, once the run is over.
+    states: list[NDArray]
 
 
 class _QuickSteps:
@@ -30,6 +45,7 @@ class _QuickSteps:
     B: NDArray
     C: NDArray
     E: NDArray
+    P: NDArray
     TOO_SMALL_STEP: str
     max_step: float
     t_bound: float
@@ -47,6 +63,10 @@ class _QuickSteps:
     #: The right side without what SciPy has put around it, and what it takes behind time and state.
     calls: _core.NotedCalls | None = None
     more: Args = ()
+    walk: Walk | None = None
+    #: Where the steps of the last call begin and end, and how many calls are noted before and after
+    #: each; None where SciPy's own code has taken one.
+    taken: list[tuple[float, float, int, int]] | None = None
     #: Whether one estimate of the error is all; the method of order 8 combines two.
     has_one_estimate: bool
     _of: NDArray | None = None
@@ -57,14 +77,18 @@ class _QuickSteps:
         if self._of is not self.K:
             self._prepare()
         if self._steps is None or y.dtype != np.float64:
+            self.taken = None
             taken: tuple[bool, str | None] = super()._step_impl()  # type: ignore[misc]
             return taken
-        tried, found = self._steps.step(
-            self.t, self.h_abs, self.direction, self.t_bound, self.max_step, y, self.f
+        times, most = (None, 1) if self.walk is None else (self.walk.times, _ALL)
+        tried, self.taken, ends, inside, found = self._steps.walk(
+            self.t, self.h_abs, self.direction, self.t_bound, self.max_step, y, self.f, most, times
         )
         self.nfev += tried * self.n_stages
         if found is None:
             return False, self.TOO_SMALL_STEP
+        if self.walk is not None:
+            self.walk.states.extend(ends if times is None else inside)
         self.y_old = y
         self.t, self.y, self.f, self.h_previous, self.h_abs = found
         return True, None
@@ -83,16 +107,27 @@ class _QuickSteps:
         by_scipy = self._estimate_error_norm  # type: ignore[attr-defined]
         error = (1.0, k.T, self.E) if self.has_one_estimate else by_scipy
         self._steps = _core.RungeKuttaSteps(
-            self.calls, self.more, k, sums, (1.0, k[:-1].T, self.B), error, self.error_exponent,
+            self.calls, self.more, k, sums, (1.0, k[:-1].T, self.B), error,
+            (k.T, self.P, self.P.shape[1]) if self.has_one_estimate else None, self.error_exponent,
             *(np.ravel(tolerance).tolist() for tolerance in (self.rtol, self.atol)),
         )  # fmt: skip
 
     def _dense_output_impl(self) -> Any:
+        if self.walk is not None and self.taken is not None:
+            return functools.partial(_states_at, self.walk)
         found = super()._dense_output_impl()  # type: ignore[misc]
         if self.has_one_estimate:
             kind: Any = type(found)
             found.__class__ = _quick_output(kind)
         return found
+
+
+def _states_at(walk: Walk, times: NDArray) -> NDArray:
+    """Give what a run has computed at the times that it was asked for."""
+    states: NDArray = np.hstack(walk.states)
+    if states.shape[1] != len(times):
+        raise ValueError(f"a run has {states.shape[1]} states for {len(times)} times")
+    return states
 
 
 @functools.cache
@@ -133,7 +168,7 @@ def _is_same(cls: Any) -> bool:
         bump = 30.0 / (1.0 + 400.0 * (t - 0.7) ** 2)
         return np.array([y[1] - y[0] * y[2], 0.3 - bump * y[0], y[0] * y[1] - 2.0 * y[2]])
 
-    def walked(solver: Any) -> list[Any]:
+    def stepped(solver: Any) -> list[Any]:
         found = [solver.h_abs]
         while solver.status == "running" and len(found) < 400:
             solver.step()
@@ -142,12 +177,40 @@ def _is_same(cls: Any) -> bool:
             found += solver.dense_output()(at).ravel().tolist()
         return [*found, solver.status]
 
+    def reached(solver: Any, times: NDArray) -> list[Any]:
+        found = []
+        while solver.status == "running":
+            before = solver.t
+            solver.step()
+            is_in = (abs(before) < abs(times)) & (abs(times) <= abs(solver.t))
+            if is_in.any():
+                found += solver.dense_output()(times[is_in]).T.tolist()
+        return [*found, solver.t, solver.h_abs, solver.nfev, solver.status]
+
     start, options = np.array([1.0, 0.5, -0.2]), {"rtol": 1e-4, "atol": np.full(3, 1e-7)}
+
+    def made(end: float, walk: Walk | None = None) -> Any:
+        solver: Any = _quick(cls)(slope, 0.0, start, end, **options)
+        solver.calls = _core.NotedCalls(slope, ValueError, None, False, True, True)
+        solver.walk = walk
+        return solver
+
     try:
         for end in (1.5, -1.0):
-            solver: Any = _quick(cls)(slope, 0.0, start, end, **options)
-            solver.calls = _core.NotedCalls(slope, ValueError, None, False, True, True)
-            if walked(solver) != walked(cls(slope, 0.0, start, end, **options)):
+            if stepped(made(end)) != stepped(cls(slope, 0.0, start, end, **options)):
+                return False
+            at, own = np.linspace(0.0, end, 24)[1:], cls(slope, 0.0, start, end, **options)
+            if not hasattr(cls, "A_EXTRA") and reached(made(end, Walk(at, [])), at) != reached(
+                own, at
+            ):
+                return False
+            walk, states = Walk(None, []), []
+            made(end, walk).step()
+            own = cls(slope, 0.0, start, end, **options)
+            while own.status == "running":
+                own.step()
+                states.append(own.y.tolist())
+            if [state.tolist() for state in walk.states] != states:
                 return False
     except (AttributeError, TypeError, ValueError) as error:
         raise_interrupt(error)

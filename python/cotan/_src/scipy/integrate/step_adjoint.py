@@ -28,6 +28,7 @@ from cotan._src.scipy.integrate.moved_states import (
     with_derivative,
 )
 from cotan._src.scipy.integrate.plain_run import PlainEvent, PlainRun, noting, plain_slopes
+from cotan._src.scipy.integrate.quick_steps import Walk
 from cotan._src.scipy.integrate.right_side import RightSide
 from cotan._src.state.callback_probe import to_numpy_items
 from cotan._src.state.plain_copy import NotPlainError, is_gradient
@@ -70,13 +71,18 @@ def solve_at_once(
         chosen = {k: to_numpy_items(v) for k, v in options.items()}
         if callable(side.jac):
             chosen["jac"] = plain_slopes(side.jac)
+        walk = None if dense_output or watched else _walk_of(method, t_eval)
         result = locate_original("scipy.integrate.solve_ivp")(
             run.function, to_numpy_items(t_span), to_numpy_items(y0),
             noting(locate(f"scipy.integrate.{method}")), to_numpy_items(t_eval), dense_output,
             [PlainEvent(e) for e in side.events] if watched else None,
             args=None if args is None else side.values, run=run,
-            more=side.values, **chosen,
+            more=side.values, walk=walk, **chosen,
         )  # fmt: skip
+        if walk is not None and walk.times is None and walk.states:
+            # SciPy has seen one step.
+            result.t = np.array([result.t[0], *(step.end for step in run.steps)])
+            result.y = np.vstack([result.y[:, 0], *walk.states]).T
         return run, result
 
     def derived(found: Any) -> Any:
@@ -98,6 +104,20 @@ def solve_at_once(
         return _Filling(moved, result, t_eval).filled(watched, args or ())
 
     return side.run(solve, derived)
+
+
+def _walk_of(method: str, t_eval: ArrayLike | None) -> Walk | None:
+    """Give what is asked of a run without events; None where SciPy has to see each step.
+
+    The interpolant of order 8 calls the right side once more.
+    """
+    if method not in EXPLICIT:
+        return None
+    if t_eval is None:
+        return Walk(None, [])
+    times = np.asarray(to_numpy_items(t_eval))
+    is_known = method != "DOP853" and times.dtype == np.float64 and times.ndim == 1
+    return Walk(times, []) if is_known else None
 
 
 def _is_complex(y0: ArrayLike) -> bool:
