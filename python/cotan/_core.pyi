@@ -718,6 +718,23 @@ class NotedCalls:
     def __call__(self, *args: object) -> Any: ...
 
 @final
+class RungeKutta:
+    """The linearised equation along the steps of an explicit run."""
+
+    def __new__(
+        cls,
+        lengths: NDArray,
+        a: NDArray,
+        stage_of_end: int,
+        points: NDArray,
+        derivatives: NDArray,
+    ) -> Self: ...
+    def columns(
+        self, steps: NDArray, weights: NDArray, slopes: NDArray, start: NDArray
+    ) -> NDArray: ...
+    def adjoint(self, steps: NDArray, weights: NDArray, cts: NDArray) -> NDArray: ...
+
+@final
 class RungeKuttaSteps:
     """Takes steps, with a right side whose calls are noted."""
 
@@ -1195,20 +1212,6 @@ def regular_inverse(matrix: NDArray, most: float) -> NDArray | None:
 # solvers/names_read.rs
 def names_read(function: Function) -> NamesRead | None:
     """What the code of a function reads by name; None where it may do more than compute."""
-
-# solvers/runge_kutta.rs
-def runge_kutta_columns(
-    lengths: NDArray,
-    a: NDArray,
-    stage_of_end: int,
-    points: NDArray,
-    derivatives: NDArray,
-    steps: NDArray,
-    weights: NDArray,
-    slopes: NDArray,
-    start: NDArray,
-) -> NDArray:
-    """Changes of states along the steps of an explicit method, for columns of changes of slopes and of the initial state."""
 
 # transforms/checkpoint.rs
 def call_checkpoint(

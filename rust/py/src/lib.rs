@@ -85,6 +85,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<program::equation::PyVariable>()?;
     module.add_class::<runtime::profile::PyProfile>()?;
     module.add_class::<solvers::collocation::PyCollocation>()?;
+    module.add_class::<solvers::runge_kutta::PyRungeKutta>()?;
     module.add_class::<solvers::function_key::PyFunctionKey>()?;
     module.add_class::<solvers::names_read::PyNamesRead>()?;
     module.add_class::<solvers::noted_calls::PyNotedCalls>()?;
@@ -97,7 +98,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     array::register(module)?;
     tree::register(module)?;
     solvers::collocation::register(module)?;
-    solvers::runge_kutta::register(module)?;
     solvers::names_read::register(module)?;
     functions::register(module)?;
     interpose::register(module)?;

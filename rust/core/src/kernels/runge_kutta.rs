@@ -25,7 +25,7 @@ pub struct RungeKutta<'a> {
     pub derivatives: &'a [f64],
 }
 
-impl RungeKutta<'_> {
+impl<'a> RungeKutta<'a> {
     /// Changes of states for columns of changes of slopes, at all points, and of the initial state: `count` columns.
     ///
     /// # Panics
@@ -38,17 +38,48 @@ impl RungeKutta<'_> {
         start: &[f64],
         count: usize,
     ) -> Vec<f64> {
-        let (stages, width) = (self.b.len(), self.n * count);
-        assert_eq!(self.a.len(), stages * stages, "how much slopes count");
-        assert_eq!(self.points.len(), self.lengths.len() * stages, "stages");
+        let width = self.n * count;
+        self.expect_fitting();
         assert_eq!(slopes.len() * self.n, self.derivatives.len() * count);
         assert_eq!(start.len(), width, "the initial state");
         let mut found = vec![0.0; outputs.steps.len() * width];
-        if width > 0 && stages > 0 {
+        if width > 0 && !self.b.is_empty() {
             // SAFETY: the machine supports its best level.
             unsafe { columns(Level::best())(self, outputs, slopes, start, count, &mut found) };
         }
         found
+    }
+
+    /// Cotangents of slopes, at all points, and behind them of the initial state, for rows of cotangents of states.
+    ///
+    /// # Panics
+    ///
+    /// As `columns`.
+    pub fn adjoint(&self, outputs: Outputs<'_>, cts: &[f64], rows: usize) -> Vec<f64> {
+        self.expect_fitting();
+        assert_eq!(cts.len(), rows * outputs.steps.len() * self.n, "cotangents");
+        let size = self.derivatives.len() / self.n.max(1) + self.n;
+        let mut found = vec![0.0; rows * size];
+        if self.n > 0 && rows > 0 && !self.b.is_empty() {
+            // SAFETY: the machine supports its best level.
+            unsafe { adjoint(Level::best())(self, outputs, cts, &mut found) };
+        }
+        found
+    }
+
+    fn expect_fitting(&self) {
+        let stages = self.b.len();
+        assert_eq!(self.a.len(), stages * stages, "how much slopes count");
+        assert_eq!(self.points.len(), self.lengths.len() * stages, "stages");
+    }
+
+    /// How much slopes count at a stage, and its derivatives and point.
+    #[inline(always)]
+    fn stage(&self, step: usize, i: usize) -> (&'a [f64], &'a [f64], usize) {
+        let (n, stages) = (self.n, self.b.len());
+        let point = self.points[step * stages + i] as usize;
+        let derivatives = &self.derivatives[point * n * n..][..n * n];
+        (&self.a[i * stages..][..i], derivatives, point)
     }
 }
 
@@ -71,13 +102,12 @@ leveled! {
             let (before, known) = known.split_at_mut(width);
             before.copy_from_slice(&state);
             for i in 0..stages {
-                let point = run.points[step * stages + i] as usize;
+                let (weights, derivatives, point) = run.stage(step, i);
                 let (earlier, own) = known.split_at_mut(i * width);
                 inner.copy_from_slice(before);
-                add_weighted(&mut inner, h, &run.a[i * stages..][..i], earlier);
+                add_weighted(&mut inner, h, weights, earlier);
                 let own = &mut own[..width];
                 own.copy_from_slice(&slopes[point * width..][..width]);
-                let derivatives = &run.derivatives[point * n * n..][..n * n];
                 for (row, factors) in own.chunks_exact_mut(count).zip(derivatives.chunks_exact(n)) {
                     add_weighted(row, 1.0, factors, &inner);
                 }
@@ -89,6 +119,52 @@ leveled! {
             let (before, known) = all[step as usize * size..][..size].split_at(width);
             row.copy_from_slice(before);
             add_weighted(row, run.lengths[step as usize], weights, known);
+        }
+    }
+}
+
+leveled! {
+    fn adjoint[](run: &RungeKutta<'_>, outputs: Outputs<'_>, cts: &[f64], found: &mut [f64]) {
+        let (n, stages, count) = (run.n, run.b.len(), outputs.steps.len());
+        let size = run.derivatives.len() / n + n;
+        // What is wanted of each step, from the last step to the first one.
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_unstable_by_key(|&j| std::cmp::Reverse(outputs.steps[j]));
+        let (mut known, mut slope) = (vec![0.0; stages * n], vec![0.0; n]);
+        for (row, found) in found.chunks_exact_mut(size).enumerate() {
+            let (of_points, state) = found.split_at_mut(size - n);
+            let mut wanted = order.iter().peekable();
+            for (step, &h) in run.lengths.iter().enumerate().rev() {
+                known.fill(0.0);
+                spread(&mut known, h, run.b, state);
+                while let Some(&j) = wanted.next_if(|&&j| outputs.steps[j] as usize == step) {
+                    let ct = &cts[(row * count + j) * n..][..n];
+                    spread(&mut known, h, &outputs.weights[j * stages..][..stages], ct);
+                    add_weighted(state, 1.0, &[1.0], ct);
+                }
+                for i in (0..stages).rev() {
+                    let (weights, derivatives, point) = run.stage(step, i);
+                    let (earlier, own) = known.split_at_mut(i * n);
+                    let own = &mut own[..n];
+                    add_weighted(&mut of_points[point * n..][..n], 1.0, &[1.0], own);
+                    // From the slope to the state where it was computed, which has the place of the slope's now.
+                    slope.copy_from_slice(own);
+                    own.fill(0.0);
+                    add_weighted(own, 1.0, &slope, derivatives);
+                    add_weighted(state, 1.0, &[1.0], own);
+                    spread(earlier, h, weights, own);
+                }
+            }
+        }
+    }
+}
+
+/// Adds a row, times a number and the weight of each, to rows.
+#[inline(always)]
+fn spread(rows: &mut [f64], scale: f64, weights: &[f64], row: &[f64]) {
+    for (weight, sum) in weights.iter().zip(rows.chunks_exact_mut(row.len())) {
+        if *weight != 0.0 {
+            add_weighted(sum, scale, &[*weight], row);
         }
     }
 }
@@ -157,6 +233,28 @@ mod tests {
         let found = run(&lengths, &derivatives).columns(outputs, &slopes, &[0.7, -0.4], 1);
         for (x, y) in found.iter().zip(&expected) {
             assert!((x - y).abs() < 1e-15, "{found:?} {expected:?}");
+        }
+    }
+
+    #[test]
+    fn back_is_the_transpose_of_forth() {
+        let derivatives: Vec<f64> = (0..12).map(|i| (f64::from(i) * 0.7).sin()).collect();
+        let slopes: Vec<f64> = (0..6).map(|i| (f64::from(i) * 2.3).cos()).collect();
+        let (lengths, start) = ([0.2, 0.1], [0.3, -0.8]);
+        let run = run(&lengths, &derivatives);
+        // Two of the last step, out of order.
+        let outputs = Outputs {
+            steps: &[1, 0, 1],
+            weights: &[0.25, 0.5, 0.5, 0.5, 0.1, 0.0],
+        };
+        let cts: Vec<f64> = (0..12).map(|i| (f64::from(i) * 1.3).cos()).collect();
+        let forth = run.columns(outputs, &slopes, &start, 1);
+        let back = run.adjoint(outputs, &cts, 2);
+        for (row, cts) in back.chunks_exact(8).zip(cts.chunks_exact(6)) {
+            let given = slopes.iter().chain(&start);
+            let first: f64 = row.iter().zip(given).map(|(a, b)| a * b).sum();
+            let second: f64 = forth.iter().zip(cts).map(|(a, b)| a * b).sum();
+            assert!((first - second).abs() < 1e-14, "{first} {second}");
         }
     }
 

@@ -10,65 +10,129 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
-use crate::runtime::exports::exports;
 
-exports!(runge_kutta_columns);
-
-/// Changes of states along the steps of an explicit method, for columns of changes of slopes and of the initial state.
-///
-/// All arrays are contiguous. `points` has the numbers of the points of each step's stages, of which `stage_of_end` is the
-/// one at its end.
-#[pyfunction]
-#[pyo3(signature = (
-    lengths: "NDArray", a: "NDArray", stage_of_end: "int", points: "NDArray", derivatives: "NDArray", steps: "NDArray",
-    weights: "NDArray", slopes: "NDArray", start: "NDArray",
-) -> "NDArray")]
-#[allow(clippy::too_many_arguments)]
-pub fn runge_kutta_columns<'py>(
-    py: Python<'py>,
-    lengths: PyReadonlyArray1<'py, f64>,
-    a: PyReadonlyArray2<'py, f64>,
+/// The linearised equation along the steps of an explicit run. All arrays that it takes are contiguous.
+#[pyclass(frozen, name = "RungeKutta", module = "cotan._core")]
+pub struct PyRungeKutta {
+    n: usize,
+    num_points: usize,
+    stages: usize,
     stage_of_end: usize,
-    points: PyReadonlyArray2<'py, i64>,
-    derivatives: PyReadonlyArray3<'py, f64>,
-    steps: PyReadonlyArray1<'py, i64>,
-    weights: PyReadonlyArray2<'py, f64>,
-    slopes: PyReadonlyArray3<'py, f64>,
-    start: PyReadonlyArray2<'py, f64>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let [n, count] = [start.shape()[0], start.shape()[1]];
-    let (num_points, num_steps) = (derivatives.shape()[0], lengths.len());
-    let is_within =
-        |numbers: &[i64], end: usize| numbers.iter().all(|x| (0..end as i64).contains(x));
-    let (points, steps, a) = (points.as_slice()?, steps.as_slice()?, a.as_slice()?);
-    let stages = weights.shape()[1];
-    let fits = a.len() == stages * stages
-        && points.len() == num_steps * stages
-        && derivatives.shape()[1..] == [n, n]
-        && slopes.shape() == [num_points, n, count]
-        && weights.shape()[0] == steps.len()
-        && stage_of_end < stages
-        && is_within(points, num_points)
-        && is_within(steps, num_steps);
-    if !fits {
-        return Err(PyValueError::new_err(
-            "runge_kutta_columns: shapes do not match, or a number of a point or step is out of range",
-        ));
+    lengths: Vec<f64>,
+    a: Vec<f64>,
+    points: Vec<i64>,
+    derivatives: Vec<f64>,
+}
+
+impl PyRungeKutta {
+    fn run(&self) -> RungeKutta<'_> {
+        RungeKutta {
+            n: self.n,
+            lengths: &self.lengths,
+            a: &self.a,
+            b: &self.a[self.stage_of_end * self.stages..][..self.stages],
+            points: &self.points,
+            derivatives: &self.derivatives,
+        }
     }
-    let run = RungeKutta {
-        n,
-        lengths: lengths.as_slice()?,
-        a,
-        b: &a[stage_of_end * stages..][..stages],
-        points,
-        derivatives: derivatives.as_slice()?,
-    };
-    let outputs = Outputs {
-        steps,
-        weights: weights.as_slice()?,
-    };
-    let (slopes, start) = (slopes.as_slice()?, start.as_slice()?);
-    let found = enter(py, |_| Ok(run.columns(outputs, slopes, start, count)))?;
-    let shape = [steps.len(), n, count];
-    Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
+
+    fn outputs<'a>(
+        &self,
+        steps: &'a PyReadonlyArray1<'_, i64>,
+        weights: &'a PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Outputs<'a>> {
+        let steps = steps.as_slice()?;
+        if weights.shape() != [steps.len(), self.stages] || !is_within(steps, self.lengths.len()) {
+            return Err(misfit());
+        }
+        Ok(Outputs {
+            steps,
+            weights: weights.as_slice()?,
+        })
+    }
+}
+
+fn is_within(numbers: &[i64], end: usize) -> bool {
+    numbers.iter().all(|x| (0..end as i64).contains(x))
+}
+
+fn misfit() -> PyErr {
+    PyValueError::new_err(
+        "RungeKutta: shapes do not match, or a number of a point or step is out of range",
+    )
+}
+
+#[pymethods]
+impl PyRungeKutta {
+    /// Takes the lengths of steps, how much slopes count at stages, of which `stage_of_end` is the one at the end of a step,
+    /// the numbers of the points of each step's stages, and derivatives at all points.
+    #[new]
+    fn new(
+        lengths: PyReadonlyArray1<'_, f64>,
+        a: PyReadonlyArray2<'_, f64>,
+        stage_of_end: usize,
+        points: PyReadonlyArray2<'_, i64>,
+        derivatives: PyReadonlyArray3<'_, f64>,
+    ) -> PyResult<PyRungeKutta> {
+        let (stages, [num_points, n, columns]) = (a.shape()[0], {
+            let shape = derivatives.shape();
+            [shape[0], shape[1], shape[2]]
+        });
+        let fits = a.shape()[1] == stages
+            && stage_of_end < stages
+            && columns == n
+            && points.shape() == [lengths.len(), stages]
+            && is_within(points.as_slice()?, num_points);
+        if !fits {
+            return Err(misfit());
+        }
+        Ok(PyRungeKutta {
+            n,
+            num_points,
+            stages,
+            stage_of_end,
+            lengths: lengths.to_vec()?,
+            a: a.to_vec()?,
+            points: points.to_vec()?,
+            derivatives: derivatives.to_vec()?,
+        })
+    }
+
+    /// Changes of states for columns of changes of slopes and of the initial state.
+    fn columns<'py>(
+        &self,
+        py: Python<'py>,
+        steps: PyReadonlyArray1<'py, i64>,
+        weights: PyReadonlyArray2<'py, f64>,
+        slopes: PyReadonlyArray3<'py, f64>,
+        start: PyReadonlyArray2<'py, f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (outputs, count) = (self.outputs(&steps, &weights)?, start.shape()[1]);
+        let fits = start.shape()[0] == self.n && slopes.shape() == [self.num_points, self.n, count];
+        if !fits {
+            return Err(misfit());
+        }
+        let (slopes, start) = (slopes.as_slice()?, start.as_slice()?);
+        let found = enter(py, |_| Ok(self.run().columns(outputs, slopes, start, count)))?;
+        let shape = [outputs.steps.len(), self.n, count];
+        Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
+    }
+
+    /// Cotangents of slopes and initial state, for rows of cotangents of states.
+    fn adjoint<'py>(
+        &self,
+        py: Python<'py>,
+        steps: PyReadonlyArray1<'py, i64>,
+        weights: PyReadonlyArray2<'py, f64>,
+        cts: PyReadonlyArray2<'py, f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (outputs, rows) = (self.outputs(&steps, &weights)?, cts.shape()[0]);
+        if cts.shape()[1] != outputs.steps.len() * self.n {
+            return Err(misfit());
+        }
+        let cts = cts.as_slice()?;
+        let found = enter(py, |_| Ok(self.run().adjoint(outputs, cts, rows)))?;
+        let shape = [rows, (self.num_points + 1) * self.n];
+        Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
+    }
 }
