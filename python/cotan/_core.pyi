@@ -642,7 +642,14 @@ class Device:
 class Collocation:
     """The linearised equation along the steps of a run."""
 
-    def __new__(cls, lengths: NDArray, a: NDArray, derivatives: NDArray) -> Self: ...
+    def __new__(
+        cls,
+        lengths: NDArray,
+        a: NDArray,
+        n: int,
+        derivatives: NDArray,
+        pattern: tuple[NDArray, NDArray] | None,
+    ) -> Self: ...
     def off(self, known: NDArray, slopes: NDArray) -> NDArray: ...
     def columns(
         self, steps: NDArray, weights: NDArray, slopes: NDArray, start: NDArray
@@ -727,7 +734,9 @@ class RungeKutta:
         a: NDArray,
         stage_of_end: int,
         points: NDArray,
+        n: int,
         derivatives: NDArray,
+        pattern: tuple[NDArray, NDArray] | None,
     ) -> Self: ...
     def columns(
         self, steps: NDArray, weights: NDArray, slopes: NDArray, start: NDArray

@@ -4,7 +4,10 @@
 //! With stages at `c`, `a` how much slopes there count, `h` the length of a step and `J` the derivatives of the right side
 //! with respect to the state at the stages, changes `Y` of the states at the stages solve `(I - h a ⊗ J) Y = rhs`.
 
+use super::band::{Band, BandFactors};
 use super::dense::Factors;
+use super::jacobians::Jacobians;
+use crate::sparsity::{bandwidths, narrow_order};
 
 /// States that are wanted: the numbers of the steps they lie in, and how much the stages count, row by row.
 #[derive(Debug, Clone, Copy)]
@@ -24,44 +27,112 @@ pub struct Collocation {
     /// How much slopes at stages count for states there, row-major.
     a: Vec<f64>,
     stages: usize,
-    factors: Vec<Factors>,
+    factors: Vec<StepFactors>,
+    /// The place of each unknown in the systems of steps whose matrices are bands.
+    places: Vec<usize>,
 }
 
+/// The system of a step.
+#[derive(Debug)]
+enum StepFactors {
+    Dense(Factors),
+    /// Its unknowns in another order.
+    Band(BandFactors),
+}
+
+/// Calls a function with each entry of the matrix of a step but for the unit matrix.
+#[inline(always)]
+fn entries(
+    derivatives: &Jacobians<'_>,
+    step: usize,
+    length: f64,
+    a: &[f64],
+    mut add: impl FnMut(usize, usize, f64),
+) {
+    let (n, stages) = (derivatives.n, a.len().isqrt());
+    for k in 0..stages {
+        derivatives.at(step * stages + k).for_each(|p, q, x| {
+            for i in 0..stages {
+                add(i * n + p, k * n + q, -length * a[i * stages + k] * x);
+            }
+        });
+    }
+}
+
+/// A matrix as band takes longer than a dense one where it is wider than this part of that.
+const WIDE: usize = 9;
+
 impl Collocation {
-    /// Takes lengths of steps, how much slopes count, and for each stage of each step an `n × n` matrix of derivatives.
+    /// Takes lengths of steps, how much slopes count, and for each stage of each step derivatives.
+    ///
+    /// Where the unknowns have an order in which those that depend on each other are near, as cells of a mesh do, the matrices
+    /// are factored as bands.
     ///
     /// # Panics
     ///
     /// Where the lengths of the slices do not fit.
-    pub fn new(n: usize, lengths: &[f64], a: &[f64], derivatives: &[f64]) -> Collocation {
-        let stages = a.len().isqrt();
+    pub fn new(lengths: &[f64], a: &[f64], derivatives: Jacobians<'_>) -> Collocation {
+        let (n, stages) = (derivatives.n, a.len().isqrt());
         let m = stages * n;
-        assert_eq!(
-            derivatives.len(),
-            lengths.len() * m * n,
-            "derivatives at all stages"
-        );
-        let factored = |(h, j): (&f64, &[f64])| {
-            let mut matrix = vec![0.0; m * m];
-            for (row, cells) in matrix.chunks_exact_mut(m.max(1)).enumerate() {
-                let (i, p) = (row / n, row % n);
-                for (k, cells) in cells.chunks_exact_mut(n).enumerate() {
-                    let scale = -h * a[i * stages + k];
-                    for (cell, x) in cells.iter_mut().zip(&j[(k * n + p) * n..][..n]) {
-                        *cell = scale * x;
-                    }
-                }
-                cells[row] += 1.0;
-            }
-            Factors::of(m, matrix)
+        let given = stages * lengths.len() * derivatives.size();
+        assert_eq!(derivatives.values.len(), given, "derivatives at all stages");
+        let pattern = derivatives.places();
+        let order = narrow_order(&pattern);
+        let (left, right) = bandwidths(&pattern, &order);
+        // All stages of an unknown are neighbours.
+        let wide = |width: usize| (width + 1) * stages - 1;
+        let (left, right) = (wide(left), wide(right));
+        let is_band = WIDE * left * (left + right) < m * m;
+        let unknowns = (0..m).map(|e| order[e % n] as usize * stages + e / n);
+        let places: Vec<usize> = if is_band {
+            unknowns.collect()
+        } else {
+            Vec::new()
         };
-        let per_step = derivatives.chunks_exact((m * n).max(1));
+        let factored = |step: usize| {
+            if is_band {
+                let mut band = Band::zeros(m, left, right);
+                entries(&derivatives, step, lengths[step], a, |i, j, x| {
+                    // Places that are zero at all points may be outside.
+                    if x != 0.0 {
+                        *band.entry(places[i], places[j]) = x;
+                    }
+                });
+                (0..m).for_each(|i| *band.entry(i, i) += 1.0);
+                StepFactors::Band(BandFactors::of(band))
+            } else {
+                let mut dense = vec![0.0; m * m];
+                entries(&derivatives, step, lengths[step], a, |i, j, x| {
+                    dense[i * m + j] = x
+                });
+                (0..m).for_each(|i| dense[i * m + i] += 1.0);
+                StepFactors::Dense(Factors::of(m, dense))
+            }
+        };
         Collocation {
             n,
             lengths: lengths.to_vec(),
             a: a.to_vec(),
             stages,
-            factors: lengths.iter().zip(per_step).map(factored).collect(),
+            factors: (0..lengths.len()).map(factored).collect(),
+            places,
+        }
+    }
+
+    /// Solves the system of a step for `count` right sides, which are columns of a row-major matrix.
+    fn solve(&self, factors: &StepFactors, count: usize, sides: &mut [f64], transposed: bool) {
+        let factors = match factors {
+            StepFactors::Dense(factors) => return factors.solve(count, sides, transposed),
+            StepFactors::Band(factors) => factors,
+        };
+        let mut ordered = vec![0.0; sides.len()];
+        let rows = |place: &usize| place * count..(place + 1) * count;
+        for (place, side) in self.places.iter().zip(sides.chunks_exact(count.max(1))) {
+            ordered[rows(place)].copy_from_slice(side);
+        }
+        factors.solve(count, &mut ordered, transposed);
+        for (place, side) in self.places.iter().zip(sides.chunks_exact_mut(count.max(1))) {
+            side.copy_from_slice(&ordered[rows(place)]);
         }
     }
 
@@ -91,7 +162,7 @@ impl Collocation {
             for (e, x) in rest.iter_mut().enumerate() {
                 *x += states[e % n] - states[n + e];
             }
-            factors.solve(1, &mut rest, false);
+            self.solve(factors, 1, &mut rest, false);
             found.extend(rest);
         }
         found
@@ -115,7 +186,7 @@ impl Collocation {
             for stage in stages.chunks_exact_mut(width.max(1)) {
                 stage.iter_mut().zip(&state).for_each(|(x, y)| *x += y);
             }
-            factors.solve(count, &mut stages, false);
+            self.solve(factors, count, &mut stages, false);
             all.extend_from_slice(&state);
             state.copy_from_slice(&stages[size - width..]);
             all.extend(stages);
@@ -167,7 +238,7 @@ impl Collocation {
                 .zip(&state)
                 .for_each(|(x, y)| *x += y);
             state.copy_from_slice(&direct[step * width..][..width]);
-            factors.solve(rows, own, true);
+            self.solve(factors, rows, own, true);
             // A change of the first state is one at all stages.
             for stage in own.chunks_exact(width.max(1)) {
                 state.iter_mut().zip(stage).for_each(|(x, y)| *x += y);
@@ -200,20 +271,29 @@ impl Collocation {
 
 #[cfg(test)]
 mod tests {
-    use super::{Collocation, Outputs};
+    use super::{Collocation, Jacobians, Outputs, StepFactors};
+    use crate::sparsity::Pattern;
+
+    fn whole(n: usize, values: &[f64]) -> Jacobians<'_> {
+        Jacobians {
+            n,
+            pattern: None,
+            values,
+        }
+    }
 
     /// Two steps of Radau's method with two stages, for two equations.
     fn run() -> (Collocation, Vec<f64>, Vec<f64>) {
         let a = [5.0 / 12.0, -1.0 / 12.0, 0.75, 0.25];
         let j: Vec<f64> = (0..16).map(|i| (f64::from(i) * 1.7).sin()).collect();
         let slopes: Vec<f64> = (0..8).map(|i| (f64::from(i) * 2.3).cos()).collect();
-        (Collocation::new(2, &[0.1, 0.3], &a, &j), j, slopes)
+        (Collocation::new(&[0.1, 0.3], &a, whole(2, &j)), j, slopes)
     }
 
     #[test]
     fn one_equation_is_a_formula() {
         // With one stage at the end of the step, a change of the slope by f moves the state by h f / (1 - h j).
-        let steps = Collocation::new(1, &[0.5], &[1.0], &[0.4]);
+        let steps = Collocation::new(&[0.5], &[1.0], whole(1, &[0.4]));
         let end = Outputs {
             steps: &[0],
             weights: &[1.0],
@@ -276,5 +356,59 @@ mod tests {
         }
         let rest = steps.off(&known, &slopes(&known));
         assert!(rest.iter().all(|x| x.abs() < 1e-14), "{rest:?}");
+    }
+
+    #[test]
+    fn bands_give_what_whole_matrices_give() {
+        // Two chains of cells that are coupled cell by cell, one behind the other.
+        let n = 24;
+        let is_next =
+            |p: usize, q: usize| (p / 12 == q / 12 && p.abs_diff(q) <= 1) || p.abs_diff(q) == 12;
+        let places = || (0..4 * n * n).map(|e| (e, e / n % n, e % n));
+        let values = |far: f64| -> Vec<f64> {
+            let of = |(e, p, q)| {
+                if is_next(p, q) {
+                    (e as f64 * 0.7).sin()
+                } else {
+                    far
+                }
+            };
+            places().map(of).collect()
+        };
+        let (a, lengths) = ([5.0 / 12.0, -1.0 / 12.0, 0.75, 0.25], [0.2, 0.1]);
+        // Numbers that count for nothing, but are there.
+        let (sparse, dense) = (values(0.0), values(1e-300));
+        let rows: Vec<Vec<u32>> = (0..n)
+            .map(|p| (0..n as u32).filter(|&q| is_next(p, q as usize)).collect())
+            .collect();
+        let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
+        let pattern = Pattern::from_rows(n, &rows).unwrap();
+        let entries: Vec<f64> = (places().zip(&sparse))
+            .filter_map(|((_, p, q), x)| is_next(p, q).then_some(*x))
+            .collect();
+        let of_entries = Jacobians {
+            n,
+            pattern: Some(&pattern),
+            values: &entries,
+        };
+        let runs = [whole(n, &dense), whole(n, &sparse), of_entries]
+            .map(|jacobians| Collocation::new(&lengths, &a, jacobians));
+        assert!(matches!(runs[0].factors[0], StepFactors::Dense(_)));
+        assert!(matches!(runs[1].factors[0], StepFactors::Band(_)));
+        let outputs = Outputs {
+            steps: &[0, 1],
+            weights: &[0.3, 0.2, 0.0, 1.0],
+        };
+        let numbers = |count: usize| (0..count).map(|i| (i as f64).cos()).collect::<Vec<_>>();
+        let found = runs.map(|run| {
+            let columns = run.columns(outputs, &numbers(4 * n * 3), &numbers(n * 3), 3);
+            let rows = run.adjoint(outputs, &numbers(2 * 2 * n), 2);
+            [columns, rows, run.off(&numbers(6 * n), &numbers(4 * n))].concat()
+        });
+        for other in &found[1..] {
+            for (x, y) in other.iter().zip(&found[0]) {
+                assert!((x - y).abs() < 1e-12, "{x} {y}");
+            }
+        }
     }
 }

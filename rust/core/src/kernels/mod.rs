@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod arithmetic;
+pub mod band;
 mod buffer;
 mod buffer_pool;
 mod cache;
@@ -20,6 +21,7 @@ mod fourier;
 mod fused;
 mod gemm;
 mod index;
+pub mod jacobians;
 mod laid_out;
 mod lane;
 #[cfg(feature = "linalg")]

@@ -6,13 +6,12 @@
 //! `k_i = J_i (y + h Σ_j a_ij k_j) + f_i` (Hairer, Nørsett, Wanner, *Solving Ordinary Differential Equations I*, II.6).
 
 use super::collocation::Outputs;
+use super::jacobians::Jacobians;
 use super::simd_level::{Level, leveled};
 
 /// The steps of a run, whose stages are at points that they may share.
 #[derive(Debug, Clone, Copy)]
 pub struct RungeKutta<'a> {
-    /// How many equations there are.
-    pub n: usize,
     /// The lengths of the steps.
     pub lengths: &'a [f64],
     /// How much slopes count at stages, row-major: of the stages before only.
@@ -21,8 +20,8 @@ pub struct RungeKutta<'a> {
     pub b: &'a [f64],
     /// The points of the stages of each step.
     pub points: &'a [i64],
-    /// Derivatives of the right side at all points: `n × n` matrices.
-    pub derivatives: &'a [f64],
+    /// Derivatives of the right side at all points.
+    pub derivatives: Jacobians<'a>,
 }
 
 impl<'a> RungeKutta<'a> {
@@ -38,9 +37,9 @@ impl<'a> RungeKutta<'a> {
         start: &[f64],
         count: usize,
     ) -> Vec<f64> {
-        let width = self.n * count;
+        let width = self.derivatives.n * count;
         self.expect_fitting();
-        assert_eq!(slopes.len() * self.n, self.derivatives.len() * count);
+        assert_eq!(slopes.len(), self.derivatives.count() * width, "slopes");
         assert_eq!(start.len(), width, "the initial state");
         let mut found = vec![0.0; outputs.steps.len() * width];
         if width > 0 && !self.b.is_empty() {
@@ -57,10 +56,11 @@ impl<'a> RungeKutta<'a> {
     /// As `columns`.
     pub fn adjoint(&self, outputs: Outputs<'_>, cts: &[f64], rows: usize) -> Vec<f64> {
         self.expect_fitting();
-        assert_eq!(cts.len(), rows * outputs.steps.len() * self.n, "cotangents");
-        let size = self.derivatives.len() / self.n.max(1) + self.n;
+        let n = self.derivatives.n;
+        assert_eq!(cts.len(), rows * outputs.steps.len() * n, "cotangents");
+        let size = (self.derivatives.count() + 1) * n;
         let mut found = vec![0.0; rows * size];
-        if self.n > 0 && rows > 0 && !self.b.is_empty() {
+        if n > 0 && rows > 0 && !self.b.is_empty() {
             // SAFETY: the machine supports its best level.
             unsafe { adjoint(Level::best())(self, outputs, cts, &mut found) };
         }
@@ -73,13 +73,12 @@ impl<'a> RungeKutta<'a> {
         assert_eq!(self.points.len(), self.lengths.len() * stages, "stages");
     }
 
-    /// How much slopes count at a stage, and its derivatives and point.
+    /// How much slopes count at a stage, and its point.
     #[inline(always)]
-    fn stage(&self, step: usize, i: usize) -> (&'a [f64], &'a [f64], usize) {
-        let (n, stages) = (self.n, self.b.len());
+    fn stage(&self, step: usize, i: usize) -> (&'a [f64], usize) {
+        let stages = self.b.len();
         let point = self.points[step * stages + i] as usize;
-        let derivatives = &self.derivatives[point * n * n..][..n * n];
-        (&self.a[i * stages..][..i], derivatives, point)
+        (&self.a[i * stages..][..i], point)
     }
 }
 
@@ -92,7 +91,7 @@ leveled! {
         count: usize,
         found: &mut [f64],
     ) {
-        let (n, stages, width) = (run.n, run.b.len(), run.n * count);
+        let (stages, width) = (run.b.len(), run.derivatives.n * count);
         // Of each step the state before it, and behind it the slopes of its stages.
         let size = (stages + 1) * width;
         let mut all = vec![0.0; run.lengths.len() * size];
@@ -102,15 +101,13 @@ leveled! {
             let (before, known) = known.split_at_mut(width);
             before.copy_from_slice(&state);
             for i in 0..stages {
-                let (weights, derivatives, point) = run.stage(step, i);
+                let (weights, point) = run.stage(step, i);
                 let (earlier, own) = known.split_at_mut(i * width);
                 inner.copy_from_slice(before);
                 add_weighted(&mut inner, h, weights, earlier);
                 let own = &mut own[..width];
                 own.copy_from_slice(&slopes[point * width..][..width]);
-                for (row, factors) in own.chunks_exact_mut(count).zip(derivatives.chunks_exact(n)) {
-                    add_weighted(row, 1.0, factors, &inner);
-                }
+                run.derivatives.at(point).add_product(&inner, count, own);
             }
             add_weighted(&mut state, h, run.b, known);
         }
@@ -125,8 +122,8 @@ leveled! {
 
 leveled! {
     fn adjoint[](run: &RungeKutta<'_>, outputs: Outputs<'_>, cts: &[f64], found: &mut [f64]) {
-        let (n, stages, count) = (run.n, run.b.len(), outputs.steps.len());
-        let size = run.derivatives.len() / n + n;
+        let (n, stages, count) = (run.derivatives.n, run.b.len(), outputs.steps.len());
+        let size = (run.derivatives.count() + 1) * n;
         // What is wanted of each step, from the last step to the first one.
         let mut order: Vec<usize> = (0..count).collect();
         order.sort_unstable_by_key(|&j| std::cmp::Reverse(outputs.steps[j]));
@@ -143,14 +140,14 @@ leveled! {
                     add_weighted(state, 1.0, &[1.0], ct);
                 }
                 for i in (0..stages).rev() {
-                    let (weights, derivatives, point) = run.stage(step, i);
+                    let (weights, point) = run.stage(step, i);
                     let (earlier, own) = known.split_at_mut(i * n);
                     let own = &mut own[..n];
                     add_weighted(&mut of_points[point * n..][..n], 1.0, &[1.0], own);
                     // From the slope to the state where it was computed, which has the place of the slope's now.
                     slope.copy_from_slice(own);
                     own.fill(0.0);
-                    add_weighted(own, 1.0, &slope, derivatives);
+                    run.derivatives.at(point).add_row_product(&slope, own);
                     add_weighted(state, 1.0, &[1.0], own);
                     spread(earlier, h, weights, own);
                 }
@@ -185,17 +182,21 @@ fn add_weighted(sum: &mut [f64], scale: f64, weights: &[f64], rows: &[f64]) {
 #[cfg(test)]
 mod tests {
     use super::super::collocation::Outputs;
+    use super::super::jacobians::Jacobians;
     use super::RungeKutta;
 
     /// Two steps of Heun's method, for two equations; the end of the first one is the beginning of the second.
     fn run<'a>(lengths: &'a [f64], derivatives: &'a [f64]) -> RungeKutta<'a> {
         RungeKutta {
-            n: 2,
             lengths,
             a: &[0.0, 0.0, 1.0, 0.0],
             b: &[0.5, 0.5],
             points: &[0, 1, 1, 2],
-            derivatives,
+            derivatives: Jacobians {
+                n: 2,
+                pattern: None,
+                values: derivatives,
+            },
         }
     }
 

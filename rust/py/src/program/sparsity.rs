@@ -75,7 +75,8 @@ pub fn color_both<'py>(
     Ok((colors_of(py, &rows), colors_of(py, &columns)))
 }
 
-fn pattern(
+/// A pattern whose rows begin at `starts` among the columns of all rows.
+pub fn pattern(
     columns: usize,
     starts: &PyReadonlyArray1<'_, i32>,
     indices: &PyReadonlyArray1<'_, i32>,

@@ -2,11 +2,15 @@
 
 use cotan::kernels::collocation::{Collocation, Outputs};
 use cotan::kernels::dense;
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
+use numpy::{
+    PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
+    PyReadonlyArrayDyn,
+};
 use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
 use crate::runtime::exports::exports;
+use crate::solvers::jacobians::{Entries, Indices};
 
 exports!(regular_inverse);
 
@@ -18,18 +22,26 @@ pub struct PyCollocation(Collocation);
 
 #[pymethods]
 impl PyCollocation {
-    /// Takes the lengths of steps, how much slopes at stages count, and derivatives at all stages.
+    /// Takes the lengths of steps, how much slopes at stages count, and derivatives at all stages, of `n` equations: all of
+    /// them, or the entries of a pattern.
     #[new]
+    #[pyo3(signature = (lengths, a, n, derivatives, pattern))]
     fn new(
         py: Python<'_>,
         lengths: Vector<'_>,
         a: PyReadonlyArray2<'_, f64>,
-        derivatives: PyReadonlyArray3<'_, f64>,
+        n: usize,
+        derivatives: PyReadonlyArrayDyn<'_, f64>,
+        pattern: Option<Indices<'_>>,
     ) -> PyResult<PyCollocation> {
-        let n = derivatives.as_array().dim().1;
-        let (lengths, a, j) = (lengths.as_slice()?, a.as_slice()?, derivatives.as_slice()?);
+        let entries = Entries::new(n, &derivatives, pattern)?;
+        let (lengths, a) = (lengths.as_slice()?, a.as_slice()?);
         enter(py, |_| {
-            Ok(PyCollocation(Collocation::new(n, lengths, a, j)))
+            Ok(PyCollocation(Collocation::new(
+                lengths,
+                a,
+                entries.borrowed(),
+            )))
         })
     }
 

@@ -3,6 +3,7 @@
 
 pub mod collocation;
 pub mod function_key;
+mod jacobians;
 pub mod names_read;
 pub mod noted_calls;
 pub mod runge_kutta;

@@ -4,36 +4,40 @@ use cotan::kernels::collocation::Outputs;
 use cotan::kernels::runge_kutta::RungeKutta;
 use numpy::{
     PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
-    PyUntypedArrayMethods,
+    PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
+use crate::solvers::jacobians::{Entries, Indices};
 
 /// The linearised equation along the steps of an explicit run. All arrays that it takes are contiguous.
 #[pyclass(frozen, name = "RungeKutta", module = "cotan._core")]
 pub struct PyRungeKutta {
-    n: usize,
-    num_points: usize,
     stages: usize,
     stage_of_end: usize,
     lengths: Vec<f64>,
     a: Vec<f64>,
     points: Vec<i64>,
-    derivatives: Vec<f64>,
+    derivatives: Entries,
 }
 
 impl PyRungeKutta {
     fn run(&self) -> RungeKutta<'_> {
         RungeKutta {
-            n: self.n,
             lengths: &self.lengths,
             a: &self.a,
             b: &self.a[self.stage_of_end * self.stages..][..self.stages],
             points: &self.points,
-            derivatives: &self.derivatives,
+            derivatives: self.derivatives.borrowed(),
         }
+    }
+
+    /// How many equations there are, and how many points.
+    fn sizes(&self) -> [usize; 2] {
+        let derivatives = self.derivatives.borrowed();
+        [derivatives.n, derivatives.count()]
     }
 
     fn outputs<'a>(
@@ -65,36 +69,34 @@ fn misfit() -> PyErr {
 #[pymethods]
 impl PyRungeKutta {
     /// Takes the lengths of steps, how much slopes count at stages, of which `stage_of_end` is the one at the end of a step,
-    /// the numbers of the points of each step's stages, and derivatives at all points.
+    /// the numbers of the points of each step's stages, and derivatives at all points, of `n` equations: all of them, or the
+    /// entries of a pattern.
     #[new]
+    #[pyo3(signature = (lengths, a, stage_of_end, points, n, derivatives, pattern))]
     fn new(
         lengths: PyReadonlyArray1<'_, f64>,
         a: PyReadonlyArray2<'_, f64>,
         stage_of_end: usize,
         points: PyReadonlyArray2<'_, i64>,
-        derivatives: PyReadonlyArray3<'_, f64>,
+        n: usize,
+        derivatives: PyReadonlyArrayDyn<'_, f64>,
+        pattern: Option<Indices<'_>>,
     ) -> PyResult<PyRungeKutta> {
-        let (stages, [num_points, n, columns]) = (a.shape()[0], {
-            let shape = derivatives.shape();
-            [shape[0], shape[1], shape[2]]
-        });
+        let (stages, num_points) = (a.shape()[0], derivatives.shape()[0]);
         let fits = a.shape()[1] == stages
             && stage_of_end < stages
-            && columns == n
             && points.shape() == [lengths.len(), stages]
             && is_within(points.as_slice()?, num_points);
         if !fits {
             return Err(misfit());
         }
         Ok(PyRungeKutta {
-            n,
-            num_points,
             stages,
             stage_of_end,
             lengths: lengths.to_vec()?,
             a: a.to_vec()?,
             points: points.to_vec()?,
-            derivatives: derivatives.to_vec()?,
+            derivatives: Entries::new(n, &derivatives, pattern)?,
         })
     }
 
@@ -108,13 +110,15 @@ impl PyRungeKutta {
         start: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (outputs, count) = (self.outputs(&steps, &weights)?, start.shape()[1]);
-        let fits = start.shape()[0] == self.n && slopes.shape() == [self.num_points, self.n, count];
-        if !fits {
+        let [n, num_points] = self.sizes();
+        if start.shape()[0] != n || slopes.shape() != [num_points, n, count] {
             return Err(misfit());
         }
         let (slopes, start) = (slopes.as_slice()?, start.as_slice()?);
-        let found = enter(py, |_| Ok(self.run().columns(outputs, slopes, start, count)))?;
-        let shape = [outputs.steps.len(), self.n, count];
+        let found = enter(py, |_| {
+            Ok(self.run().columns(outputs, slopes, start, count))
+        })?;
+        let shape = [outputs.steps.len(), n, count];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
     }
 
@@ -127,12 +131,13 @@ impl PyRungeKutta {
         cts: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (outputs, rows) = (self.outputs(&steps, &weights)?, cts.shape()[0]);
-        if cts.shape()[1] != outputs.steps.len() * self.n {
+        let [n, num_points] = self.sizes();
+        if cts.shape()[1] != outputs.steps.len() * n {
             return Err(misfit());
         }
         let cts = cts.as_slice()?;
         let found = enter(py, |_| Ok(self.run().adjoint(outputs, cts, rows)))?;
-        let shape = [rows, (self.num_points + 1) * self.n];
+        let shape = [rows, (num_points + 1) * n];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
     }
 }

@@ -15,6 +15,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.scipy.integrate.plain_run import NORDSIECK, Nordsieck, Outputs, Step
+from cotan._src.scipy.integrate.state_jacobians import Jacobians
 from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.typing import Function, NDArray
 
@@ -158,13 +159,15 @@ class CollocationSteps:
         found: NDArray = known[:, 0] + change
         return found
 
-    def begin(self, derivatives: NDArray, slopes: NDArray) -> bool:
+    def begin(self, jacobians: Jacobians, slopes: NDArray) -> bool:
         """Take derivatives and slopes at the nodes; False where steps have been halved."""
-        self._linear = _core.Collocation(self._h, self._a, np.ascontiguousarray(derivatives))
+        n, values, pattern = jacobians
+        values = np.ascontiguousarray(values)
+        self._linear = _core.Collocation(self._h, self._a, n, values, pattern)
         if self.is_exact:
             return True
         off = np.abs(self._linear.off(self._known.reshape(-1), slopes.reshape(-1)))
-        if not np.isfinite(off).all() and np.isfinite(derivatives).all():
+        if not np.isfinite(off).all() and np.isfinite(values).all():
             # A matrix was singular.
             raise NotPlainError
         if self._halved(off.reshape(len(self._h), -1, self._n)):

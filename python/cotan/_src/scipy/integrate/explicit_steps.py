@@ -11,6 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, Span
+from cotan._src.scipy.integrate.state_jacobians import Jacobians
 from cotan._src.typing import NDArray
 
 
@@ -96,11 +97,14 @@ class ExplicitSteps:
             total = (total + factor) * (x if i % 2 == 0 else 1 - x)[:, None]
         return total
 
-    def begin(self, derivatives: NDArray, slopes: NDArray) -> bool:
+    def begin(self, jacobians: Jacobians, slopes: NDArray) -> bool:
         """Take derivatives and slopes at the points."""
         self._slopes = slopes
-        given = map(np.ascontiguousarray, (self._places, derivatives))
-        self._linear = _core.RungeKutta(self._h, self._a, self._stages, *given)
+        n, values, pattern = jacobians
+        places, values = map(np.ascontiguousarray, (self._places, values))
+        self._linear = _core.RungeKutta(
+            self._h, self._a, self._stages, places, n, values, pattern
+        )
         return True
 
     def adjoint(self, outputs: Outputs, cts: NDArray) -> NDArray:

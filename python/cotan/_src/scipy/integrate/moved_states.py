@@ -21,12 +21,13 @@ from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
 from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, is_near, points_of
 from cotan._src.scipy.integrate.right_side import Derivatives, RightSide
+from cotan._src.scipy.integrate.state_jacobians import Products
 from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
 # Up to so many numbers the linear map is formed as a matrix.
 _MATRIX = 4_000
-# Of more numbers in the derivatives of all stages the steps are repeated one by one.
+# Of more numbers in the products for the derivatives at all stages steps are repeated one by one.
 _DERIVATIVES = 4_000_000
 # At so many calls of the solver the recorded right side has to give the same.
 _COMPARED = 16
@@ -52,20 +53,23 @@ class MovedStates:
         #: Changes of slopes and initial state with the numbers in `_change`, if these are few.
         self._columns: tuple[NDArray, NDArray] | None = None
         k: AnyArray
+        products: Products | None = None
         while True:
             m = len(steps.times)
-            if m * n * n > _DERIVATIVES:
-                raise NotPlainError
             times = np.concatenate([steps.times, compared[0]])
             states = np.concatenate([steps.states, compared[1]])
             known = side.known(times, states)
             if known is not None:
-                k, derivatives = known.slopes, known.of_states[:m]
-                slopes = known.slopes[:m]
+                k, jacobians = known.slopes, known.of_states
+                slopes = known.slopes
             else:
+                products = side.products(times, states) if products is None else products
+                if len(times) * products.rows.size > _DERIVATIVES:
+                    raise NotPlainError
                 # At all points, so that their ways are looked for once.
-                slopes, derivatives = (part[:m] for part in side.derivatives(times, states))
-            if steps.begin(derivatives, slopes):
+                slopes, jacobians = side.derivatives(times, states, products)
+            jacobians = jacobians.first(m)
+            if steps.begin(jacobians, slopes[:m]):
                 break
         if known is None:
             k = side.slopes(times, states)
@@ -81,7 +85,7 @@ class MovedStates:
         for _ in range(_core.nestlevel() - 1):
             moved = attach_derivative(steps.states, self.at(steps.points()))
             k = side.slopes(steps.times, moved)
-            own = _core.matmul(derivatives, (moved - steps.states)[..., None])
+            own = _core.matmul(jacobians.whole(), (moved - steps.states)[..., None])
             rest = _core.reshape(k - own[..., 0], (-1,))
             self._change = _core.concatenate([rest, start])
 

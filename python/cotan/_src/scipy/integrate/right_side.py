@@ -7,7 +7,6 @@ side branches on the time or the state: then each way through it is recorded as 
 points that go that way.
 """
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,13 @@ from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, withou
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.integrate.repeated_steps import slope_of
+from cotan._src.scipy.integrate.state_jacobians import (
+    Jacobians,
+    KnownPatterns,
+    Products,
+    products_of,
+    whole_rows,
+)
 from cotan._src.state.plain_copy import (
     NotPlainError,
     PlainCallback,
@@ -37,14 +43,14 @@ _POINTS = 32
 
 _FLOAT = np.dtype(np.float64)
 _KNOWN = KnownPrograms()
+_PATTERNS = KnownPatterns()
 
 
 class Derivatives(NamedTuple):
     """Slopes at points, and what they change with."""
 
     slopes: NDArray
-    #: With respect to the state.
-    of_states: NDArray
+    of_states: Jacobians
     #: With respect to the numbers in `leaves`, one after the other.
     of_leaves: NDArray
     leaves: list[AnyArray]
@@ -107,7 +113,8 @@ class RightSide(PlainCallback):
         if not (np.isfinite(of_states).all() and np.isfinite(joined).all()):
             # Their products with what does not change would be no numbers.
             return None
-        return Derivatives(slopes, of_states, joined, [key.leaves[i] for i in known.used])
+        jacobians = Jacobians(n, of_states, None)
+        return Derivatives(slopes, jacobians, joined, [key.leaves[i] for i in known.used])
 
     def _with_rows(self, key: _core.FunctionKey, used: list[int]) -> Function:
         """Give a function of times, states and leaves to slopes and derivatives."""
@@ -151,30 +158,45 @@ class RightSide(PlainCallback):
             parts.append(_batched(side, times[at], states[at]))
         return _joined(parts, ways)
 
-    def derivatives(self, times: NDArray, states: NDArray) -> tuple[NDArray, NDArray]:
+    def products(self, times: NDArray, states: NDArray) -> Products:
+        """Give by which products the derivatives with respect to the state are found at points."""
+        if not self._is_batched:
+            return whole_rows(states.shape[1])
+        slope = slope_of(self.plain, self.values, _FLOAT)
+        return _PATTERNS.products(self.key, slope, float(times[0]), states[0])
+
+    def derivatives(
+        self, times: NDArray, states: NDArray, products: Products
+    ) -> tuple[NDArray, Jacobians]:
         """Give slopes at points, and their derivatives with respect to the state."""
         n = states.shape[1]
-        both = functools.partial(_both, slope_of(self.plain, self.values, _FLOAT))
-        shape = len(times), n, n
+        plain = slope_of(self.plain, self.values, _FLOAT)
         if self._is_batched:
+            both = lambda t, y: products_of(plain, t, y, products.rows)  # noqa: E731
             try:
-                k, rows = _batched(both, times, states)
-                return to_numpy(k), np.broadcast_to(to_numpy(rows), shape)
+                k, found = _batched(both, times, states)
             except NotPlainError:
                 # It looks at the time or the state.
                 self._is_batched = False
+            else:
+                shape = len(times), *products.rows.shape
+                return to_numpy(k), products.entries(np.broadcast_to(to_numpy(found), shape))
+        rows = np.eye(n)
         ways = self._ways_of(times, states)
         if ways is None:
+            both = lambda t, y: products_of(plain, t, y, rows)  # noqa: E731
             pairs = _core.call_outside(lambda: _each(both, times, states))
-            return np.stack([k for k, _ in pairs]), np.stack([rows for _, rows in pairs])
-        slopes, derivatives = np.zeros((len(times), n)), np.zeros(shape)
+            whole = np.stack([found for _, found in pairs])
+            return np.stack([k for k, _ in pairs]), Jacobians(n, whole, None)
+        slopes, derivatives = np.zeros((len(times), n)), np.zeros((len(times), n, n))
         leaves = [to_numpy(leaf) for leaf in self._leaves]
         for way in ways:
             at = way.points
             side = lambda t, y, w=way: w.program(t, y, *leaves)  # noqa: E731
-            k, rows = _batched(functools.partial(_both, side), times[at], states[at])
-            slopes[at], derivatives[at] = to_numpy(k), to_numpy(rows)
-        return slopes, derivatives
+            both = lambda t, y, side=side: products_of(side, t, y, rows)  # noqa: E731
+            k, found = _batched(both, times[at], states[at])
+            slopes[at], derivatives[at] = to_numpy(k), to_numpy(found)
+        return slopes, Jacobians(n, derivatives, None)
 
     def _ways_of(self, times: NDArray, states: AnyArray) -> list[_Way] | None:
         """Divide points by their ways through the right side; None if there are too many ways.
@@ -230,15 +252,6 @@ class _Counter:
     def next(self) -> float:
         self._count += 1
         return float(self._count)
-
-
-def _both(slope: Function, t: Any, y: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Give the slope and its derivatives with respect to the state."""
-    n = y.shape[0]
-    k, back = _core.pullback(lambda y: slope(t, y), y)
-    rows: AnyArray | None
-    rows = _core.call_vmap(lambda u: back(u)[0], (np.eye(n),), [True], ["u"])
-    return k, np.zeros((n, n)) if rows is None else rows
 
 
 def _joined(parts: list[AnyArray], ways: list[_Way]) -> AnyArray:
