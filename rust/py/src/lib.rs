@@ -89,6 +89,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<solvers::function_key::PyFunctionKey>()?;
     module.add_class::<solvers::names_read::PyNamesRead>()?;
     module.add_class::<solvers::noted_calls::PyNotedCalls>()?;
+    module.add_class::<solvers::noted_calls::PyRepeatedCalls>()?;
     module.add_class::<solvers::steps::PySteps>()?;
     module.add_class::<ndarray::export::Memory>()?;
     module.add_class::<interpose::override_function::OverrideFunction>()?;

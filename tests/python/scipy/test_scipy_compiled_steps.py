@@ -90,6 +90,7 @@ def test_steps_that_were_too_long_together_are_halved(monkeypatch):
         def slope(t, u):
             return -p * u + 20.0 / (1.0 + 4000.0 * (t - 0.7) ** 2)
 
+        options = {"rtol": 1e-10, "atol": 1e-10} | options
         y = integrate.odeint(slope, np.linspace(0, 1, 6), [0.0, 1.5], tfirst=True, **options)
         return np.sum(y[1:] ** 2)
 

@@ -14,8 +14,8 @@ class Refusal(Exception):
     """Another way is needed."""
 
 
-def noted(function, is_plain=None, state_first=False, keeps_all=True, raises=True):
-    return _core.NotedCalls(function, Refusal, is_plain, state_first, keeps_all, raises)
+def noted(function, is_plain=None, state_first=False, most=None, raises=True):
+    return _core.NotedCalls(function, Refusal, is_plain, state_first, most, raises)
 
 
 def solved(side, method="RK45", start=(1.0, 2.0)):
@@ -98,7 +98,7 @@ def test_what_is_noted():
 
 
 def test_few_calls_are_noted_where_stages_are_not_needed():
-    calls = noted(lambda y, t: -y, state_first=True, keeps_all=False)
+    calls = noted(lambda y, t: -y, state_first=True, most=0)
     for i in range(100):
         calls(np.full(2, float(i)), float(i))
     assert calls.calls == 100

@@ -8,7 +8,7 @@ from scipy.integrate import odeint, solve_ivp
 from scipy.interpolate import interp1d
 
 import cotan as ct
-from cotan._src.scipy.integrate import ivp, moved_states, step_adjoint
+from cotan._src.scipy.integrate import collocation_steps, ivp, moved_states, step_adjoint
 from cotan._src.scipy.integrate import odeint as odeint_rule
 from cotan._src.scipy.integrate.collocation_steps import nodes_of
 
@@ -310,7 +310,7 @@ def test_nodes_are_those_of_radau(stages):
 
 
 def test_steps_that_are_too_long_are_halved(monkeypatch, taken):
-    monkeypatch.setitem(step_adjoint.COLLOCATED, "LSODA", 2)
+    monkeypatch.setattr(collocation_steps, "_STAGES", 2)
     halved = []
     cls = step_adjoint.CollocationSteps
     begin = cls.begin

@@ -1,6 +1,7 @@
 //! Solves systems whose matrices have their entries near the diagonal, in float64: time and memory grow with the width of the
 //! band, not with the number of equations squared.
 
+use super::dense::{dot, in_lanes, take, take_lanes, without};
 use super::simd_level::{Level, leveled};
 
 /// A square matrix of so many entries left and right of the diagonal, row by row, with room for what pivoting adds.
@@ -87,14 +88,6 @@ impl BandFactors {
     }
 }
 
-/// Subtracts a multiple of a row from another one.
-#[inline(always)]
-fn take(row: &mut [f64], factor: f64, other: &[f64]) {
-    for (x, y) in row.iter_mut().zip(other) {
-        *x -= factor * y;
-    }
-}
-
 leveled! {
     fn factor[](matrix: &mut Band, lower: &mut [f64], exchanged: &mut [usize]) {
         let (order, left, width) = (matrix.order, matrix.left, matrix.width);
@@ -141,66 +134,68 @@ impl BandFactors {
         let left = self.upper.left;
         &self.lower[j * left..][..left.min(self.upper.order - 1 - j)]
     }
-
-    #[inline(always)]
-    fn exchange(&self, j: usize, count: usize, sides: &mut [f64]) {
-        let to = j + self.exchanged[j];
-        if to > j {
-            let (head, rest) = sides.split_at_mut(to * count);
-            head[j * count..][..count].swap_with_slice(&mut rest[..count]);
-        }
-    }
 }
 
 leveled! {
     fn solve[](factors: &BandFactors, count: usize, sides: &mut [f64]) {
         let order = factors.upper.order;
-        for j in 0..order {
-            factors.exchange(j, count, sides);
-            let (head, rest) = sides.split_at_mut((j + 1) * count);
-            for (factor, side) in factors.below(j).iter().zip(rest.chunks_exact_mut(count)) {
-                if *factor != 0.0 {
-                    take(side, *factor, &head[j * count..]);
-                }
+        if count == 1 {
+            for j in 0..order {
+                sides.swap(j, j + factors.exchanged[j]);
+                let (own, rest) = sides[j..].split_at_mut(1);
+                take(rest, own[0], factors.below(j));
             }
-        }
-        for j in (0..order).rev() {
-            let (head, rest) = sides.split_at_mut((j + 1) * count);
-            let own = &mut head[j * count..];
-            let (diagonal, row) = factors.row(j);
-            for (entry, side) in row.iter().zip(rest.chunks_exact(count)) {
-                if *entry != 0.0 {
-                    take(own, *entry, side);
-                }
+            for j in (0..order).rev() {
+                let (diagonal, row) = factors.row(j);
+                sides[j] = (sides[j] - dot(row, &sides[j + 1..][..row.len()])) / diagonal;
             }
-            own.iter_mut().for_each(|x| *x /= diagonal);
+            return;
         }
+        in_lanes(count, sides, |sides| {
+            for j in 0..order {
+                sides.swap(j, j + factors.exchanged[j]);
+                let own = sides[j];
+                take_lanes(&mut sides[j + 1..], factors.below(j), &own);
+            }
+            for j in (0..order).rev() {
+                let (diagonal, row) = factors.row(j);
+                let inverse = 1.0 / diagonal;
+                sides[j] = without(sides[j], row, &sides[j + 1..]).map(|x| x * inverse);
+            }
+        });
     }
 }
 
 leveled! {
     fn solve_transposed[](factors: &BandFactors, count: usize, sides: &mut [f64]) {
         let order = factors.upper.order;
-        for j in 0..order {
-            let (head, rest) = sides.split_at_mut((j + 1) * count);
-            let own = &mut head[j * count..];
-            let (diagonal, row) = factors.row(j);
-            own.iter_mut().for_each(|x| *x /= diagonal);
-            for (entry, side) in row.iter().zip(rest.chunks_exact_mut(count)) {
-                if *entry != 0.0 {
-                    take(side, *entry, own);
-                }
+        if count == 1 {
+            for j in 0..order {
+                let (diagonal, row) = factors.row(j);
+                let (own, rest) = sides[j..].split_at_mut(1);
+                own[0] /= diagonal;
+                take(rest, own[0], row);
             }
-        }
-        for j in (0..order).rev() {
-            let (head, rest) = sides.split_at_mut((j + 1) * count);
-            for (factor, side) in factors.below(j).iter().zip(rest.chunks_exact(count)) {
-                if *factor != 0.0 {
-                    take(&mut head[j * count..], *factor, side);
-                }
+            for j in (0..order).rev() {
+                let below = factors.below(j);
+                sides[j] -= dot(below, &sides[j + 1..][..below.len()]);
+                sides.swap(j, j + factors.exchanged[j]);
             }
-            factors.exchange(j, count, sides);
+            return;
         }
+        in_lanes(count, sides, |sides| {
+            for j in 0..order {
+                let (diagonal, row) = factors.row(j);
+                let inverse = 1.0 / diagonal;
+                let own = sides[j].map(|x| x * inverse);
+                sides[j] = own;
+                take_lanes(&mut sides[j + 1..], row, &own);
+            }
+            for j in (0..order).rev() {
+                sides[j] = without(sides[j], factors.below(j), &sides[j + 1..]);
+                sides.swap(j, j + factors.exchanged[j]);
+            }
+        });
     }
 }
 

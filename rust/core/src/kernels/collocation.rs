@@ -4,6 +4,8 @@
 //! With stages at `c`, `a` how much slopes there count, `h` the length of a step and `J` the derivatives of the right side
 //! with respect to the state at the stages, changes `Y` of the states at the stages solve `(I - h a ⊗ J) Y = rhs`.
 
+use std::sync::Arc;
+
 use super::band::{Band, BandFactors};
 use super::dense::Factors;
 use super::jacobians::Jacobians;
@@ -27,17 +29,15 @@ pub struct Collocation {
     /// How much slopes at stages count for states there, row-major.
     a: Vec<f64>,
     stages: usize,
-    factors: Vec<StepFactors>,
-    /// The place of each unknown in the systems of steps whose matrices are bands.
-    places: Vec<usize>,
+    factors: Vec<Arc<StepFactors>>,
 }
 
 /// The system of a step.
 #[derive(Debug)]
 enum StepFactors {
     Dense(Factors),
-    /// Its unknowns in another order.
-    Band(BandFactors),
+    /// With the place of each unknown in it.
+    Band(BandFactors, Arc<[usize]>),
 }
 
 /// Calls a function with each entry of the matrix of a step but for the unit matrix.
@@ -52,8 +52,11 @@ fn entries(
     let (n, stages) = (derivatives.n, a.len().isqrt());
     for k in 0..stages {
         derivatives.at(step * stages + k).for_each(|p, q, x| {
-            for i in 0..stages {
-                add(i * n + p, k * n + q, -length * a[i * stages + k] * x);
+            // Most entries of whole matrices may be zero.
+            if x != 0.0 {
+                for i in 0..stages {
+                    add(i * n + p, k * n + q, -length * a[i * stages + k] * x);
+                }
             }
         });
     }
@@ -74,8 +77,7 @@ impl Collocation {
     pub fn new(lengths: &[f64], a: &[f64], derivatives: Jacobians<'_>) -> Collocation {
         let (n, stages) = (derivatives.n, a.len().isqrt());
         let m = stages * n;
-        let given = stages * lengths.len() * derivatives.size();
-        assert_eq!(derivatives.values.len(), given, "derivatives at all stages");
+        assert_eq!(derivatives.count, stages * lengths.len(), "all stages");
         let pattern = derivatives.places();
         let order = narrow_order(&pattern);
         let (left, right) = bandwidths(&pattern, &order);
@@ -84,22 +86,15 @@ impl Collocation {
         let (left, right) = (wide(left), wide(right));
         let is_band = WIDE * left * (left + right) < m * m;
         let unknowns = (0..m).map(|e| order[e % n] as usize * stages + e / n);
-        let places: Vec<usize> = if is_band {
-            unknowns.collect()
-        } else {
-            Vec::new()
-        };
+        let places: Arc<[usize]> = unknowns.collect();
         let factored = |step: usize| {
             if is_band {
                 let mut band = Band::zeros(m, left, right);
                 entries(&derivatives, step, lengths[step], a, |i, j, x| {
-                    // Places that are zero at all points may be outside.
-                    if x != 0.0 {
-                        *band.entry(places[i], places[j]) = x;
-                    }
+                    *band.entry(places[i], places[j]) = x;
                 });
                 (0..m).for_each(|i| *band.entry(i, i) += 1.0);
-                StepFactors::Band(BandFactors::of(band))
+                StepFactors::Band(BandFactors::of(band), Arc::clone(&places))
             } else {
                 let mut dense = vec![0.0; m * m];
                 entries(&derivatives, step, lengths[step], a, |i, j, x| {
@@ -114,26 +109,53 @@ impl Collocation {
             lengths: lengths.to_vec(),
             a: a.to_vec(),
             stages,
-            factors: (0..lengths.len()).map(factored).collect(),
-            places,
+            factors: (0..lengths.len()).map(factored).map(Arc::new).collect(),
+        }
+    }
+
+    /// The steps with these numbers: of this run, and behind its last one of others with the same stages.
+    ///
+    /// # Panics
+    ///
+    /// Where a number is too large.
+    #[must_use]
+    pub fn joined(&self, others: &Collocation, numbers: &[usize]) -> Collocation {
+        let factors: Vec<_> = self.factors.iter().chain(&others.factors).collect();
+        let lengths: Vec<f64> = self
+            .lengths
+            .iter()
+            .chain(&others.lengths)
+            .copied()
+            .collect();
+        Collocation {
+            n: self.n,
+            lengths: numbers.iter().map(|&i| lengths[i]).collect(),
+            a: self.a.clone(),
+            stages: self.stages,
+            factors: numbers.iter().map(|&i| Arc::clone(factors[i])).collect(),
         }
     }
 
     /// Solves the system of a step for `count` right sides, which are columns of a row-major matrix.
-    fn solve(&self, factors: &StepFactors, count: usize, sides: &mut [f64], transposed: bool) {
-        let factors = match factors {
+    fn solve(factors: &StepFactors, count: usize, sides: &mut [f64], transposed: bool) {
+        let (factors, places) = match factors {
             StepFactors::Dense(factors) => return factors.solve(count, sides, transposed),
-            StepFactors::Band(factors) => factors,
+            StepFactors::Band(factors, places) => (factors, places),
         };
         let mut ordered = vec![0.0; sides.len()];
         let rows = |place: &usize| place * count..(place + 1) * count;
-        for (place, side) in self.places.iter().zip(sides.chunks_exact(count.max(1))) {
+        for (place, side) in places.iter().zip(sides.chunks_exact(count.max(1))) {
             ordered[rows(place)].copy_from_slice(side);
         }
         factors.solve(count, &mut ordered, transposed);
-        for (place, side) in self.places.iter().zip(sides.chunks_exact_mut(count.max(1))) {
+        for (place, side) in places.iter().zip(sides.chunks_exact_mut(count.max(1))) {
             side.copy_from_slice(&ordered[rows(place)]);
         }
+    }
+
+    /// How many steps there are.
+    pub fn num_steps(&self) -> usize {
+        self.factors.len()
     }
 
     fn order(&self) -> usize {
@@ -162,7 +184,7 @@ impl Collocation {
             for (e, x) in rest.iter_mut().enumerate() {
                 *x += states[e % n] - states[n + e];
             }
-            self.solve(factors, 1, &mut rest, false);
+            Self::solve(factors, 1, &mut rest, false);
             found.extend(rest);
         }
         found
@@ -186,7 +208,7 @@ impl Collocation {
             for stage in stages.chunks_exact_mut(width.max(1)) {
                 stage.iter_mut().zip(&state).for_each(|(x, y)| *x += y);
             }
-            self.solve(factors, count, &mut stages, false);
+            Self::solve(factors, count, &mut stages, false);
             all.extend_from_slice(&state);
             state.copy_from_slice(&stages[size - width..]);
             all.extend(stages);
@@ -238,7 +260,7 @@ impl Collocation {
                 .zip(&state)
                 .for_each(|(x, y)| *x += y);
             state.copy_from_slice(&direct[step * width..][..width]);
-            self.solve(factors, rows, own, true);
+            Self::solve(factors, rows, own, true);
             // A change of the first state is one at all stages.
             for stage in own.chunks_exact(width.max(1)) {
                 state.iter_mut().zip(stage).for_each(|(x, y)| *x += y);
@@ -276,6 +298,7 @@ mod tests {
 
     fn whole(n: usize, values: &[f64]) -> Jacobians<'_> {
         Jacobians {
+            count: values.len() / (n * n),
             n,
             pattern: None,
             values,
@@ -359,6 +382,21 @@ mod tests {
     }
 
     #[test]
+    fn steps_are_joined() {
+        let (steps, j, slopes) = run();
+        let a = [5.0 / 12.0, -1.0 / 12.0, 0.75, 0.25];
+        let first = Collocation::new(&[0.7, 0.1], &a, whole(2, &[&j[8..], &j[..8]].concat()));
+        let second = Collocation::new(&[0.3], &a, whole(2, &j[8..]));
+        let joined = first.joined(&second, &[1, 2]);
+        let outputs = Outputs {
+            steps: &[0, 1],
+            weights: &[0.3, 0.2, 0.0, 1.0],
+        };
+        let of = |steps: &Collocation| steps.columns(outputs, &slopes, &[0.7, -0.4], 1);
+        assert_eq!(of(&joined), of(&steps));
+    }
+
+    #[test]
     fn bands_give_what_whole_matrices_give() {
         // Two chains of cells that are coupled cell by cell, one behind the other.
         let n = 24;
@@ -387,14 +425,15 @@ mod tests {
             .filter_map(|((_, p, q), x)| is_next(p, q).then_some(*x))
             .collect();
         let of_entries = Jacobians {
+            count: 4,
             n,
             pattern: Some(&pattern),
             values: &entries,
         };
         let runs = [whole(n, &dense), whole(n, &sparse), of_entries]
             .map(|jacobians| Collocation::new(&lengths, &a, jacobians));
-        assert!(matches!(runs[0].factors[0], StepFactors::Dense(_)));
-        assert!(matches!(runs[1].factors[0], StepFactors::Band(_)));
+        assert!(matches!(*runs[0].factors[0], StepFactors::Dense(_)));
+        assert!(matches!(*runs[1].factors[0], StepFactors::Band(..)));
         let outputs = Outputs {
             steps: &[0, 1],
             weights: &[0.3, 0.2, 0.0, 1.0],

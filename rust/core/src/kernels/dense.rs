@@ -80,7 +80,7 @@ fn norm(order: usize, matrix: &[f64]) -> f64 {
 
 /// Subtracts a multiple of a row from another one.
 #[inline(always)]
-fn take(row: &mut [f64], factor: f64, other: &[f64]) {
+pub(super) fn take(row: &mut [f64], factor: f64, other: &[f64]) {
     for (x, y) in row.iter_mut().zip(other) {
         *x -= factor * y;
     }
@@ -102,7 +102,7 @@ const LANES: usize = 8;
 
 /// The sum of products of elements.
 #[inline(always)]
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; LANES];
     let (a, a_rest) = a.as_chunks::<LANES>();
     let (b, b_rest) = b.as_chunks::<LANES>();
@@ -252,7 +252,11 @@ leveled! {
 
 /// Runs `work` on the columns of a row-major matrix, [`LANES`] at a time.
 #[inline(always)]
-fn in_lanes(count: usize, matrix: &mut [f64], mut work: impl FnMut(&mut [[f64; LANES]])) {
+pub(super) fn in_lanes(
+    count: usize,
+    matrix: &mut [f64],
+    mut work: impl FnMut(&mut [[f64; LANES]]),
+) {
     let mut lanes = vec![[0.0; LANES]; matrix.len() / count];
     for begin in (0..count).step_by(LANES) {
         let width = LANES.min(count - begin);
@@ -268,7 +272,11 @@ fn in_lanes(count: usize, matrix: &mut [f64], mut work: impl FnMut(&mut [[f64; L
 
 /// A row without multiples of others.
 #[inline(always)]
-fn without(mut row: [f64; LANES], factors: &[f64], others: &[[f64; LANES]]) -> [f64; LANES] {
+pub(super) fn without(
+    mut row: [f64; LANES],
+    factors: &[f64],
+    others: &[[f64; LANES]],
+) -> [f64; LANES] {
     for (factor, other) in factors.iter().zip(others) {
         for lane in 0..LANES {
             row[lane] -= factor * other[lane];
@@ -279,7 +287,7 @@ fn without(mut row: [f64; LANES], factors: &[f64], others: &[[f64; LANES]]) -> [
 
 /// Subtracts multiples of a row from others.
 #[inline(always)]
-fn take_lanes(rows: &mut [[f64; LANES]], factors: &[f64], other: &[f64; LANES]) {
+pub(super) fn take_lanes(rows: &mut [[f64; LANES]], factors: &[f64], other: &[f64; LANES]) {
     for (row, factor) in rows.iter_mut().zip(factors) {
         for lane in 0..LANES {
             row[lane] -= factor * other[lane];

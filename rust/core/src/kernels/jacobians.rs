@@ -5,6 +5,8 @@ use crate::sparsity::Pattern;
 /// Matrices of the same pattern.
 #[derive(Debug, Clone, Copy)]
 pub struct Jacobians<'a> {
+    /// How many there are.
+    pub count: usize,
     /// How many rows and columns they have.
     pub n: usize,
     /// Which entries are given; all, row by row, where there is none.
@@ -25,11 +27,6 @@ impl<'a> Jacobians<'a> {
     /// How many entries of each are given.
     pub fn size(&self) -> usize {
         self.pattern.map_or(self.n * self.n, Pattern::num_entries)
-    }
-
-    /// How many there are of matrices with entries.
-    pub fn count(&self) -> usize {
-        self.values.len() / self.size().max(1)
     }
 
     /// The matrix at a point.

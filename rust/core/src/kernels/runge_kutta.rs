@@ -39,7 +39,7 @@ impl<'a> RungeKutta<'a> {
     ) -> Vec<f64> {
         let width = self.derivatives.n * count;
         self.expect_fitting();
-        assert_eq!(slopes.len(), self.derivatives.count() * width, "slopes");
+        assert_eq!(slopes.len(), self.derivatives.count * width, "slopes");
         assert_eq!(start.len(), width, "the initial state");
         let mut found = vec![0.0; outputs.steps.len() * width];
         if width > 0 && !self.b.is_empty() {
@@ -58,7 +58,7 @@ impl<'a> RungeKutta<'a> {
         self.expect_fitting();
         let n = self.derivatives.n;
         assert_eq!(cts.len(), rows * outputs.steps.len() * n, "cotangents");
-        let size = (self.derivatives.count() + 1) * n;
+        let size = (self.derivatives.count + 1) * n;
         let mut found = vec![0.0; rows * size];
         if n > 0 && rows > 0 && !self.b.is_empty() {
             // SAFETY: the machine supports its best level.
@@ -123,7 +123,7 @@ leveled! {
 leveled! {
     fn adjoint[](run: &RungeKutta<'_>, outputs: Outputs<'_>, cts: &[f64], found: &mut [f64]) {
         let (n, stages, count) = (run.derivatives.n, run.b.len(), outputs.steps.len());
-        let size = (run.derivatives.count() + 1) * n;
+        let size = (run.derivatives.count + 1) * n;
         // What is wanted of each step, from the last step to the first one.
         let mut order: Vec<usize> = (0..count).collect();
         order.sort_unstable_by_key(|&j| std::cmp::Reverse(outputs.steps[j]));
@@ -193,6 +193,7 @@ mod tests {
             b: &[0.5, 0.5],
             points: &[0, 1, 1, 2],
             derivatives: Jacobians {
+                count: derivatives.len() / 4,
                 n: 2,
                 pattern: None,
                 values: derivatives,

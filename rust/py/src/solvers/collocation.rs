@@ -6,6 +6,7 @@ use numpy::{
     PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
     PyReadonlyArrayDyn,
 };
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
@@ -43,6 +44,28 @@ impl PyCollocation {
                 entries.borrowed(),
             )))
         })
+    }
+
+    /// How many steps there are.
+    #[getter]
+    fn num_steps(&self) -> usize {
+        self.0.num_steps()
+    }
+
+    /// The steps with these numbers: of this run, and behind its last one of others with the same stages.
+    fn joined(
+        &self,
+        others: &PyCollocation,
+        numbers: PyReadonlyArray1<'_, i64>,
+    ) -> PyResult<PyCollocation> {
+        let count = self.0.num_steps() + others.0.num_steps();
+        let numbers: Option<Vec<usize>> = (numbers.as_slice()?.iter())
+            .map(|&i| usize::try_from(i).ok().filter(|&i| i < count))
+            .collect();
+        let numbers = numbers.ok_or_else(|| {
+            PyIndexError::new_err(format!("Collocation.joined: there are {count} steps"))
+        })?;
+        Ok(PyCollocation(self.0.joined(&others.0, &numbers)))
     }
 
     /// A step of Newton's method for the states at the stages, from known states and slopes.

@@ -13,6 +13,7 @@ pub type Indices<'py> = (PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, i32>)
 
 /// The entries of matrices: of all rows and columns, or those of a pattern.
 pub struct Entries {
+    count: usize,
     n: usize,
     pattern: Option<Pattern>,
     values: Vec<f64>,
@@ -29,6 +30,7 @@ impl Entries {
             .map(|(starts, columns)| pattern(n, &starts, &columns))
             .transpose()?;
         let made = Entries {
+            count: values.shape().first().copied().unwrap_or(0),
             n,
             pattern,
             values: values.as_slice()?.to_vec(),
@@ -46,6 +48,7 @@ impl Entries {
     /// As the core takes them.
     pub fn borrowed(&self) -> Jacobians<'_> {
         Jacobians {
+            count: self.count,
             n: self.n,
             pattern: self.pattern.as_ref(),
             values: &self.values,

@@ -1,5 +1,6 @@
 //! Calls a right side for a solver, and notes when that was, the states, and the slopes.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cotan::DType;
@@ -28,7 +29,7 @@ const SAMPLES: usize = 8;
 
 /// A right side as a solver calls it.
 ///
-/// Of each call it notes time, state and slope, without `keeps_all` of the first ones, and then of ever fewer. It raises
+/// Of each call it notes time, state and slope, until `most` numbers are noted, and then of ever fewer calls. It raises
 /// `refusal` where the function raises an exception, writes to its argument, or gives what `is_plain` says is no number;
 /// where compiled code does not stop at exceptions, without `raises`, it is kept, and all slopes are zero after that.
 #[pyclass(frozen, name = "NotedCalls", module = "cotan._core")]
@@ -37,7 +38,7 @@ pub struct PyNotedCalls {
     refusal: Py<PyAny>,
     is_plain: Option<Py<PyAny>>,
     state_first: bool,
-    keeps_all: bool,
+    most: Option<usize>,
     raises: bool,
     notes: Mutex<Notes>,
     refused: OnceLock<Py<PyBaseException>>,
@@ -53,6 +54,8 @@ struct Notes {
     slopes: Vec<f64>,
     /// How many numbers a state has, once one is known.
     size: Option<usize>,
+    /// How many calls are noted without one missing in between.
+    num_first: usize,
     /// Whether something was no vector of numbers, so that this is not all.
     is_irregular: bool,
 }
@@ -141,13 +144,17 @@ impl PyNotedCalls {
             notes.is_irregular = true;
             return;
         };
-        let count = notes.called.len();
-        if !self.keeps_all && count > SAMPLES && !count.is_power_of_two() {
+        let (count, numbers) = (notes.called.len(), 2 * notes.states.len());
+        let is_full = self.most.is_some_and(|most| numbers >= most);
+        if is_full && count > SAMPLES && !count.is_power_of_two() {
             return;
         }
         if *notes.size.get_or_insert(state.len()) != state.len() {
             notes.is_irregular = true;
             return;
+        }
+        if notes.num_first == notes.times.len() && count == notes.num_first + 1 {
+            notes.num_first = count;
         }
         notes.times.push(time);
         notes.states.extend_from_slice(&state);
@@ -212,13 +219,13 @@ fn converted(object: &Bound<'_, PyAny>) -> PyResult<Option<Row>> {
 #[pymethods]
 impl PyNotedCalls {
     #[new]
-    #[pyo3(signature = (function, refusal, is_plain, state_first, keeps_all, raises))]
+    #[pyo3(signature = (function, refusal, is_plain, state_first, most, raises))]
     fn new(
         function: Py<PyAny>,
         refusal: Py<PyAny>,
         is_plain: Option<Py<PyAny>>,
         state_first: bool,
-        keeps_all: bool,
+        most: Option<usize>,
         raises: bool,
     ) -> PyNotedCalls {
         PyNotedCalls {
@@ -226,7 +233,7 @@ impl PyNotedCalls {
             refusal,
             is_plain,
             state_first,
-            keeps_all,
+            most,
             raises,
             notes: Mutex::default(),
             refused: OnceLock::new(),
@@ -292,10 +299,71 @@ impl PyNotedCalls {
         ))
     }
 
+    /// The right side for a solver that makes the same calls again: slopes are those that are noted, until a call differs.
+    fn again(slf: Py<PyNotedCalls>) -> PyRepeatedCalls {
+        PyRepeatedCalls {
+            calls: slf,
+            next: AtomicUsize::new(0),
+        }
+    }
+
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.function)?;
         visit.call(&self.refusal)?;
         visit.call(self.refused.get())?;
         self.is_plain.as_ref().map_or(Ok(()), |f| visit.call(f))
+    }
+}
+
+/// A right side as a solver calls it for the second time.
+#[pyclass(frozen, name = "RepeatedCalls", module = "cotan._core")]
+pub struct PyRepeatedCalls {
+    calls: Py<PyNotedCalls>,
+    /// Which call comes next.
+    next: AtomicUsize,
+}
+
+impl PyRepeatedCalls {
+    /// The noted slope, if the call is the next one that is noted.
+    fn noted<'py>(&self, args: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = args.py();
+        let calls = self.calls.get();
+        let (at, of) = if calls.state_first { (1, 0) } else { (0, 1) };
+        let (time, state) = (args.get_item(at)?, args.get_item(of)?);
+        let (Ok(time), Some(state)) = (time.extract::<f64>(), row_of(&state)) else {
+            return Ok(None);
+        };
+        let i = self.next.load(Ordering::Relaxed);
+        let notes = calls.notes();
+        if notes.is_irregular || i >= notes.num_first || notes.size != Some(state.len()) {
+            return Ok(None);
+        }
+        let here = i * state.len()..(i + 1) * state.len();
+        if notes.times[i].to_bits() != time.to_bits()
+            || !is_same(Some(&notes.states[here.clone()]), Some(&state))
+        {
+            return Ok(None);
+        }
+        self.next.store(i + 1, Ordering::Relaxed);
+        Ok(Some(
+            PyArray1::from_slice(py, &notes.slopes[here]).into_any(),
+        ))
+    }
+}
+
+#[pymethods]
+impl PyRepeatedCalls {
+    #[pyo3(signature = (*args))]
+    fn __call__<'py>(&self, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(slope) = self.noted(args)? {
+            return Ok(slope);
+        }
+        // From here on it goes another way.
+        self.next.store(usize::MAX, Ordering::Relaxed);
+        self.calls.get().function.bind(args.py()).call1(args)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.calls)
     }
 }

@@ -37,7 +37,7 @@ impl PyRungeKutta {
     /// How many equations there are, and how many points.
     fn sizes(&self) -> [usize; 2] {
         let derivatives = self.derivatives.borrowed();
-        [derivatives.n, derivatives.count()]
+        [derivatives.n, derivatives.count]
     }
 
     fn outputs<'a>(

@@ -64,11 +64,17 @@ def _inside(c: NDArray, x: NDArray) -> NDArray:
     return factors
 
 
+def are_large(n: int) -> bool:
+    """Say whether the matrices of steps along runs of many small steps are large."""
+    return _STAGES * n > _SMALL
+
+
 class CollocationSteps:
     """States at `Outputs` of a run, as they change with slopes at nodes and the initial state.
 
     After `__init__`, slopes and derivatives of the right side are to be computed at `times` and
-    `states`, and `begin` called with them. If that is False, it has to be done once more.
+    `states`, and `begin` called with them. If that is False, `times` and `states` are those of the
+    steps that it has halved, and the same is to be done for them; then they are those of all steps.
     """
 
     def __init__(
@@ -81,9 +87,9 @@ class CollocationSteps:
     ) -> None:
         """Take the steps of a run; or where they begin and end, and what gives states at times.
 
-        For the first `strict` times that steps are halved, collocation may move a state by one
-        tolerance only. That is no goal for the solver's own steps, since its states jump by more
-        where steps meet.
+        For the first `strict` times that steps are halved, collocation may move a state by as many
+        tolerances only as there are steps of the solver in one. That is no goal for the solver's
+        own steps, since its states jump by more where steps meet.
         """
         self._tolerances, self._states_at, self._strict = tolerances, states_at, strict
         self._c, self._a = nodes_of(stages)
@@ -94,9 +100,13 @@ class CollocationSteps:
             self._of = steps
             self._low = np.array([step.begin for step in steps])
             self._high = np.array([step.end for step in steps])
-        self._most = _MOST * len(self._low)
-        # Numbers of steps, and which part of them.
-        self._numbers = np.arange(len(self._low))
+        count = len(self._low)
+        self._most = _MOST * count
+        # Of which step of the solver each is a part.
+        self._numbers = np.arange(count)
+        # Steps whose derivatives are to come, and the numbers that others have in `_linear`.
+        self._waiting, self._before = np.arange(count), np.arange(count)
+        self._linear: _core.Collocation | None = None
         self.is_exact = bool(self._of) and isinstance(self._of[0].inside, np.ndarray)
         self._place()
 
@@ -109,23 +119,50 @@ class CollocationSteps:
         Where their matrices are large, some steps at once are one, and halved where that is too
         much.
         """
-        is_large = _STAGES * n > _SMALL and len(mesh) > _TOGETHER
+        is_large = are_large(n) and len(mesh) > _TOGETHER
         if is_large:
             mesh = np.concatenate([mesh[:-1:_TOGETHER], mesh[-1:]])
         return cls(mesh, _STAGES, tolerances, states_at, _STRICT if is_large else 0)
 
+    @classmethod
+    def along_lsoda(cls, steps: list[Step], n: int, tolerances: Any) -> "CollocationSteps":
+        """Give the same for steps of LSODA."""
+        if not are_large(n):
+            return cls(steps, _STAGES, tolerances)
+        mesh = np.array([steps[0].begin, *(step.end for step in steps)])
+        sign = np.sign(mesh[-1] - mesh[0])
+
+        def states_at(times: NDArray) -> NDArray:
+            found = np.searchsorted(sign * mesh[1:], sign * times)
+            numbers = np.minimum(found, len(steps) - 1)
+            return _evaluated([steps[i].inside for i in numbers], times[:, None])[:, 0]
+
+        return cls.along(mesh, n, tolerances, states_at)
+
     def _place(self) -> None:
+        """Find the states at the nodes of steps that wait for their derivatives."""
         self._h = self._high - self._low
-        at = self._low[:, None] + self._h[:, None] * np.concatenate([[0.0], self._c])
-        at[:, -1] = self._high
+        at = self._nodes(self._waiting)
         if self._states_at is not None:
-            self._known = self._states_at(at.reshape(-1)).reshape(*at.shape, -1)
+            # The first time is that of the initial state.
+            times = at.reshape(-1) if self._waiting[0] == 0 else np.append(self._low[0], at)
+            known = self._states_at(times)[-at.size :].reshape(*at.shape, -1)
         else:
-            inside = [self._of[i].inside for i in self._numbers]
-            self._known = np.array(inside) if self.is_exact else _evaluated(inside, at)
-        self._n = self._known.shape[-1]
-        self.times = at[:, 1:].reshape(-1)
-        self.states = self._known[:, 1:].reshape(-1, self._n)
+            inside = [self._of[i].inside for i in self._numbers[self._waiting]]
+            known = np.array(inside) if self.is_exact else _evaluated(inside, at)
+        n = known.shape[-1]
+        if self._linear is None:
+            self._known, self._n = known, n
+        else:
+            self._known = self._known[self._before]
+            self._known[self._waiting] = known
+        self.times, self.states = at[:, 1:].reshape(-1), known[:, 1:].reshape(-1, n)
+
+    def _nodes(self, steps: NDArray) -> NDArray:
+        """Give the times of the nodes of steps, the first ones where they begin."""
+        at: NDArray = self._low[steps, None] + self._h[steps, None] * np.append(0.0, self._c)
+        at[:, -1] = self._high[steps]
+        return at
 
     def outputs(self, times: NDArray, is_end: NDArray | bool = False) -> Outputs:
         """Give what is known of states at times."""
@@ -162,29 +199,41 @@ class CollocationSteps:
     def begin(self, jacobians: Jacobians, slopes: NDArray) -> bool:
         """Take derivatives and slopes at the nodes; False where steps have been halved."""
         n, values, pattern = jacobians
-        values = np.ascontiguousarray(values)
-        self._linear = _core.Collocation(self._h, self._a, n, values, pattern)
+        values, waiting = np.ascontiguousarray(values), self._waiting
+        linear = _core.Collocation(self._h[waiting], self._a, n, values, pattern)
+        if self._linear is None:
+            self._linear = linear
+        else:
+            numbers = self._before
+            numbers[waiting] = self._linear.num_steps + np.arange(len(waiting))
+            self._linear = self._linear.joined(linear, numbers)
         if self.is_exact:
             return True
-        off = np.abs(self._linear.off(self._known.reshape(-1), slopes.reshape(-1)))
+        off = np.abs(linear.off(self._known[waiting].reshape(-1), slopes.reshape(-1)))
         if not np.isfinite(off).all() and np.isfinite(values).all():
             # A matrix was singular.
             raise NotPlainError
-        if self._halved(off.reshape(len(self._h), -1, self._n)):
+        if self._halved(off.reshape(len(waiting), -1, self._n)):
             self._place()
             return False
+        self.times = self._nodes(np.arange(len(self._h)))[:, 1:].reshape(-1)
+        self.states = self._known[:, 1:].reshape(-1, self._n)
         return True
 
     def _halved(self, off: NDArray) -> bool:
-        """Halve steps on which collocation would move a state by so much; say if there are any."""
-        count = len(off)
+        """Halve steps on which collocation would move a state by so much; say if there are any.
+
+        `off` is by how much, for the steps that have waited for their derivatives.
+        """
+        count, waiting = len(self._h), self._waiting
         rtol, atol = self._tolerances
-        allowed = atol + rtol * functools.reduce(np.maximum, np.abs(self._known).swapaxes(0, 1))
-        if self._strict == 0:
-            allowed = _LEEWAY * allowed
+        known, h, low, high = (x[waiting] for x in (self._known, self._h, self._low, self._high))
+        allowed = atol + rtol * functools.reduce(np.maximum, np.abs(known).swapaxes(0, 1))
+        allowed = (_TOGETHER if self._strict else _LEEWAY) * allowed
         self._strict = max(self._strict - 1, 0)
-        is_long = np.abs(self._h) > _LEAST * np.spacing(np.maximum(abs(self._low), abs(self._high)))
-        is_off = is_long & ~np.all(off <= allowed[:, None], (1, 2))
+        is_long = np.abs(h) > _LEAST * np.spacing(np.maximum(abs(low), abs(high)))
+        is_off = np.zeros(count, bool)
+        is_off[waiting] = is_long & ~np.all(off <= allowed[:, None], (1, 2))
         if not is_off.any() or count >= self._most:
             return False
         parts = np.where(is_off, 2, 1)
@@ -194,11 +243,13 @@ class CollocationSteps:
         high[first[is_off]] = low[first[is_off] + 1] = middle[is_off]
         self._low, self._high = low, high
         self._numbers = np.repeat(self._numbers, parts)
+        self._before = np.repeat(np.arange(count), parts)
+        self._waiting = np.flatnonzero(np.repeat(is_off, parts))
         return True
 
     def adjoint(self, outputs: Outputs, cts: NDArray) -> NDArray:
         """Give cotangents of slopes and initial state, for rows of cotangents of states."""
-        return self._linear.adjoint(*outputs, cts)
+        return self._of_all.adjoint(*outputs, cts)
 
     def forward(self, outputs: Outputs, changes: NDArray) -> NDArray:
         """Give changes of states, for those of slopes and of the initial state."""
@@ -208,7 +259,13 @@ class CollocationSteps:
 
     def columns(self, outputs: Outputs, slopes: NDArray, start: NDArray) -> NDArray:
         """Give the same for columns of changes, of shapes (points, n, columns) and (n, columns)."""
-        return self._linear.columns(*outputs, *map(np.ascontiguousarray, (slopes, start)))
+        return self._of_all.columns(*outputs, *map(np.ascontiguousarray, (slopes, start)))
+
+    @property
+    def _of_all(self) -> _core.Collocation:
+        if self._linear is None:
+            raise RuntimeError("`begin` is called before")
+        return self._linear
 
 
 def _evaluated(inside: list[Any], at: NDArray) -> NDArray:

@@ -1,8 +1,8 @@
 """The states of an explicit Runge-Kutta run as a linear function of changes of its slopes.
 
 With the lengths of the steps held constant, the states are linear in changes of the slopes and of
-the initial state. The transpose of this linear map is the discrete adjoint (Hairer, Norsett, Wanner,
-Solving Ordinary Differential Equations I, II.6).
+the initial state. The transpose of this linear map is the discrete adjoint (Hairer, Norsett,
+Wanner, Solving Ordinary Differential Equations I, II.6).
 """
 
 from typing import Any
@@ -102,9 +102,7 @@ class ExplicitSteps:
         self._slopes = slopes
         n, values, pattern = jacobians
         places, values = map(np.ascontiguousarray, (self._places, values))
-        self._linear = _core.RungeKutta(
-            self._h, self._a, self._stages, places, n, values, pattern
-        )
+        self._linear = _core.RungeKutta(self._h, self._a, self._stages, places, n, values, pattern)
         return True
 
     def adjoint(self, outputs: Outputs, cts: NDArray) -> NDArray:

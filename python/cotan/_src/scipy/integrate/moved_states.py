@@ -21,7 +21,7 @@ from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
 from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, is_near, points_of
 from cotan._src.scipy.integrate.right_side import Derivatives, RightSide
-from cotan._src.scipy.integrate.state_jacobians import Products
+from cotan._src.scipy.integrate.state_jacobians import Jacobians, Products
 from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
@@ -43,36 +43,22 @@ class MovedStates:
     solver.
     """
 
+    #: Derivatives of the right side at the points of the steps.
+    _jacobians: Jacobians
+
     def __init__(
         self, name: str, side: RightSide, run: PlainRun, steps: Steps, y0: ArrayLike
     ) -> None:
         self._name, self.steps = name, steps
-        n = self._n = steps.states.shape[1]
+        self._n = steps.states.shape[1]
         compared = points_of(run, _COMPARED)
         start = _core.cast(asarray(y0), np.float64).reshape(-1)
         #: Changes of slopes and initial state with the numbers in `_change`, if these are few.
         self._columns: tuple[NDArray, NDArray] | None = None
-        k: AnyArray
-        products: Products | None = None
-        while True:
-            m = len(steps.times)
-            times = np.concatenate([steps.times, compared[0]])
-            states = np.concatenate([steps.states, compared[1]])
-            known = side.known(times, states)
-            if known is not None:
-                k, jacobians = known.slopes, known.of_states
-                slopes = known.slopes
-            else:
-                products = side.products(times, states) if products is None else products
-                if len(times) * products.rows.size > _DERIVATIVES:
-                    raise NotPlainError
-                # At all points, so that their ways are looked for once.
-                slopes, jacobians = side.derivatives(times, states, products)
-            jacobians = jacobians.first(m)
-            if steps.begin(jacobians, slopes[:m]):
-                break
-        if known is None:
-            k = side.slopes(times, states)
+        known = self._begin(side, compared)
+        m = len(steps.times)
+        times, states = _joined(steps, compared)
+        k: AnyArray = side.slopes(times, states) if known is None else known.slopes
         if not is_near(to_numpy(k[m:]), compared[2], 1e-9, 1e-300):
             raise NotPlainError
         if known is not None:
@@ -85,9 +71,38 @@ class MovedStates:
         for _ in range(_core.nestlevel() - 1):
             moved = attach_derivative(steps.states, self.at(steps.points()))
             k = side.slopes(steps.times, moved)
-            own = _core.matmul(jacobians.whole(), (moved - steps.states)[..., None])
+            own = _core.matmul(self._jacobians.whole(), (moved - steps.states)[..., None])
             rest = _core.reshape(k - own[..., 0], (-1,))
             self._change = _core.concatenate([rest, start])
+
+    def _begin(self, side: RightSide, compared: tuple[NDArray, ...]) -> Derivatives | None:
+        """Give the steps their derivatives; return all derivatives, if they are known."""
+        steps = self.steps
+        products: Products | None = None
+        while True:
+            m = len(steps.times)
+            times, states = _joined(steps, compared)
+            known = side.known(times, states)
+            if known is not None:
+                slopes, jacobians = known.slopes, known.of_states
+            else:
+                products = products or side.products(times, states)
+                if len(times) * products.rows.size > _DERIVATIVES:
+                    raise NotPlainError
+                # At all points, so that their ways are looked for once.
+                slopes, jacobians = side.derivatives(times, states, products)
+            if steps.begin(jacobians.first(m), slopes[:m]):
+                break
+        if m < len(steps.times):
+            # That was for steps that had been halved.
+            m = len(steps.times)
+            times, states = _joined(steps, compared)
+            known = None if known is None else side.known(times, states)
+            if known is None and _core.nestlevel() > 1:
+                products = products or side.products(times, states)
+                jacobians = side.derivatives(times, states, products)[1]
+        self._jacobians = jacobians.first(m)
+        return known
 
     def _take_columns(self, known: Derivatives, start: AnyArray) -> None:
         """Let states move with leaves and the initial state, all directions at once."""
@@ -130,6 +145,11 @@ class MovedStates:
             nodes = attach_derivative(nodes, self.at(outputs))
         begins, ends = self.steps.limits()
         return Interpolant(begins, ends, parts, _core.reshape(nodes, (-1, len(parts), self._n)))
+
+
+def _joined(steps: Steps, compared: tuple[NDArray, ...]) -> tuple[NDArray, NDArray]:
+    """Give times and states of the points of steps, and behind them those that are compared."""
+    return np.concatenate([steps.times, compared[0]]), np.concatenate([steps.states, compared[1]])
 
 
 def _unless_zero(function: Callable[[NDArray], NDArray], size: int) -> Function:

@@ -51,7 +51,7 @@ def integrated_at_once(
 
     def solve() -> Any:
         is_formula = side.key is not None
-        run_of = PlainRun(side.direct, True, is_formula, raises=False)
+        run_of = PlainRun(side.direct, None, is_formula, raises=False)
         y, end, times = run(run_of.function, side.values)
         run_of.raise_refusal()
         if end == begin or len(times) < 2 or not np.all(np.isfinite(y)):
@@ -63,7 +63,7 @@ def integrated_at_once(
         steps = _found_steps(run_of, cls, np.array(times), y)
         if steps is not None:
             return y, end, run_of, ExplicitSteps(run_of, cls, steps)
-        again = PlainRun(lambda t, y: side.direct(t, y, *side.values), True, is_formula)
+        again = PlainRun(lambda t, y: side.direct(t, y, *side.values), None, is_formula)
         if not np.allclose(_repeated(again, cls, times, y0), y, 1e-9, 1e-12):
             raise NotPlainError
         return y, end, run_of, ExplicitSteps(again, cls)

@@ -36,6 +36,8 @@ from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
 # The tolerances of `odeint`.
 _USUAL = 1.49012e-8
+# Up to so many numbers slopes are not computed a second time.
+_NOTED = 4_000_000
 # What `odeint` says where it has come to the end.
 _FINE = "Integration successful."
 #: What `odeint` gives with full output.
@@ -53,7 +55,7 @@ class _Options(NamedTuple):
 
 
 def _at_once(
-    solve: Callable[[Function, Any, Any, NDArray], _Found],
+    solve: Callable[[Function, Any, Any, NDArray, float | None], _Found],
     func: Function,
     y0: ArrayLike,
     t: ArrayLike,
@@ -77,21 +79,26 @@ def _at_once(
     jac = plain_slopes(side.jac) if callable(side.jac) else None
 
     def solve_plainly() -> tuple[_Found, PlainRun]:
-        run = PlainRun(side.direct, False, side.key is not None, state_first)
-        found = solve(run.function, side.values, jac, times)
+        run = PlainRun(side.direct, _NOTED, side.key is not None, state_first)
+        found = solve(run.function, side.values, jac, times, None)
         if found[1]["message"] != _FINE:
             raise NotPlainError
         return found, run
 
-    def states_at(at: NDArray) -> NDArray:
-        # The first time is that of the initial state.
-        states, info = _core.call_outside(lambda: solve(side.direct, side.values, jac, at))
-        if info["message"] != _FINE:
-            raise NotPlainError
-        return states
-
     def derived(found: tuple[_Found, PlainRun]) -> tuple[AnyArray, dict[str, Any]]:
         (y, info), run = found
+
+        def states_at(at: NDArray) -> NDArray:
+            # The first time is that of the initial state. With the same first step, which else
+            # depends on the times, the calls are those of the first run, and steps end at nodes.
+            # Rounded, LSODA refuses such nodes, unless times go away from zero.
+            calls, (first, second) = run.function.again(), run.function.called()[:2]
+            step = second - first if (second - first) * first >= 0 else None
+            states, info = _core.call_outside(lambda: solve(calls, side.values, jac, at, step))
+            if info["message"] != _FINE:
+                raise NotPlainError
+            return states
+
         mesh = run.mesh(times[0], times[-1])
         steps = CollocationSteps.along(mesh, np.size(y[0]), _tolerances(options), states_at)
         moved = MovedStates("odeint", side, run, steps, y0)
@@ -118,12 +125,15 @@ def odeint(func: Function, y0: ArrayLike, t: ArrayLike, args: object = (),
            mxhnil: int = 0, mxordn: int = 12, mxords: int = 5, printmessg: int = 0,
            tfirst: bool = False) -> AnyArray | tuple[AnyArray, dict[str, object]]:  # fmt: skip
     solve = locate_original("scipy.integrate.odeint")
-    steps_of = (col_deriv, 1, ml, mu, to_numpy(rtol), to_numpy(atol), tcrit, h0, hmax, hmin, ixpr,
-                mxstep, mxhnil, mxordn, mxords, printmessg)  # fmt: skip
+    before = col_deriv, 1, ml, mu, to_numpy(rtol), to_numpy(atol), tcrit
+    behind = hmax, hmin, ixpr, mxstep, mxhnil, mxordn, mxords, printmessg, tfirst
 
-    def solve_plain(function: Function, values: Any, slopes: Any, times: NDArray) -> _Found:
+    def solve_plain(
+        function: Function, values: Any, slopes: Any, times: NDArray, first_step: float | None
+    ) -> _Found:
+        first = h0 or first_step or 0.0
         start = to_numpy_items(y0)
-        found: _Found = solve(function, start, times, values, slopes, *steps_of, tfirst)
+        found: _Found = solve(function, start, times, values, slopes, *before, first, *behind)
         return found
 
     chosen = _Options(Dfun, ml, mu, rtol, atol)
@@ -138,7 +148,7 @@ def odeint(func: Function, y0: ArrayLike, t: ArrayLike, args: object = (),
     slopes = Called(Dfun, int(tfirst), function.history) if callable(Dfun) else Dfun
     y, info = solve(
         function, to_numpy_items(y0), to_numpy_items(t), to_numpy_items(more), slopes,
-        *steps_of, tfirst,
+        *before, h0, *behind,
     )  # fmt: skip
     if function.captures_active or contains_active((y0, t, more)):
 

@@ -25,8 +25,8 @@ class Step(NamedTuple):
     #: How many calls there were before it, and after it.
     before: int
     after: int
-    #: The solution within it; of Radau's method the three stages.
-    inside: Any
+    #: The solution within it; of Radau's method the three stages, of explicit ones nothing.
+    inside: Any = None
 
 
 class Span(NamedTuple):
@@ -58,15 +58,16 @@ class Outputs(NamedTuple):
 class PlainRun:
     """A right side of a plain run, with the calls and the steps that were accepted.
 
-    `keeps_all` says whether stages are needed, `is_formula` that it has a key and so computes from
-    plain values, and nothing else. Where code is compiled that does not stop at exceptions, without
-    `raises` all slopes are zero after one, and `raise_refusal` raises it.
+    All calls are noted until these are `most` numbers, None where stages are needed. `is_formula`
+    says that it has a key and so computes from plain values, and nothing else. Where code is
+    compiled that does not stop at exceptions, without `raises` all slopes are zero after one, and
+    `raise_refusal` raises it.
     """
 
     def __init__(
         self,
         function: Function,
-        keeps_all: bool,
+        most: int | None,
         is_formula: bool = False,
         state_first: bool = False,
         raises: bool = True,
@@ -78,7 +79,7 @@ class PlainRun:
             NotPlainError,
             None if is_formula else is_plain,
             state_first,
-            keeps_all,
+            most,
             raises,
         )
 
@@ -180,10 +181,6 @@ def _interpolant(solver: Any, _: NDArray) -> Any:
     return solver.dense_output()
 
 
-def _nothing(*_: object) -> None:
-    pass
-
-
 @functools.cache
 def noting(cls: type) -> type:
     """Give a solver that notes its steps in `run`."""
@@ -206,8 +203,6 @@ def noting(cls: type) -> type:
                 call = run.function
                 compiled.f = (lambda t, y: call(t, y, *more)) if more else call
                 self._inside: Function = _nordsieck
-            elif is_explicit:
-                self._inside = _nothing
             else:
                 self._inside = _stages if hasattr(self, "Z") else _interpolant
 
@@ -217,11 +212,11 @@ def noting(cls: type) -> type:
             message: str | None = super().step()
             if self.status == "failed":
                 return message
-            if is_explicit and self.taken is not None:
-                self._run.steps.extend(Step(*step, None) for step in self.taken)
+            taken = [(self.t_old, self.t, before, calls.count)]
+            if is_explicit:
+                self._run.steps += [Step(*step) for step in self.taken or taken]
             else:
-                inside = self._inside(self, y_old)
-                self._run.steps.append(Step(self.t_old, self.t, before, calls.count, inside))
+                self._run.steps.append(Step(*taken[0], self._inside(self, y_old)))
             return message
 
     Noting.__name__ = cls.__name__

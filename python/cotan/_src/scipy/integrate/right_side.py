@@ -7,6 +7,7 @@ side branches on the time or the state: then each way through it is recorded as 
 points that go that way.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,7 +173,7 @@ class RightSide(PlainCallback):
         n = states.shape[1]
         plain = slope_of(self.plain, self.values, _FLOAT)
         if self._is_batched:
-            both = lambda t, y: products_of(plain, t, y, products.rows)  # noqa: E731
+            both = functools.partial(products_of, plain, products.rows)
             try:
                 k, found = _batched(both, times, states)
             except NotPlainError:
@@ -184,7 +185,7 @@ class RightSide(PlainCallback):
         rows = np.eye(n)
         ways = self._ways_of(times, states)
         if ways is None:
-            both = lambda t, y: products_of(plain, t, y, rows)  # noqa: E731
+            both = functools.partial(products_of, plain, rows)
             pairs = _core.call_outside(lambda: _each(both, times, states))
             whole = np.stack([found for _, found in pairs])
             return np.stack([k for k, _ in pairs]), Jacobians(n, whole, None)
@@ -193,7 +194,7 @@ class RightSide(PlainCallback):
         for way in ways:
             at = way.points
             side = lambda t, y, w=way: w.program(t, y, *leaves)  # noqa: E731
-            both = lambda t, y, side=side: products_of(side, t, y, rows)  # noqa: E731
+            both = functools.partial(products_of, side, rows)
             k, found = _batched(both, times[at], states[at])
             slopes[at], derivatives[at] = to_numpy(k), to_numpy(found)
         return slopes, Jacobians(n, derivatives, None)

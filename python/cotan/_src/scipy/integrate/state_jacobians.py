@@ -1,9 +1,9 @@
 """Derivatives of a right side with respect to the state, at many points: `Jacobians`.
 
-Problem: where states are the cells of a mesh, whole matrices, one for each point of a run, take more
-memory than all else, and a product for each cell more time. Most of their entries are zero. Which
-ones may differ from zero is read off a program of the right side, and a coloring of that pattern
-says by how few products all of them are found (`api.sparse_derivatives` does it for users).
+Problem: where states are the cells of a mesh, whole matrices, one for each point of a run, take
+more memory than all else, and a product for each cell more time. Most of their entries are zero.
+Which ones may differ from zero is read off a program of the right side, and a coloring of that
+pattern says by how few products all of them are found (`api.sparse_derivatives` does it for users).
 """
 
 import threading
@@ -139,7 +139,7 @@ def _transposed_pattern(slope: Function, t: float, y: NDArray) -> tuple[NDArray,
     return _core.dependence(pull, [False, False, True])
 
 
-def products_of(slope: Function, t: Any, y: AnyArray, rows: NDArray) -> tuple[AnyArray, AnyArray]:
+def products_of(slope: Function, rows: NDArray, t: Any, y: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Give the slope, and the products of its derivatives with rows, from the left."""
     k, back = _core.pullback(lambda y: slope(t, y), y)
     found: AnyArray | None

@@ -35,8 +35,9 @@ from cotan._src.state.plain_copy import NotPlainError, is_gradient
 from cotan._src.typing import AnyArray, Args, ArrayLike, Function, Kwargs
 
 EXPLICIT = ("RK45", "RK23", "DOP853")
-#: Stages of the collocation along a run.
-COLLOCATED = {"Radau": 3, "BDF": 3, "LSODA": 5}
+COLLOCATED = ("Radau", "BDF", "LSODA")
+# Stages of the collocation along runs of Radau, whose own they are, and of BDF.
+_STAGES = 3
 
 
 def solve_at_once(
@@ -67,7 +68,7 @@ def solve_at_once(
         return None
 
     def solve() -> Any:
-        run = PlainRun(side.direct, is_explicit, side.key is not None)
+        run = PlainRun(side.direct, None if is_explicit else 0, side.key is not None)
         chosen = {k: to_numpy_items(v) for k, v in options.items()}
         if callable(side.jac):
             chosen["jac"] = plain_slopes(side.jac)
@@ -79,10 +80,8 @@ def solve_at_once(
             args=None if args is None else side.values, run=run,
             more=side.values, walk=walk, **chosen,
         )  # fmt: skip
-        if walk is not None and walk.times is None and walk.states:
-            # SciPy has seen one step.
-            result.t = np.array([result.t[0], *(step.end for step in run.steps)])
-            result.y = np.vstack([result.y[:, 0], *walk.states]).T
+        if walk is not None:
+            _put_steps(result, run, walk)
         return run, result
 
     def derived(found: Any) -> Any:
@@ -92,18 +91,29 @@ def solve_at_once(
         # Where no time is asked for, SciPy gives empty lists.
         if not run.steps or np.asarray(result.y).dtype != np.float64 or _is_complex(y0):
             raise NotPlainError
-        steps: Steps
-        if is_explicit:
-            steps = ExplicitSteps(run, locate(f"scipy.integrate.{method}"))
-        else:
-            tolerances = to_numpy(options.get("rtol", 1e-3)), to_numpy(options.get("atol", 1e-6))
-            steps = CollocationSteps(run.steps, COLLOCATED[method], tolerances)
-        moved = MovedStates("solve_ivp", side, run, steps, y0)
+        moved = MovedStates("solve_ivp", side, run, _steps_of(method, run, options), y0)
         if not moved.is_active and not contains_active(t_eval) and not watched:
             return result
         return _Filling(moved, result, t_eval).filled(watched, args or ())
 
     return side.run(solve, derived)
+
+
+def _steps_of(method: str, run: PlainRun, options: Kwargs) -> Steps:
+    """Give the steps of a run as they move."""
+    if method in EXPLICIT:
+        return ExplicitSteps(run, locate(f"scipy.integrate.{method}"))
+    tolerances = to_numpy(options.get("rtol", 1e-3)), to_numpy(options.get("atol", 1e-6))
+    if method == "LSODA":
+        return CollocationSteps.along_lsoda(run.steps, run.calls.states.shape[1], tolerances)
+    return CollocationSteps(run.steps, _STAGES, tolerances)
+
+
+def _put_steps(result: Any, run: PlainRun, walk: Walk) -> None:
+    """Put the ends of steps into a result of SciPy's, which has seen the whole run as one step."""
+    if walk.times is None and walk.states:
+        result.t = np.array([result.t[0], *(step.end for step in run.steps)])
+        result.y = np.vstack([result.y[:, 0], *walk.states]).T
 
 
 def _walk_of(method: str, t_eval: ArrayLike | None) -> Walk | None:
