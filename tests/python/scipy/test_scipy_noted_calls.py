@@ -159,3 +159,74 @@ def test_tolerances_of_another_length_are_refused_as_by_scipy(method, size):
         f(1.0)
     with pytest.raises(ValueError, match="broadcast"):
         ct.gradient(f, 1.0)
+
+
+@pytest.mark.parametrize("state_first", [False, True])
+def test_a_second_run_makes_no_calls(state_first):
+    made = []
+
+    def side(*args):
+        t, y = reversed(args) if state_first else args
+        made.append(t)
+        return [y[1], -np.sin(y[0]) * t]
+
+    calls = noted(side, state_first=state_first)
+    times, options = np.linspace(0.0, 3.0, 7), {"tfirst": not state_first, "h0": 1e-3}
+    first = integrate.odeint(calls, [1.0, 0.0], times, **options)
+    count = len(made)
+    second = integrate.odeint(calls.again(), [1.0, 0.0], times, **options)
+    assert second.tobytes() == first.tobytes()
+    assert len(made) == count == calls.calls
+
+
+def test_calls_of_another_run_are_made():
+    made = []
+
+    def side(t, y):
+        made.append(t)
+        return -y * t
+
+    calls = noted(side)
+    for t in (0.5, 1.0, 1.5):
+        calls(t, np.array([t]))
+    del made[:]
+    again = calls.again()
+    assert again(0.5, np.array([0.5])) == [-0.25]
+    # Another state; from here on all calls are made.
+    assert again(1.0, np.array([1.25])) == [-1.25]
+    assert again(1.5, np.array([1.5])) == [-2.25]
+    assert made == [1.0, 1.5]
+    # A run that begins somewhere else.
+    assert calls.again()(1.0, np.array([1.0])) == [-1.0]
+    assert made == [1.0, 1.5, 1.0]
+
+
+def test_calls_that_are_not_noted_are_made():
+    made = []
+
+    def side(t, y):
+        made.append(t)
+        return -y
+
+    calls = noted(side, most=8)
+    for t in range(20):
+        calls(float(t), np.ones(2))
+    del made[:]
+    again = calls.again()
+    for t in range(20):
+        np.testing.assert_array_equal(again(float(t), np.ones(2)), [-1.0, -1.0])
+    # The first ones are noted, whatever was asked for.
+    assert made == [float(t) for t in range(8, 20)]
+
+
+@pytest.mark.parametrize("begin", [0.0, -3.0, 100.0])
+@pytest.mark.parametrize("direction", [1.0, -1.0])
+def test_states_between_steps_wherever_times_are(begin, direction):
+    def f(p):
+        times = begin + direction * np.linspace(0.0, 1.0, 4)
+        return np.sum(
+            integrate.odeint(lambda u, t: [u[1], -p * np.sin(t) * u[0]], [1.0, 0.3], times)[-1]
+        )
+
+    (found,) = ct.gradient(f, 1.5)
+    assert found == pytest.approx((f(1.5 + 1e-4) - f(1.5 - 1e-4)) / 2e-4, rel=1e-3)

@@ -206,22 +206,3 @@ def test_many_cells_are_not_repeated_step_by_step(at_once):
     assert at_once == [True]
     assert n * n * 100 > moved_states._DERIVATIVES
     assert found == pytest.approx((f(0.8 + 1e-4) - f(0.8 - 1e-4)) / 2e-4, rel=1e-3)
-
-
-@pytest.mark.parametrize("begin", [0.0, -3.0, 100.0])
-def test_a_right_side_is_not_called_for_states_between_steps(begin):
-    """A second run of `odeint` makes the same calls, whose slopes are known."""
-    calls = []
-
-    def run(p, is_counted=False):
-        def side(u, t):
-            if is_counted:
-                calls.append(t)
-            return -p * u + np.sin(t) * np.roll(u, 1)
-
-        return np.sum(integrate.odeint(side, START, begin + np.linspace(0.0, 1.0, 4))[-1] ** 2)
-
-    (found,) = ct.gradient(run, 1.5)
-    assert found == pytest.approx((run(1.5 + 1e-5) - run(1.5 - 1e-5)) / 2e-5, rel=1e-4)
-    run(1.5, True)
-    assert calls
