@@ -58,6 +58,10 @@ class ExplicitSteps:
         weights[exact] = np.where(times[exact, None] == self._begins[0], 0.0, self._b)
         return Outputs(steps, weights)
 
+    def end(self) -> Outputs:
+        """Give what is known of the state at the end."""
+        return Outputs(np.array([len(self._h) - 1]), self._b[None, :])
+
     def limits(self) -> tuple[NDArray, NDArray]:
         """Give where steps begin and end."""
         return self._begins, self._lasts

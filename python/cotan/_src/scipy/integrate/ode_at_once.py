@@ -73,8 +73,7 @@ def integrated_at_once(
         moved = MovedStates("ode.integrate", side, noted, steps, start)
         if not moved.is_active:
             return y, end
-        outputs = steps.outputs(np.array([end]), np.ones(1, bool))
-        return attach_derivative(y, moved.at(outputs)[0]), end
+        return attach_derivative(y, moved.at(steps.end())[0]), end
 
     return side.run(solve, derived)
 
@@ -86,15 +85,11 @@ def _found_steps(run: PlainRun, cls: Any, times: NDArray, y: NDArray) -> Span | 
     """
     calls, stages = run.calls, cls.n_stages
     begins, ends, lengths = times[:-1], times[1:], np.diff(times)
-    last = np.arange(stages, len(calls.times))
-    sign = np.sign(lengths[0])
-    step = np.minimum(np.searchsorted(sign * ends, sign * calls.times[last]), len(ends) - 1)
-    second = begins[step] + float(cls.C[1]) * lengths[step]
-    is_second = np.abs(calls.times[last - stages + 1] - second) <= 1e-9 * np.abs(lengths[step])
-    is_last = is_second & (calls.times[last] == ends[step])
-    found, first = np.unique(step[is_last], return_index=True)
-    last = last[is_last][first]
-    if len(found) < len(ends) or np.any(np.diff(last) < stages):
+    # Where no step was rejected, the steps are the last calls.
+    last = len(calls.times) - 1 - stages * np.arange(len(ends))[::-1]
+    if last[0] < stages or not np.array_equal(calls.times[last], ends):
+        last = _ends_among(calls.times, begins, ends, cls)
+    if len(last) < len(ends) or np.any(np.diff(last) < stages):
         return None
     of_ends = np.concatenate([[0], last])
     of_stages = np.column_stack([of_ends[:-1], last[:, None] - np.arange(stages - 1, 0, -1)])
@@ -105,6 +100,20 @@ def _found_steps(run: PlainRun, cls: Any, times: NDArray, y: NDArray) -> Span | 
     if not is_same or not np.array_equal(states[-1], y.reshape(-1)):
         return None
     return Span(begins, ends, last + 1 - stages, last + 1)
+
+
+def _ends_among(called: NDArray, begins: NDArray, ends: NDArray, cls: Any) -> NDArray:
+    """Give the last calls of accepted steps among the times of all calls."""
+    stages, lengths = cls.n_stages, ends - begins
+    last = np.arange(stages, len(called))
+    sign = np.sign(lengths[0])
+    step = np.minimum(np.searchsorted(sign * ends, sign * called[last]), len(ends) - 1)
+    second = begins[step] + float(cls.C[1]) * lengths[step]
+    is_second = np.abs(called[last - stages + 1] - second) <= 1e-9 * np.abs(lengths[step])
+    is_last = is_second & (called[last] == ends[step])
+    _, first = np.unique(step[is_last], return_index=True)
+    found: NDArray = last[is_last][first]
+    return found
 
 
 def _repeated(run: PlainRun, cls: Any, times: list[float], y: NDArray) -> NDArray:
