@@ -642,14 +642,14 @@ class Device:
 class Collocation:
     """The linearised equation along the steps of a run."""
 
-    def __new__(
-        cls,
+    @staticmethod
+    def of(
         lengths: NDArray,
         a: NDArray,
         n: int,
         derivatives: NDArray,
         pattern: tuple[NDArray, NDArray] | None,
-    ) -> Self: ...
+    ) -> Collocation | None: ...
     @property
     def num_steps(self) -> int: ...
     def joined(self, others: Collocation, numbers: NDArray) -> Collocation: ...
@@ -785,8 +785,8 @@ class RungeKuttaSteps:
         int,
         list[tuple[float, float, int, int]],
         list[NDArray],
-        list[NDArray],
         tuple[Any, NDArray, NDArray, Any, Any] | None,
+        bool,
     ]: ...
 
 @disjoint_base

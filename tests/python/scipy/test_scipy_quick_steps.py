@@ -93,20 +93,39 @@ def test_other_numbers_are_noticed():
     assert quick_steps.quick(Other) is Other
 
 
-def test_steps_that_become_too_small():
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("t_eval", [None, np.linspace(0.0, 2.0, 21)])
+@pytest.mark.parametrize("is_nan", [False, True])
+def test_steps_that_become_too_small(method, t_eval, is_nan):
     def solve(scale):
-        return integrate.solve_ivp(lambda t, y: scale * y**2, (0.0, 2.0), [1.0])
+        def slope(t, y):
+            return scale * y**2 * (np.nan if is_nan and t > 0.5 else 1.0)
+
+        return integrate.solve_ivp(slope, (0.0, 2.0), [1.0], method, t_eval=t_eval)
 
     expected, found = solve(1.0), within_a_gradient(solve)
-    assert (
-        (found.status, found.message)
-        == (expected.status, expected.message)
-        == (
-            -1,
-            "Required step size is less than spacing between numbers.",
-        )
-    )
+    message = "Required step size is less than spacing between numbers."
+    assert (expected.status, expected.message) == (-1, message)
+    assert (found.status, found.message, found.nfev) == (-1, message, expected.nfev)
     assert plain(found.y).tobytes() == expected.y.tobytes()
+    assert np.asarray(found.t).tobytes() == expected.t.tobytes()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("times", [[0, 1, 2], np.arange(3), np.float32([0.0, 1.5]), []])
+def test_times_of_other_dtypes(method, times):
+    solve = lambda s: integrate.solve_ivp(lambda t, y: -s * y, (0, 2), [1, 2], method, t_eval=times)
+    expected, found = solve(1.0), within_a_gradient(solve)
+    assert np.asarray(plain(found.y)).tobytes() == np.asarray(expected.y).tobytes()
+    assert np.asarray(found.t).tobytes() == np.asarray(expected.t).tobytes()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_time_passes(method):
+    def f(p):
+        return integrate.solve_ivp(lambda t, y: -p * y, (1.0, 1.0), [2.0 * p], method).y[0, -1]
+
+    assert ct.gradient(f, 3.0)[0] == 2.0
 
 
 @pytest.mark.parametrize("method", METHODS)

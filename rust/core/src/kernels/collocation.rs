@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::band::{Band, BandFactors};
 use super::dense::Factors;
 use super::jacobians::Jacobians;
+use crate::error::{Error, Result};
 use crate::sparsity::{bandwidths, narrow_order};
 
 /// States that are wanted: the numbers of the steps they lie in, and how much the stages count, row by row.
@@ -62,19 +63,27 @@ fn entries(
     }
 }
 
-/// A matrix as band takes longer than a dense one where it is wider than this part of that.
+/// Matrices are factored as bands where the products of so many times the entries left of the diagonal with those on both
+/// sides of it are less than the square of the order.
 const WIDE: usize = 9;
+/// Numbers in the factors of a run.
+const MOST_NUMBERS: usize = 1 << 25;
 
 impl Collocation {
     /// Takes lengths of steps, how much slopes count, and for each stage of each step derivatives.
     ///
     /// Where the unknowns have an order in which those that depend on each other are near, as cells of a mesh do, the matrices
-    /// are factored as bands.
+    /// are factored as bands. Nothing where the factors are too many numbers. `interrupted` is asked before each step.
     ///
     /// # Panics
     ///
     /// Where the lengths of the slices do not fit.
-    pub fn new(lengths: &[f64], a: &[f64], derivatives: Jacobians<'_>) -> Collocation {
+    pub fn new(
+        lengths: &[f64],
+        a: &[f64],
+        derivatives: Jacobians<'_>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Collocation>> {
         let (n, stages) = (derivatives.n, a.len().isqrt());
         let m = stages * n;
         assert_eq!(derivatives.count, stages * lengths.len(), "all stages");
@@ -85,6 +94,14 @@ impl Collocation {
         let wide = |width: usize| (width + 1) * stages - 1;
         let (left, right) = (wide(left), wide(right));
         let is_band = WIDE * left * (left + right) < m * m;
+        let numbers = if is_band {
+            m * (3 * left + right + 1)
+        } else {
+            m * m
+        };
+        if numbers * lengths.len() > MOST_NUMBERS {
+            return Ok(None);
+        }
         let unknowns = (0..m).map(|e| order[e % n] as usize * stages + e / n);
         let places: Arc<[usize]> = unknowns.collect();
         let factored = |step: usize| {
@@ -104,13 +121,25 @@ impl Collocation {
                 StepFactors::Dense(Factors::of(m, dense))
             }
         };
-        Collocation {
+        let mut factors = Vec::with_capacity(lengths.len());
+        for step in 0..lengths.len() {
+            if interrupted() {
+                return Err(Error::Interrupted);
+            }
+            factors.push(Arc::new(factored(step)));
+        }
+        Ok(Some(Collocation {
             n,
             lengths: lengths.to_vec(),
             a: a.to_vec(),
             stages,
-            factors: (0..lengths.len()).map(factored).map(Arc::new).collect(),
-        }
+            factors,
+        }))
+    }
+
+    /// How many equations there are, and how many stages a step has.
+    pub fn sizes(&self) -> [usize; 2] {
+        [self.n, self.stages]
     }
 
     /// The steps with these numbers: of this run, and behind its last one of others with the same stages.
@@ -296,6 +325,11 @@ mod tests {
     use super::{Collocation, Jacobians, Outputs, StepFactors};
     use crate::sparsity::Pattern;
 
+    fn made(lengths: &[f64], a: &[f64], derivatives: Jacobians<'_>) -> Collocation {
+        let found = Collocation::new(lengths, a, derivatives, &mut || false);
+        found.unwrap().expect("few numbers")
+    }
+
     fn whole(n: usize, values: &[f64]) -> Jacobians<'_> {
         Jacobians {
             count: values.len() / (n * n),
@@ -310,13 +344,13 @@ mod tests {
         let a = [5.0 / 12.0, -1.0 / 12.0, 0.75, 0.25];
         let j: Vec<f64> = (0..16).map(|i| (f64::from(i) * 1.7).sin()).collect();
         let slopes: Vec<f64> = (0..8).map(|i| (f64::from(i) * 2.3).cos()).collect();
-        (Collocation::new(&[0.1, 0.3], &a, whole(2, &j)), j, slopes)
+        (made(&[0.1, 0.3], &a, whole(2, &j)), j, slopes)
     }
 
     #[test]
     fn one_equation_is_a_formula() {
         // With one stage at the end of the step, a change of the slope by f moves the state by h f / (1 - h j).
-        let steps = Collocation::new(&[0.5], &[1.0], whole(1, &[0.4]));
+        let steps = made(&[0.5], &[1.0], whole(1, &[0.4]));
         let end = Outputs {
             steps: &[0],
             weights: &[1.0],
@@ -382,11 +416,25 @@ mod tests {
     }
 
     #[test]
+    fn large_systems_are_refused_and_work_is_interrupted() {
+        let values = vec![1.0; 90 * 90 * 300];
+        let new = |lengths: &[f64], stop: bool| {
+            let derivatives = whole(90, &values[..90 * 90 * 3 * lengths.len()]);
+            Collocation::new(lengths, &[1.0; 9], derivatives, &mut || stop)
+        };
+        assert!(new(&[0.1; 100], false).unwrap().is_some());
+        assert!(new(&[0.1; 1], true).is_err());
+        let values = vec![1.0; 700 * 700 * 24];
+        let found = Collocation::new(&[0.1; 8], &[1.0; 9], whole(700, &values), &mut || false);
+        assert!(found.unwrap().is_none());
+    }
+
+    #[test]
     fn steps_are_joined() {
         let (steps, j, slopes) = run();
         let a = [5.0 / 12.0, -1.0 / 12.0, 0.75, 0.25];
-        let first = Collocation::new(&[0.7, 0.1], &a, whole(2, &[&j[8..], &j[..8]].concat()));
-        let second = Collocation::new(&[0.3], &a, whole(2, &j[8..]));
+        let first = made(&[0.7, 0.1], &a, whole(2, &[&j[8..], &j[..8]].concat()));
+        let second = made(&[0.3], &a, whole(2, &j[8..]));
         let joined = first.joined(&second, &[1, 2]);
         let outputs = Outputs {
             steps: &[0, 1],
@@ -431,7 +479,7 @@ mod tests {
             values: &entries,
         };
         let runs = [whole(n, &dense), whole(n, &sparse), of_entries]
-            .map(|jacobians| Collocation::new(&lengths, &a, jacobians));
+            .map(|jacobians| made(&lengths, &a, jacobians));
         assert!(matches!(*runs[0].factors[0], StepFactors::Dense(_)));
         assert!(matches!(*runs[1].factors[0], StepFactors::Band(..)));
         let outputs = Outputs {

@@ -100,7 +100,12 @@ impl Jacobian<'_> {
     #[inline(always)]
     pub fn add_row_product(&self, row: &[f64], sum: &mut [f64]) {
         if self.pattern.is_some() {
-            self.for_each(|i, j, value| sum[j] += value * row[i]);
+            self.for_each(|i, j, value| {
+                // What is not asked for does not count, were it infinite.
+                if row[i] != 0.0 {
+                    sum[j] += value * row[i];
+                }
+            });
             return;
         }
         for (weight, values) in row.iter().zip(self.values.chunks_exact(self.n.max(1))) {

@@ -3,10 +3,10 @@
 use cotan::kernels::collocation::{Collocation, Outputs};
 use cotan::kernels::dense;
 use numpy::{
-    PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
-    PyReadonlyArrayDyn,
+    PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3, PyReadonlyArrayDyn,
+    PyUntypedArrayMethods,
 };
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
@@ -21,29 +21,54 @@ type Vector<'py> = PyReadonlyArray1<'py, f64>;
 #[pyclass(frozen, name = "Collocation", module = "cotan._core")]
 pub struct PyCollocation(Collocation);
 
+impl PyCollocation {
+    fn outputs<'a>(
+        &self,
+        steps: &'a PyReadonlyArray1<'_, i64>,
+        weights: &'a PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Outputs<'a>> {
+        let (steps, end) = (steps.as_slice()?, self.0.num_steps() as i64);
+        let fits = weights.shape() == [steps.len(), self.0.sizes()[1]];
+        if !fits || !steps.iter().all(|step| (0..end).contains(step)) {
+            return Err(misfit());
+        }
+        Ok(Outputs {
+            steps,
+            weights: weights.as_slice()?,
+        })
+    }
+}
+
+fn misfit() -> PyErr {
+    PyValueError::new_err(
+        "Collocation: shapes do not match, or the number of a step is out of range",
+    )
+}
+
 #[pymethods]
 impl PyCollocation {
     /// Takes the lengths of steps, how much slopes at stages count, and derivatives at all stages, of `n` equations: all of
-    /// them, or the entries of a pattern.
-    #[new]
+    /// them, or the entries of a pattern. None where the factors of the systems are too many numbers.
+    #[staticmethod]
     #[pyo3(signature = (lengths, a, n, derivatives, pattern))]
-    fn new(
+    fn of(
         py: Python<'_>,
         lengths: Vector<'_>,
         a: PyReadonlyArray2<'_, f64>,
         n: usize,
         derivatives: PyReadonlyArrayDyn<'_, f64>,
         pattern: Option<Indices<'_>>,
-    ) -> PyResult<PyCollocation> {
+    ) -> PyResult<Option<PyCollocation>> {
+        let [stages, columns] = [a.shape()[0], a.shape()[1]];
         let entries = Entries::new(n, &derivatives, pattern)?;
+        if columns != stages || entries.borrowed().count != stages * lengths.len() {
+            return Err(misfit());
+        }
         let (lengths, a) = (lengths.as_slice()?, a.as_slice()?);
-        enter(py, |_| {
-            Ok(PyCollocation(Collocation::new(
-                lengths,
-                a,
-                entries.borrowed(),
-            )))
-        })
+        let made = enter(py, |interrupted| {
+            Collocation::new(lengths, a, entries.borrowed(), interrupted)
+        })?;
+        Ok(made.map(PyCollocation))
     }
 
     /// How many steps there are.
@@ -58,13 +83,14 @@ impl PyCollocation {
         others: &PyCollocation,
         numbers: PyReadonlyArray1<'_, i64>,
     ) -> PyResult<PyCollocation> {
+        if others.0.sizes() != self.0.sizes() {
+            return Err(misfit());
+        }
         let count = self.0.num_steps() + others.0.num_steps();
         let numbers: Option<Vec<usize>> = (numbers.as_slice()?.iter())
             .map(|&i| usize::try_from(i).ok().filter(|&i| i < count))
             .collect();
-        let numbers = numbers.ok_or_else(|| {
-            PyIndexError::new_err(format!("Collocation.joined: there are {count} steps"))
-        })?;
+        let numbers = numbers.ok_or_else(misfit)?;
         Ok(PyCollocation(self.0.joined(&others.0, &numbers)))
     }
 
@@ -76,6 +102,10 @@ impl PyCollocation {
         slopes: Vector<'py>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let (known, slopes) = (known.as_slice()?, slopes.as_slice()?);
+        let ([n, stages], steps) = (self.0.sizes(), self.0.num_steps());
+        if slopes.len() != steps * stages * n || known.len() != slopes.len() + steps * n {
+            return Err(misfit());
+        }
         let found = enter(py, |_| Ok(self.0.off(known, slopes)))?;
         Ok(PyArray1::from_vec(py, found))
     }
@@ -89,11 +119,12 @@ impl PyCollocation {
         slopes: PyReadonlyArray3<'py, f64>,
         start: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let [n, count] = [start.as_array().nrows(), start.as_array().ncols()];
-        let outputs = Outputs {
-            steps: steps.as_slice()?,
-            weights: weights.as_slice()?,
-        };
+        let (outputs, count) = (self.outputs(&steps, &weights)?, start.shape()[1]);
+        let ([n, stages], points) = (self.0.sizes(), slopes.shape()[0]);
+        let fits = points == self.0.num_steps() * stages && slopes.shape()[1..] == [n, count];
+        if !fits || start.shape()[0] != n {
+            return Err(misfit());
+        }
         let (slopes, start) = (slopes.as_slice()?, start.as_slice()?);
         let found = enter(py, |_| Ok(self.0.columns(outputs, slopes, start, count)))?;
         let shape = [outputs.steps.len(), n, count];
@@ -108,11 +139,10 @@ impl PyCollocation {
         weights: PyReadonlyArray2<'py, f64>,
         cts: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let rows = cts.as_array().nrows();
-        let outputs = Outputs {
-            steps: steps.as_slice()?,
-            weights: weights.as_slice()?,
-        };
+        let (outputs, rows) = (self.outputs(&steps, &weights)?, cts.shape()[0]);
+        if cts.shape()[1] != outputs.steps.len() * self.0.sizes()[0] {
+            return Err(misfit());
+        }
         let cts = cts.as_slice()?;
         let found = enter(py, |_| Ok(self.0.adjoint(outputs, cts, rows)))?;
         let shape = [rows, found.len() / rows.max(1)];

@@ -64,14 +64,14 @@ type Place<'py> = (
 /// Where a step begins and ends, and how many calls are noted before and after it.
 type Noted = (f64, f64, usize, usize);
 
-/// A walk: how many steps were tried, the accepted ones, the states at their ends, states at the times that were asked for,
-/// and where it has come to; None where the first step has become too small.
+/// A walk: how many steps were tried, the accepted ones, the states that were asked for, where it has come to, None where that
+/// is nowhere, and whether it has ended since a step became too small.
 type Walk<'py> = (
     usize,
     Vec<Noted>,
     Vec<Vector<'py>>,
-    Vec<Vector<'py>>,
     Option<Place<'py>>,
+    bool,
 );
 
 /// Which way a run goes.
@@ -335,7 +335,7 @@ impl PySteps {
     }
 
     /// Takes steps from `t`, the first one of this length or less, in a direction, up to `bound` or to the number of steps that
-    /// is given; of `times`, which have the order of the steps, it gives states within them.
+    /// is given. It gives the states at `times`, which have the order of the steps; without them those at the ends of steps.
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (t, length, direction, bound, longest, y, slope, most, times))]
     fn walk<'py>(
@@ -363,7 +363,7 @@ impl PySteps {
             Some(slope) if slope.len() == 1 => Row::from_elem(slope[0], y.len()),
             _ => Row::from_elem(slope.extract()?, y.len()),
         };
-        let times = times.map(numbers).transpose()?.unwrap_or_default();
+        let times = times.map(numbers).transpose()?;
         let course = Course {
             direction,
             bound,
@@ -371,22 +371,28 @@ impl PySteps {
         };
         let calls = self.calls.get();
         let (mut tried, mut asked) = (0, 0);
-        let (mut noted, mut states, mut inside) = (Vec::new(), Vec::new(), Vec::new());
-        let mut place = None;
+        let (mut noted, mut states) = (Vec::new(), Vec::new());
+        let (mut place, mut has_failed) = (None, false);
         while noted.len() < most {
             let before = calls.count();
             let (attempts, taken) = self.step(py, &course, t, length, &y, &slope)?;
             tried += attempts;
-            let Some(taken) = taken else { break };
+            let Some(taken) = taken else {
+                has_failed = true;
+                break;
+            };
             noted.push((t, taken.end, before, calls.count()));
-            let reached = |at: &&f64| direction * (**at - taken.end) <= 0.0;
-            let count = times[asked..].iter().take_while(reached).count();
-            if count > 0 {
-                let at = &times[asked..asked + count];
-                inside.push(self.inside(py, at, t, taken.h, &y)?);
-                asked += count;
+            if let Some(times) = &times {
+                let reached = |at: &&f64| direction * (**at - taken.end) <= 0.0;
+                let count = times[asked..].iter().take_while(reached).count();
+                if count > 0 {
+                    let at = &times[asked..asked + count];
+                    states.push(self.inside(py, at, t, taken.h, &y)?);
+                    asked += count;
+                }
+            } else {
+                states.push(taken.state.clone());
             }
-            states.push(taken.state.clone());
             (t, length, y) = (taken.end, taken.next, taken.numbers);
             slope = taken.slope;
             place = Some((taken.state, taken.h));
@@ -397,12 +403,12 @@ impl PySteps {
             py.check_signals()?;
         }
         let Some((state, h)) = place else {
-            return Ok((tried, noted, states, inside, None));
+            return Ok((tried, noted, states, None, has_failed));
         };
         let slope = PyArray1::from_slice(py, &slope).as_untyped().clone();
         let number = |x: f64| to_float64(py, x);
         let place = (number(t)?, state, slope, number(h)?, number(length)?);
-        Ok((tried, noted, states, inside, Some(place)))
+        Ok((tried, noted, states, Some(place), has_failed))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

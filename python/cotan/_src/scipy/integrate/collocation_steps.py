@@ -26,6 +26,8 @@ _SMALL = 24
 # So many steps are one where matrices are larger: halved twice, they are those of the solver.
 _TOGETHER = 4
 _STRICT = 2
+# States of LSODA that are evaluated at once: each with a copy of the memory of its step.
+_PART = 64
 # Stages of the collocation along runs of many small steps.
 _STAGES = 5
 # So many tolerances collocation may move a state.
@@ -84,11 +86,12 @@ class CollocationSteps:
         tolerances: Any = (0.0, 0.0),
         states_at: Function | None = None,
         strict: int = 0,
+        together: int = 1,
     ) -> None:
         """Take the steps of a run; or where they begin and end, and what gives states at times.
 
-        For the first `strict` times that steps are halved, collocation may move a state by as many
-        tolerances only as there are steps of the solver in one. That is no goal for the solver's
+        `together` steps of the solver are one. For the first `strict` times that steps are halved,
+        collocation may move a state by so many tolerances only. That is no goal for the solver's
         own steps, since its states jump by more where steps meet.
         """
         self._tolerances, self._states_at, self._strict = tolerances, states_at, strict
@@ -101,7 +104,7 @@ class CollocationSteps:
             self._low = np.array([step.begin for step in steps])
             self._high = np.array([step.end for step in steps])
         count = len(self._low)
-        self._most = _MOST * count
+        self._most = _MOST * together * count
         # Of which step of the solver each is a part.
         self._numbers = np.arange(count)
         # Steps whose derivatives are to come, and the numbers that others have in `_linear`.
@@ -122,7 +125,8 @@ class CollocationSteps:
         is_large = are_large(n) and len(mesh) > _TOGETHER
         if is_large:
             mesh = np.concatenate([mesh[:-1:_TOGETHER], mesh[-1:]])
-        return cls(mesh, _STAGES, tolerances, states_at, _STRICT if is_large else 0)
+        strict, together = (_STRICT, _TOGETHER) if is_large else (0, 1)
+        return cls(mesh, _STAGES, tolerances, states_at, strict, together)
 
     @classmethod
     def along_lsoda(cls, steps: list[Step], n: int, tolerances: Any) -> "CollocationSteps":
@@ -133,9 +137,13 @@ class CollocationSteps:
         sign = np.sign(mesh[-1] - mesh[0])
 
         def states_at(times: NDArray) -> NDArray:
-            found = np.searchsorted(sign * mesh[1:], sign * times)
-            numbers = np.minimum(found, len(steps) - 1)
-            return _evaluated([steps[i].inside for i in numbers], times[:, None])[:, 0]
+            after = np.searchsorted(sign * mesh[1:], sign * times)
+            numbers = np.minimum(after, len(steps) - 1)
+            parts = np.split(np.arange(len(times)), range(_PART, len(times), _PART))
+            found = [
+                _evaluated([steps[i].inside for i in numbers[at]], times[at, None]) for at in parts
+            ]
+            return np.concatenate(found)[:, 0]
 
         return cls.along(mesh, n, tolerances, states_at)
 
@@ -200,7 +208,9 @@ class CollocationSteps:
         """Take derivatives and slopes at the nodes; False where steps have been halved."""
         n, values, pattern = jacobians
         values, waiting = np.ascontiguousarray(values), self._waiting
-        linear = _core.Collocation(self._h[waiting], self._a, n, values, pattern)
+        linear = _core.Collocation.of(self._h[waiting], self._a, n, values, pattern)
+        if linear is None:
+            raise NotPlainError
         if self._linear is None:
             self._linear = linear
         else:
@@ -249,22 +259,19 @@ class CollocationSteps:
 
     def adjoint(self, outputs: Outputs, cts: NDArray) -> NDArray:
         """Give cotangents of slopes and initial state, for rows of cotangents of states."""
-        return self._of_all.adjoint(*outputs, cts)
-
-    def forward(self, outputs: Outputs, changes: NDArray) -> NDArray:
-        """Give changes of states, for those of slopes and of the initial state."""
-        columns = changes[:, None]
-        slopes = columns[: -self._n].reshape(-1, self._n, 1)
-        return self.columns(outputs, slopes, columns[-self._n :]).reshape(-1)
+        return self._of_all.adjoint(*map(np.ascontiguousarray, (*outputs, cts)))
 
     def columns(self, outputs: Outputs, slopes: NDArray, start: NDArray) -> NDArray:
-        """Give the same for columns of changes, of shapes (points, n, columns) and (n, columns)."""
-        return self._of_all.columns(*outputs, *map(np.ascontiguousarray, (slopes, start)))
+        """Give changes of states, for columns of changes of slopes and of the initial state.
+
+        These are of shapes (points, n, columns) and (n, columns).
+        """
+        return self._of_all.columns(*map(np.ascontiguousarray, (*outputs, slopes, start)))
 
     @property
     def _of_all(self) -> _core.Collocation:
         if self._linear is None:
-            raise RuntimeError("`begin` is called before")
+            raise RuntimeError("call `begin` first")
         return self._linear
 
 

@@ -113,13 +113,9 @@ class ExplicitSteps:
         """Give cotangents of slopes and initial state, for rows of cotangents of states."""
         return self._linear.adjoint(*map(np.ascontiguousarray, (*outputs, cts)))
 
-    def forward(self, outputs: Outputs, changes: NDArray) -> NDArray:
-        """Give changes of states, for those of slopes and of the initial state."""
-        n = self.states.shape[1]
-        columns = changes[:, None]
-        slopes = columns[:-n].reshape(-1, n, 1)
-        return self.columns(outputs, slopes, columns[-n:]).reshape(-1)
-
     def columns(self, outputs: Outputs, slopes: NDArray, start: NDArray) -> NDArray:
-        """Give the same for columns of changes, of shapes (points, n, columns) and (n, columns)."""
+        """Give changes of states, for columns of changes of slopes and of the initial state.
+
+        These are of shapes (points, n, columns) and (n, columns).
+        """
         return self._linear.columns(*map(np.ascontiguousarray, (*outputs, slopes, start)))

@@ -21,14 +21,12 @@ from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
 from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, is_near, points_of
 from cotan._src.scipy.integrate.right_side import Derivatives, RightSide
-from cotan._src.scipy.integrate.state_jacobians import Jacobians, Products
+from cotan._src.scipy.integrate.state_jacobians import Jacobians, Products, expect_few
 from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
 # Up to so many numbers the linear map is formed as a matrix.
 _MATRIX = 4_000
-# Of more numbers in the products for the derivatives at all stages steps are repeated one by one.
-_DERIVATIVES = 4_000_000
 # At so many calls of the solver the recorded right side has to give the same.
 _COMPARED = 16
 
@@ -43,7 +41,7 @@ class MovedStates:
     solver.
     """
 
-    #: Derivatives of the right side at the points of the steps.
+    #: Derivatives of the right side at the points of the steps, for those of higher order.
     _jacobians: Jacobians
 
     def __init__(
@@ -87,8 +85,7 @@ class MovedStates:
                 slopes, jacobians = known.slopes, known.of_states
             else:
                 products = products or side.products(times, states)
-                if len(times) * products.rows.size > _DERIVATIVES:
-                    raise NotPlainError
+                expect_few(len(times) * products.rows.size)
                 # At all points, so that their ways are looked for once.
                 slopes, jacobians = side.derivatives(times, states, products)
             if steps.begin(jacobians.first(m), slopes[:m]):
@@ -100,8 +97,10 @@ class MovedStates:
             known = None if known is None else side.known(times, states)
             if known is None and _core.nestlevel() > 1:
                 products = products or side.products(times, states)
+                expect_few(len(times) * products.rows.size)
                 jacobians = side.derivatives(times, states, products)[1]
-        self._jacobians = jacobians.first(m)
+        if _core.nestlevel() > 1:
+            self._jacobians = jacobians.first(m)
         return known
 
     def _take_columns(self, known: Derivatives, start: AnyArray) -> None:
@@ -131,10 +130,17 @@ class MovedStates:
             moved = _core.matmul(steps.adjoint(outputs, np.eye(size)), change)
         else:
             moved = linear(
-                self._name, _unless_zero(lambda v: steps.forward(outputs, v), size),
+                self._name, _unless_zero(lambda v: self._forward(outputs, v), size),
                 _unless_zero(lambda ct: steps.adjoint(outputs, ct[None, :])[0], change.shape[0]),
             )(change - _core.dropgrad(change))  # fmt: skip
         return _core.reshape(moved, (count, n))
+
+    def _forward(self, outputs: Outputs, changes: NDArray) -> NDArray:
+        """Give changes of states, for those of slopes and of the initial state."""
+        n = self._n
+        columns = changes[:, None]
+        slopes = columns[:-n].reshape(-1, n, 1)
+        return self.steps.columns(outputs, slopes, columns[-n:]).reshape(-1)
 
     @functools.cached_property
     def interpolant(self) -> "Interpolant":

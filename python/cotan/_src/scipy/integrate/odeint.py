@@ -36,7 +36,7 @@ from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
 # The tolerances of `odeint`.
 _USUAL = 1.49012e-8
-# Up to so many numbers slopes are not computed a second time.
+# Calls are noted up to so many numbers; a second run computes the rest again.
 _NOTED = 4_000_000
 # What `odeint` says where it has come to the end.
 _FINE = "Integration successful."
@@ -91,7 +91,8 @@ def _at_once(
         def states_at(at: NDArray) -> NDArray:
             # The first time is that of the initial state. With the same first step, which else
             # depends on the times, the calls are those of the first run, and steps end at nodes.
-            # Rounded, LSODA refuses such nodes, unless times go away from zero.
+            # LSODA allows for rounding where it looks whether a time is in its last step, but on
+            # the wrong side, if times go towards zero: it refuses such nodes then.
             calls, (first, second) = run.function.again(), run.function.called()[:2]
             step = second - first if (second - first) * first >= 0 else None
             states, info = _core.call_outside(lambda: solve(calls, side.values, jac, at, step))

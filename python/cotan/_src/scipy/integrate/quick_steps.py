@@ -33,7 +33,7 @@ class Walk(NamedTuple):
 
     #: Times whose states are wanted, in the order of the steps; None: the ends of all steps.
     times: NDArray | None
-    #: These states, of shape (n, times) each, once the run is over.
+    #: These states, once the run is over: of shape (n, times) each, or of shape (n,).
     states: list[NDArray]
 
 
@@ -69,6 +69,8 @@ class _QuickSteps:
     taken: list[tuple[float, float, int, int]] | None = None
     #: Whether one estimate of the error is all; the method of order 8 combines two.
     has_one_estimate: bool
+    #: Whether a step has become too small behind those that were taken.
+    _has_failed = False
     _of: NDArray | None = None
     _steps: _core.RungeKuttaSteps | None = None
 
@@ -80,15 +82,17 @@ class _QuickSteps:
             self.taken = None
             taken: tuple[bool, str | None] = super()._step_impl()  # type: ignore[misc]
             return taken
+        if self._has_failed:
+            return False, self.TOO_SMALL_STEP
         times, most = (None, 1) if self.walk is None else (self.walk.times, _ALL)
-        tried, self.taken, ends, inside, found = self._steps.walk(
+        tried, self.taken, states, found, self._has_failed = self._steps.walk(
             self.t, self.h_abs, self.direction, self.t_bound, self.max_step, y, self.f, most, times
         )
         self.nfev += tried * self.n_stages
         if found is None:
             return False, self.TOO_SMALL_STEP
         if self.walk is not None:
-            self.walk.states.extend(ends if times is None else inside)
+            self.walk.states.extend(states)
         self.y_old = y
         self.t, self.y, self.f, self.h_previous, self.h_abs = found
         return True, None

@@ -18,9 +18,12 @@ from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.integrate.repeated_steps import slope_of
 from cotan._src.scipy.integrate.state_jacobians import (
+    FEWEST_EQUATIONS,
     Jacobians,
-    KnownPatterns,
+    KnownProducts,
     Products,
+    expect_few,
+    products_for,
     products_of,
     whole_rows,
 )
@@ -44,7 +47,7 @@ _POINTS = 32
 
 _FLOAT = np.dtype(np.float64)
 _KNOWN = KnownPrograms()
-_PATTERNS = KnownPatterns()
+_PRODUCTS = KnownProducts()
 
 
 class Derivatives(NamedTuple):
@@ -119,14 +122,10 @@ class RightSide(PlainCallback):
 
     def _with_rows(self, key: _core.FunctionKey, used: list[int]) -> Function:
         """Give a function of times, states and leaves to slopes and derivatives."""
-        given, order, leaves = (self._given, self.args), self._order, key.leaves
+        side = self._of_leaves(key)
 
         def of_point(t: Any, y: AnyArray, *values: AnyArray) -> Any:
-            def side(y: AnyArray, *values: AnyArray) -> AnyArray:
-                function, args = with_arrays(given, leaves, like(leaves, values))
-                return slope_of(order(function), args, _FLOAT)(t, y)
-
-            return with_rows(side, used, y, *values)
+            return with_rows(lambda y, *v: side(t, y, *v), used, y, *values)
 
         def of_all(times: AnyArray, states: AnyArray, *values: AnyArray) -> Any:
             def once(*v: AnyArray) -> Any:
@@ -161,10 +160,27 @@ class RightSide(PlainCallback):
 
     def products(self, times: NDArray, states: NDArray) -> Products:
         """Give by which products the derivatives with respect to the state are found at points."""
-        if not self._is_batched:
-            return whole_rows(states.shape[1])
-        slope = slope_of(self.plain, self.values, _FLOAT)
-        return _PATTERNS.products(self.key, slope, float(times[0]), states[0])
+        n = states.shape[1]
+        if not self._is_batched or n < FEWEST_EQUATIONS:
+            return whole_rows(n)
+        key, at, found = self.key, (times[0], states[0]), None
+        if key is not None:
+            name = key.key, n, self._order
+            found = _PRODUCTS.of(name, key.kept, self._of_leaves(key), (*at, *key.values))
+        if found is None:
+            # It may read what it captures.
+            found = products_for(slope_of(self.plain, self.values, _FLOAT), at)
+        return whole_rows(n) if found is None else found
+
+    def _of_leaves(self, key: _core.FunctionKey) -> Function:
+        """Give the right side as a function of time, state and leaves."""
+        given, order, leaves = (self._given, self.args), self._order, key.leaves
+
+        def side(t: Any, y: AnyArray, *values: AnyArray) -> AnyArray:
+            function, args = with_arrays(given, leaves, like(leaves, values))
+            return slope_of(order(function), args, _FLOAT)(t, y)
+
+        return side
 
     def derivatives(
         self, times: NDArray, states: NDArray, products: Products
@@ -179,6 +195,7 @@ class RightSide(PlainCallback):
             except NotPlainError:
                 # It looks at the time or the state.
                 self._is_batched = False
+                expect_few(len(times) * n * n)
             else:
                 shape = len(times), *products.rows.shape
                 return to_numpy(k), products.entries(np.broadcast_to(to_numpy(found), shape))

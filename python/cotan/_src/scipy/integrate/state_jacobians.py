@@ -7,23 +7,31 @@ pattern says by how few products all of them are found (`api.sparse_derivatives`
 """
 
 import threading
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.kit.host_call import writes_primitives
+from cotan._src.kit.known_programs import without_branches
 from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.runtime.loops import ENDLESS, fewest_steps
 from cotan._src.state.plain_copy import NotPlainError
-from cotan._src.typing import AnyArray, Function, NDArray
+from cotan._src.typing import AnyArray, Args, Function, NDArray
 
-# Of fewer equations whole matrices are computed.
-_LEAST = 16
-# Of fewer entries in whole matrices these are found for derivatives of higher order.
-_WHOLE = 4_000_000
+#: Of fewer equations whole matrices are computed.
+FEWEST_EQUATIONS = 16
+# Numbers in derivatives, or in the products that give them, at all points of a run.
+_DERIVATIVES = 4_000_000
 # So many patterns are kept.
 _MOST = 64
+
+
+def expect_few(numbers: int) -> None:
+    """Raise `NotPlainError` where derivatives are too many numbers."""
+    if numbers > _DERIVATIVES:
+        raise NotPlainError
 
 
 class Jacobians(NamedTuple):
@@ -44,8 +52,7 @@ class Jacobians(NamedTuple):
         if self.pattern is None:
             return self.values
         count, n = len(self.values), self.n
-        if count * n * n > _WHOLE:
-            raise NotPlainError
+        expect_few(count * n * n)
         indptr, indices = self.pattern
         found = np.zeros((count, n, n))
         found[:, np.repeat(np.arange(n), np.diff(indptr)), indices] = self.values
@@ -74,40 +81,40 @@ def whole_rows(n: int) -> Products:
     return Products(np.eye(n), None, None)
 
 
-class KnownPatterns:
-    """What was found for right sides, by their keys."""
+class KnownProducts:
+    """What was found for right sides, by all that their patterns depend on."""
 
     def __init__(self) -> None:
-        self._found: dict[bytes, tuple[Products, list[object]]] = {}
+        self._found: dict[Hashable, tuple[Products | None, object]] = {}
         self._lock = threading.Lock()
 
-    def products(
-        self, key: _core.FunctionKey | None, slope: Function, t: float, y: NDArray
-    ) -> Products:
-        """Give the products for a right side, a function of time and state."""
-        if len(y) < _LEAST:
-            return whole_rows(len(y))
-        name = None if key is None else key.key + len(y).to_bytes(8)
+    def of(self, name: Hashable, kept: object, side: Function, at: Args) -> Products | None:
+        """Give the products for a function of time, state and leaves; None where it reads values.
+
+        `kept` is what the name has by identity.
+        """
         with self._lock:
             if name in self._found:
-                return self._found[name][0]
-        found = _products(slope, t, y)
-        if key is not None and name is not None:
-            with self._lock:
-                self._found[name] = found, key.kept
-                while len(self._found) > _MOST:
-                    del self._found[next(iter(self._found))]
-        return found
+                # What was asked for last is kept longest.
+                found = self._found[name] = self._found.pop(name)
+                return found[0]
+        products = products_for(side, at)
+        with self._lock:
+            self._found[name] = products, kept
+            while len(self._found) > _MOST:
+                del self._found[next(iter(self._found))]
+        return products
 
 
-def _products(slope: Function, t: float, y: NDArray) -> Products:
-    n = len(y)
+def products_for(side: Function, at: Args) -> Products | None:
+    """Find the products for a function of time, state and more; None where it reads values."""
+    n = len(at[1])
     try:
-        starts, rows = _core.call_outside(lambda: _transposed_pattern(slope, t, y))
+        starts, rows = _core.call_outside(lambda: _transposed_pattern(side, at))
     except Exception as error:  # noqa: BLE001
         raise_interrupt(error)
         # Whatever is wrong with it is said by the other way.
-        return whole_rows(n)
+        return None
     colors = _core.color_columns(n, starts, rows).astype(np.int64)
     count = colors.max(initial=-1) + 1
     if not 0 < 2 * count < n:
@@ -121,22 +128,29 @@ def _products(slope: Function, t: float, y: NDArray) -> Products:
     return Products(multiplied, colors[rows] * n + columns, pattern)
 
 
-def _transposed_pattern(slope: Function, t: float, y: NDArray) -> tuple[NDArray, NDArray]:
-    """Give which slopes depend on each state.
+def _transposed_pattern(side: Function, at: Args) -> tuple[NDArray, NDArray]:
+    """Give which slopes depend on each state, whatever the values of time, state and leaves are.
 
-    The time is an input, so that what it selects is not held for constant.
+    They are mapped along an axis of length one: functions that branch on them are refused, and of
+    `cond` both branches count.
     """
+
+    def mapped(*values: AnyArray) -> AnyArray:
+        found: AnyArray = without_branches(lambda *v: (side(*v),), *values)[0]
+        return found
+
     written_out = writes_primitives.set(True)
     loops = fewest_steps.set(ENDLESS)
     try:
-        program = _core.trace(slope, np.asarray(t), y)
+        program = _core.trace(mapped, *map(np.asarray, at))
     finally:
         fewest_steps.reset(loops)
         writes_primitives.reset(written_out)
-    pull = program._pullback([False, True])
+    is_state = [i == 1 for i in range(len(at))]
+    pull = program._pullback(is_state)
     if not pull.outputs:
-        return np.zeros(len(y) + 1, np.int32), np.zeros(0, np.int32)
-    return _core.dependence(pull, [False, False, True])
+        return np.zeros(len(at[1]) + 1, np.int32), np.zeros(0, np.int32)
+    return _core.dependence(pull, [False] * len(at) + [True])
 
 
 def products_of(slope: Function, rows: NDArray, t: Any, y: AnyArray) -> tuple[AnyArray, AnyArray]:

@@ -37,7 +37,7 @@ from cotan._src.typing import AnyArray, Args, ArrayLike, Function, Kwargs
 EXPLICIT = ("RK45", "RK23", "DOP853")
 COLLOCATED = ("Radau", "BDF", "LSODA")
 # Stages of the collocation along runs of Radau, whose own they are, and of BDF.
-_STAGES = 3
+_STAGES_OF_BDF = 3
 
 
 def solve_at_once(
@@ -88,8 +88,7 @@ def solve_at_once(
         run, result = found
         if np.size(y0) == 0 and not watched and not contains_active(t_eval):
             return result
-        # Where no time is asked for, SciPy gives empty lists.
-        if not run.steps or np.asarray(result.y).dtype != np.float64 or _is_complex(y0):
+        if not _has_steps(run, result) or _is_complex(y0):
             raise NotPlainError
         moved = MovedStates("solve_ivp", side, run, _steps_of(method, run, options), y0)
         if not moved.is_active and not contains_active(t_eval) and not watched:
@@ -106,7 +105,7 @@ def _steps_of(method: str, run: PlainRun, options: Kwargs) -> Steps:
     tolerances = to_numpy(options.get("rtol", 1e-3)), to_numpy(options.get("atol", 1e-6))
     if method == "LSODA":
         return CollocationSteps.along_lsoda(run.steps, run.calls.states.shape[1], tolerances)
-    return CollocationSteps(run.steps, _STAGES, tolerances)
+    return CollocationSteps(run.steps, _STAGES_OF_BDF, tolerances)
 
 
 def _put_steps(result: Any, run: PlainRun, walk: Walk) -> None:
@@ -126,8 +125,19 @@ def _walk_of(method: str, t_eval: ArrayLike | None) -> Walk | None:
     if t_eval is None:
         return Walk(None, [])
     times = np.asarray(to_numpy_items(t_eval))
-    is_known = method != "DOP853" and times.dtype == np.float64 and times.ndim == 1
-    return Walk(times, []) if is_known else None
+    is_known = times.dtype == np.float64 or times.dtype.kind in "iu"
+    if method == "DOP853" or not is_known or times.ndim != 1:
+        return None
+    return Walk(times.astype(np.float64), [])
+
+
+def _has_steps(run: PlainRun, result: Any) -> bool:
+    """Say whether a run has steps that take time, and real states.
+
+    Where no time is asked for, SciPy gives empty lists.
+    """
+    has_some = bool(run.steps) and run.steps[0].begin != run.steps[0].end
+    return has_some and np.asarray(result.y).dtype == np.float64
 
 
 def _is_complex(y0: ArrayLike) -> bool:
