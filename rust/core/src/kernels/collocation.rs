@@ -115,7 +115,7 @@ impl Collocation {
             } else {
                 let mut dense = vec![0.0; m * m];
                 entries(&derivatives, step, lengths[step], a, |i, j, x| {
-                    dense[i * m + j] = x
+                    dense[i * m + j] = x;
                 });
                 (0..m).for_each(|i| dense[i * m + i] += 1.0);
                 StepFactors::Dense(Factors::of(m, dense))
