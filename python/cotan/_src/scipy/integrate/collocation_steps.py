@@ -94,7 +94,8 @@ class CollocationSteps:
         collocation may move a state by so many tolerances only. That is no goal for the solver's
         own steps, since its states jump by more where steps meet.
         """
-        self._tolerances, self._states_at, self._strict = tolerances, states_at, strict
+        self._tolerances, self._states_at = tolerances, states_at
+        self._strict, self._together = strict, together
         self._c, self._a = nodes_of(stages)
         if isinstance(steps, np.ndarray):
             self._of: list[Step] = []
@@ -239,7 +240,7 @@ class CollocationSteps:
         rtol, atol = self._tolerances
         known, h, low, high = (x[waiting] for x in (self._known, self._h, self._low, self._high))
         allowed = atol + rtol * functools.reduce(np.maximum, np.abs(known).swapaxes(0, 1))
-        allowed = (_TOGETHER if self._strict else _LEEWAY) * allowed
+        allowed = (self._together if self._strict else _LEEWAY) * allowed
         self._strict = max(self._strict - 1, 0)
         is_long = np.abs(h) > _LEAST * np.spacing(np.maximum(abs(low), abs(high)))
         is_off = np.zeros(count, bool)

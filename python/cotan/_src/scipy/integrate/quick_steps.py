@@ -2,8 +2,9 @@
 
 Problem: of a small system SciPy's Python code takes four times as long as the right side that it
 calls. `RungeKuttaSteps` does the same operations on the same numbers in the same order: values
-and steps are SciPy's, bit for bit. That is tried once for each method; where another version of
-SciPy computes something else, its own code runs.
+and steps are SciPy's, bit for bit. Going from step to step costs as much again, so a run whose
+caller does not look at single steps is one step for SciPy (`Walk`). All of that is tried once for
+each method; where another version of SciPy computes something else, its own code runs.
 """
 
 import functools
