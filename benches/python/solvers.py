@@ -72,6 +72,20 @@ def chain(p):
     return np.sum(solution.y[:, -1] ** 2)
 
 
+def mesh(p, method):
+    """Solve a diffusion in a hundred cells, which is stiff."""
+
+    def slope(t, u):
+        left, right = np.concatenate([u[:1], u[:-1]]), np.concatenate([u[1:], u[-1:]])
+        return 25.0 * p["rate"] * (left - 2.0 * u + right) - p["decay"] * u**2
+
+    if method == "odeint":
+        y = integrate.odeint(slope, p["start"], np.linspace(0.0, 2.0, 11), tfirst=True)[-1]
+    else:
+        y = integrate.solve_ivp(slope, (0.0, 2.0), p["start"], method, rtol=1e-6).y[:, -1]
+    return np.sum(y**2)
+
+
 def robertson(p, method):
     def slope(t, y):
         a, b, c = y
@@ -219,6 +233,7 @@ def confined(p, method):
 PARTS = {"d": 0.25, "c": 5.0}
 ROBERTSON = {"k1": 0.04, "k2": 3e7, "k3": 1e4}
 CHAIN = {"rate": 5.0, "decay": 0.1, "start": np.sin(np.linspace(0, 3, 20)) + 1.0}
+MESH = CHAIN | {"start": np.sin(np.linspace(0, 3, 100)) + 1.0}
 
 CASES: list[tuple[str, Callable, object]] = [
     *(
@@ -231,6 +246,11 @@ CASES: list[tuple[str, Callable, object]] = [
         (f"`solve_ivp` {m}, Robertson", lambda p, m=m: robertson(p, m), ROBERTSON)
         for m in ("LSODA", "BDF", "Radau")
     ),
+    *(
+        (f"`solve_ivp` {m}, a hundred cells", lambda p, m=m: mesh(p, m), MESH)
+        for m in ("RK45", "LSODA", "BDF", "Radau")
+    ),
+    ("`odeint`, a hundred cells", lambda p: mesh(p, "odeint"), MESH),
     ("`odeint`, a pendulum", pendulum, PARTS),
     ("`odeint` with `interp1d`", driven, {"c": 4.0, "forcing": np.sin(np.arange(41.0))}),
     ("`odeint`, twenty cells", cells, CHAIN),

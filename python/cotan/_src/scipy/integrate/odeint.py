@@ -93,8 +93,8 @@ def _at_once(
             # depends on the times, the calls are those of the first run, and steps end at nodes.
             # LSODA allows for rounding where it looks whether a time is in its last step, but on
             # the wrong side, if times go towards zero: it refuses such nodes then.
-            calls, (first, second) = run.function.again(), run.function.called()[:2]
-            step = second - first if (second - first) * first >= 0 else None
+            calls, (first, *rest) = run.function.again(), run.function.called()[:2]
+            step = rest[0] - first if rest and (rest[0] - first) * first >= 0 else None
             states, info = _core.call_outside(lambda: solve(calls, side.values, jac, at, step))
             if info["message"] != _FINE:
                 raise NotPlainError
