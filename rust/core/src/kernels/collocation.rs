@@ -10,7 +10,6 @@ use super::band::{Band, BandFactors};
 use super::dense::Factors;
 use super::jacobians::Jacobians;
 use crate::error::{Error, Result};
-use crate::sparsity::{bandwidths, narrow_order};
 
 /// States that are wanted: the numbers of the steps they lie in, and how much the stages count, row by row.
 #[derive(Debug, Clone, Copy)]
@@ -72,8 +71,8 @@ const MOST_NUMBERS: usize = 1 << 25;
 impl Collocation {
     /// Takes lengths of steps, how much slopes count, and for each stage of each step derivatives.
     ///
-    /// Where the unknowns have an order in which those that depend on each other are near, as cells of a mesh do, the matrices
-    /// are factored as bands. Nothing where the factors are too many numbers. `interrupted` is asked before each step.
+    /// In this `order`, which gives each equation a place, entries are so far left and right of the diagonal. Where that is
+    /// near, as for cells of a mesh, the matrices are factored as bands. Nothing where the factors are too many numbers. `interrupted` is asked before each step.
     ///
     /// # Panics
     ///
@@ -82,17 +81,16 @@ impl Collocation {
         lengths: &[f64],
         a: &[f64],
         derivatives: Jacobians<'_>,
+        (order, widths): (&[u32], (usize, usize)),
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Collocation>> {
         let (n, stages) = (derivatives.n, a.len().isqrt());
         let m = stages * n;
         assert_eq!(derivatives.count, stages * lengths.len(), "all stages");
-        let pattern = derivatives.places();
-        let order = narrow_order(&pattern);
-        let (left, right) = bandwidths(&pattern, &order);
+        assert_eq!(order.len(), n, "a place for each equation");
         // All stages of an unknown are neighbours.
         let wide = |width: usize| (width + 1) * stages - 1;
-        let (left, right) = (wide(left), wide(right));
+        let (left, right) = (wide(widths.0), wide(widths.1));
         let is_band = WIDE * left * (left + right) < m * m;
         let numbers = if is_band {
             m * (3 * left + right + 1)
@@ -322,19 +320,35 @@ impl Collocation {
 
 #[cfg(test)]
 mod tests {
+    use super::super::jacobians::Entries;
     use super::{Collocation, Jacobians, Outputs, StepFactors};
-    use crate::sparsity::Pattern;
 
     fn made(lengths: &[f64], a: &[f64], derivatives: Jacobians<'_>) -> Collocation {
-        let found = Collocation::new(lengths, a, derivatives, &mut || false);
+        let found = Collocation::new(lengths, a, derivatives, natural(derivatives.n), &mut || {
+            false
+        });
         found.unwrap().expect("few numbers")
+    }
+
+    /// No order in which entries are near the diagonal.
+    fn natural(n: usize) -> (&'static [u32], (usize, usize)) {
+        const ORDER: [u32; 700] = {
+            let mut order = [0; 700];
+            let mut i = 0;
+            while i < order.len() {
+                order[i] = i as u32;
+                i += 1;
+            }
+            order
+        };
+        (&ORDER[..n], (n.saturating_sub(1), n.saturating_sub(1)))
     }
 
     fn whole(n: usize, values: &[f64]) -> Jacobians<'_> {
         Jacobians {
             count: values.len() / (n * n),
             n,
-            pattern: None,
+            entries: None,
             values,
         }
     }
@@ -420,12 +434,15 @@ mod tests {
         let values = vec![1.0; 90 * 90 * 300];
         let new = |lengths: &[f64], stop: bool| {
             let derivatives = whole(90, &values[..90 * 90 * 3 * lengths.len()]);
-            Collocation::new(lengths, &[1.0; 9], derivatives, &mut || stop)
+            Collocation::new(lengths, &[1.0; 9], derivatives, natural(90), &mut || stop)
         };
         assert!(new(&[0.1; 100], false).unwrap().is_some());
         assert!(new(&[0.1; 1], true).is_err());
         let values = vec![1.0; 700 * 700 * 24];
-        let found = Collocation::new(&[0.1; 8], &[1.0; 9], whole(700, &values), &mut || false);
+        let derivatives = whole(700, &values);
+        let found = Collocation::new(&[0.1; 8], &[1.0; 9], derivatives, natural(700), &mut || {
+            false
+        });
         assert!(found.unwrap().is_none());
     }
 
@@ -467,19 +484,36 @@ mod tests {
         let rows: Vec<Vec<u32>> = (0..n)
             .map(|p| (0..n as u32).filter(|&q| is_next(p, q as usize)).collect())
             .collect();
-        let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
-        let pattern = Pattern::from_rows(n, &rows).unwrap();
-        let entries: Vec<f64> = (places().zip(&sparse))
+        let mut starts = vec![0];
+        starts.extend(rows.iter().scan(0, |end, row| {
+            *end += row.len();
+            Some(*end)
+        }));
+        let columns = rows.concat();
+        let given: Vec<f64> = (places().zip(&sparse))
             .filter_map(|((_, p, q), x)| is_next(p, q).then_some(*x))
             .collect();
         let of_entries = Jacobians {
             count: 4,
             n,
-            pattern: Some(&pattern),
-            values: &entries,
+            entries: Some(Entries {
+                starts: &starts,
+                columns: &columns,
+            }),
+            values: &given,
         };
-        let runs = [whole(n, &dense), whole(n, &sparse), of_entries]
-            .map(|jacobians| made(&lengths, &a, jacobians));
+        // One cell of each chain after the other.
+        let order: Vec<u32> = (0..24).map(|p| 2 * (p % 12) + p / 12).collect();
+        let near: (&[u32], _) = (&order, (2, 2));
+        let runs = [
+            (whole(n, &dense), natural(n)),
+            (whole(n, &sparse), near),
+            (of_entries, near),
+        ]
+        .map(|(jacobians, order)| {
+            let found = Collocation::new(&lengths, &a, jacobians, order, &mut || false);
+            found.unwrap().expect("few numbers")
+        });
         assert!(matches!(*runs[0].factors[0], StepFactors::Dense(_)));
         assert!(matches!(*runs[1].factors[0], StepFactors::Band(..)));
         let outputs = Outputs {

@@ -1,17 +1,24 @@
-//! Derivatives of a right side with respect to the state, at the points of a run: whole matrices, or the entries of a pattern.
+//! Derivatives of a right side with respect to the state, at the points of a run: whole matrices, or some of their entries.
 
-use crate::sparsity::Pattern;
+/// Which entries of a matrix are given, row by row.
+#[derive(Debug, Clone, Copy)]
+pub struct Entries<'a> {
+    /// Where rows begin among the columns, and where the last one ends.
+    pub starts: &'a [usize],
+    /// The columns of all rows, one row after the other.
+    pub columns: &'a [u32],
+}
 
-/// Matrices of the same pattern.
+/// Matrices with entries in the same places.
 #[derive(Debug, Clone, Copy)]
 pub struct Jacobians<'a> {
     /// How many there are.
     pub count: usize,
     /// How many rows and columns they have.
     pub n: usize,
-    /// Which entries are given; all, row by row, where there is none.
-    pub pattern: Option<&'a Pattern>,
-    /// The entries, one matrix after the other.
+    /// Which entries are given, where these are not all.
+    pub entries: Option<Entries<'a>>,
+    /// Their values, one matrix after the other.
     pub values: &'a [f64],
 }
 
@@ -19,14 +26,14 @@ pub struct Jacobians<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Jacobian<'a> {
     n: usize,
-    pattern: Option<&'a Pattern>,
+    entries: Option<Entries<'a>>,
     values: &'a [f64],
 }
 
 impl<'a> Jacobians<'a> {
     /// How many entries of each are given.
     pub fn size(&self) -> usize {
-        self.pattern.map_or(self.n * self.n, Pattern::num_entries)
+        (self.entries).map_or(self.n * self.n, |entries| entries.columns.len())
     }
 
     /// The matrix at a point.
@@ -35,15 +42,15 @@ impl<'a> Jacobians<'a> {
         let size = self.size();
         Jacobian {
             n: self.n,
-            pattern: self.pattern,
+            entries: self.entries,
             values: &self.values[point * size..][..size],
         }
     }
 
-    /// Which entries differ from zero at any point, or may.
-    pub fn places(&self) -> Pattern {
-        if let Some(pattern) = self.pattern {
-            return pattern.clone();
+    /// Which entries differ from zero at any point, or may: where rows begin, and the columns of all rows.
+    pub fn nonzero(&self) -> (Vec<usize>, Vec<u32>) {
+        if let Some(entries) = self.entries {
+            return (entries.starts.to_vec(), entries.columns.to_vec());
         }
         let n = self.n;
         let mut is_there = vec![false; n * n];
@@ -52,12 +59,12 @@ impl<'a> Jacobians<'a> {
                 *is_there |= *value != 0.0;
             }
         }
-        let (mut starts, mut indices) = (vec![0], Vec::new());
+        let (mut starts, mut columns) = (vec![0], Vec::new());
         for row in is_there.chunks_exact(n.max(1)) {
-            indices.extend((0..n as u32).filter(|&j| row[j as usize]));
-            starts.push(indices.len());
+            columns.extend((0..n as u32).filter(|&j| row[j as usize]));
+            starts.push(columns.len());
         }
-        Pattern::new(n, starts, indices).expect("columns ascend in each row")
+        (starts, columns)
     }
 }
 
@@ -65,7 +72,7 @@ impl Jacobian<'_> {
     /// Calls a function with row, column and value of each entry.
     #[inline(always)]
     pub fn for_each(&self, mut visit: impl FnMut(usize, usize, f64)) {
-        match self.pattern {
+        match self.entries {
             None => {
                 for (row, values) in self.values.chunks_exact(self.n.max(1)).enumerate() {
                     for (column, value) in values.iter().enumerate() {
@@ -73,10 +80,10 @@ impl Jacobian<'_> {
                     }
                 }
             }
-            Some(pattern) => {
-                for (row, ends) in pattern.starts().windows(2).enumerate() {
+            Some(entries) => {
+                for (row, ends) in entries.starts.windows(2).enumerate() {
                     for at in ends[0]..ends[1] {
-                        visit(row, pattern.indices()[at] as usize, self.values[at]);
+                        visit(row, entries.columns[at] as usize, self.values[at]);
                     }
                 }
             }
@@ -99,7 +106,7 @@ impl Jacobian<'_> {
     /// Adds the product with a row, from the left.
     #[inline(always)]
     pub fn add_row_product(&self, row: &[f64], sum: &mut [f64]) {
-        if self.pattern.is_some() {
+        if self.entries.is_some() {
             self.for_each(|i, j, value| {
                 // What is not asked for does not count, were it infinite.
                 if row[i] != 0.0 {

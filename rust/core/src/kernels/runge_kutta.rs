@@ -195,7 +195,7 @@ mod tests {
             derivatives: Jacobians {
                 count: derivatives.len() / 4,
                 n: 2,
-                pattern: None,
+                entries: None,
                 values: derivatives,
             },
         }

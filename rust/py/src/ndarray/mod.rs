@@ -4,6 +4,7 @@ pub mod content;
 pub mod dtype;
 pub mod export;
 pub mod memory;
+pub mod pattern;
 pub mod placement;
 pub mod recent_copies;
 pub mod strided_view;

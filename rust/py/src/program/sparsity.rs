@@ -1,14 +1,14 @@
 //! Patterns of programs and colorings of patterns, for sparse Jacobians: index arrays as SciPy has them.
 
 use cotan::kernels::Value;
-use cotan::sparsity::{self, Pattern};
+use cotan::sparsity;
 use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::array::escapes::force;
+use crate::ndarray::pattern::pattern;
 use crate::program::pyclass::PyProgram;
-use crate::runtime::error::{OrRaise, enter};
+use crate::runtime::error::enter;
 use crate::runtime::exports::exports;
 
 exports!(dependence, color_columns, color_both);
@@ -73,24 +73,6 @@ pub fn color_both<'py>(
     let pattern = pattern(columns, &starts, &indices)?;
     let (rows, columns) = enter(py, |_| sparsity::color_both(&pattern))?;
     Ok((colors_of(py, &rows), colors_of(py, &columns)))
-}
-
-/// A pattern whose rows begin at `starts` among the columns of all rows.
-pub fn pattern(
-    columns: usize,
-    starts: &PyReadonlyArray1<'_, i32>,
-    indices: &PyReadonlyArray1<'_, i32>,
-) -> PyResult<Pattern> {
-    let negative = || PyValueError::new_err("sparsity: a pattern has no negative indices");
-    let starts = starts.as_array().into_iter();
-    let starts: Result<_, _> = starts.map(|&i| usize::try_from(i)).collect();
-    let indices = indices.as_array().into_iter();
-    let indices: Result<_, _> = indices.map(|&i| u32::try_from(i)).collect();
-    let (starts, indices) = (
-        starts.map_err(|_| negative())?,
-        indices.map_err(|_| negative())?,
-    );
-    Pattern::new(columns, starts, indices).or_raise()
 }
 
 fn indices(py: Python<'_>, numbers: impl Iterator<Item = i32>) -> Indices<'_> {

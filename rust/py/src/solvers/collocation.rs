@@ -2,6 +2,7 @@
 
 use cotan::kernels::collocation::{Collocation, Outputs};
 use cotan::kernels::dense;
+use cotan::sparsity::{bandwidths, narrow_order};
 use numpy::{
     PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
     PyReadonlyArrayDyn, PyUntypedArrayMethods,
@@ -11,7 +12,7 @@ use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
 use crate::runtime::exports::exports;
-use crate::solvers::jacobians::{Entries, Indices};
+use crate::solvers::jacobians::{Indices, Matrices};
 
 exports!(regular_inverse);
 
@@ -60,13 +61,16 @@ impl PyCollocation {
         pattern: Option<Indices<'_>>,
     ) -> PyResult<Option<PyCollocation>> {
         let [stages, columns] = [a.shape()[0], a.shape()[1]];
-        let entries = Entries::new(n, &derivatives, pattern)?;
-        if columns != stages || entries.borrowed().count != stages * lengths.len() {
+        let matrices = Matrices::new(n, &derivatives, pattern)?;
+        if columns != stages || matrices.borrowed().count != stages * lengths.len() {
             return Err(misfit());
         }
+        let places = matrices.places()?;
         let (lengths, a) = (lengths.as_slice()?, a.as_slice()?);
         let made = enter(py, |interrupted| {
-            Collocation::new(lengths, a, entries.borrowed(), interrupted)
+            let order = narrow_order(&places);
+            let order = (order.as_slice(), bandwidths(&places, &order));
+            Collocation::new(lengths, a, matrices.borrowed(), order, interrupted)
         })?;
         Ok(made.map(PyCollocation))
     }

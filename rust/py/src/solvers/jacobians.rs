@@ -1,35 +1,36 @@
 //! Derivatives of a right side at the points of a run, as Python gives them.
 
-use cotan::kernels::jacobians::Jacobians;
+use cotan::kernels::jacobians::{Entries, Jacobians};
 use cotan::sparsity::Pattern;
 use numpy::{PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::program::sparsity::pattern;
+use crate::ndarray::pattern::pattern;
+use crate::runtime::error::OrRaise;
 
 /// Where rows begin, and the columns of all rows, as in a CSR array.
 pub type Indices<'py> = (PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, i32>);
 
-/// The entries of matrices: of all rows and columns, or those of a pattern.
-pub struct Entries {
+/// Matrices with all entries, or those of a pattern.
+pub struct Matrices {
     count: usize,
     n: usize,
     pattern: Option<Pattern>,
     values: Vec<f64>,
 }
 
-impl Entries {
+impl Matrices {
     /// Takes the order of the matrices, an array whose first axis is that of the points, and the pattern, if there is one.
     pub fn new(
         n: usize,
         values: &PyReadonlyArrayDyn<'_, f64>,
         indices: Option<Indices<'_>>,
-    ) -> PyResult<Entries> {
+    ) -> PyResult<Matrices> {
         let pattern = indices
             .map(|(starts, columns)| pattern(n, &starts, &columns))
             .transpose()?;
-        let made = Entries {
+        let made = Matrices {
             count: values.shape().first().copied().unwrap_or(0),
             n,
             pattern,
@@ -47,11 +48,21 @@ impl Entries {
 
     /// As the core takes them.
     pub fn borrowed(&self) -> Jacobians<'_> {
+        let entries = self.pattern.as_ref().map(|pattern| Entries {
+            starts: pattern.starts(),
+            columns: pattern.indices(),
+        });
         Jacobians {
             count: self.count,
             n: self.n,
-            pattern: self.pattern.as_ref(),
+            entries,
             values: &self.values,
         }
+    }
+
+    /// Which entries differ from zero at any point, or may.
+    pub fn places(&self) -> PyResult<Pattern> {
+        let (starts, columns) = self.borrowed().nonzero();
+        Pattern::new(self.n, starts, columns).or_raise()
     }
 }

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
-use crate::solvers::jacobians::{Entries, Indices};
+use crate::solvers::jacobians::{Indices, Matrices};
 
 /// The linearised equation along the steps of an explicit run. All arrays that it takes are contiguous.
 #[pyclass(frozen, name = "RungeKutta", module = "cotan._core")]
@@ -20,7 +20,7 @@ pub struct PyRungeKutta {
     lengths: Vec<f64>,
     a: Vec<f64>,
     points: Vec<i64>,
-    derivatives: Entries,
+    derivatives: Matrices,
 }
 
 impl PyRungeKutta {
@@ -96,7 +96,7 @@ impl PyRungeKutta {
             lengths: lengths.to_vec()?,
             a: a.to_vec()?,
             points: points.to_vec()?,
-            derivatives: Entries::new(n, &derivatives, pattern)?,
+            derivatives: Matrices::new(n, &derivatives, pattern)?,
         })
     }
 
