@@ -1,18 +1,18 @@
 //! The linearised equations along the steps of a solver, for Python: NumPy arrays in and out.
 
-use cotan::kernels::collocation::{Collocation, Outputs};
+use cotan::kernels::collocation::Collocation;
 use cotan::kernels::dense;
 use cotan::sparsity::{bandwidths, narrow_order};
 use numpy::{
     PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
     PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
 use crate::runtime::exports::exports;
 use crate::solvers::jacobians::{Indices, Matrices};
+use crate::solvers::outputs::{columns, expect, is_within, outputs, rows};
 
 exports!(regular_inverse);
 
@@ -21,30 +21,6 @@ type Vector<'py> = PyReadonlyArray1<'py, f64>;
 /// The linearised equation along the steps of a run. All arrays that it takes are contiguous.
 #[pyclass(frozen, name = "Collocation", module = "cotan._core")]
 pub struct PyCollocation(Collocation);
-
-impl PyCollocation {
-    fn outputs<'a>(
-        &self,
-        steps: &'a PyReadonlyArray1<'_, i64>,
-        weights: &'a PyReadonlyArray2<'_, f64>,
-    ) -> PyResult<Outputs<'a>> {
-        let (steps, end) = (steps.as_slice()?, self.0.num_steps() as i64);
-        let fits = weights.shape() == [steps.len(), self.0.sizes()[1]];
-        if !fits || !steps.iter().all(|step| (0..end).contains(step)) {
-            return Err(misfit());
-        }
-        Ok(Outputs {
-            steps,
-            weights: weights.as_slice()?,
-        })
-    }
-}
-
-fn misfit() -> PyErr {
-    PyValueError::new_err(
-        "Collocation: shapes do not match, or the number of a step is out of range",
-    )
-}
 
 #[pymethods]
 impl PyCollocation {
@@ -62,9 +38,7 @@ impl PyCollocation {
     ) -> PyResult<Option<PyCollocation>> {
         let [stages, columns] = [a.shape()[0], a.shape()[1]];
         let matrices = Matrices::new(n, &derivatives, pattern)?;
-        if columns != stages || matrices.borrowed().count != stages * lengths.len() {
-            return Err(misfit());
-        }
+        expect(columns == stages && matrices.borrowed().count == stages * lengths.len())?;
         let places = matrices.places()?;
         let (lengths, a) = (lengths.as_slice()?, a.as_slice()?);
         let made = enter(py, |interrupted| {
@@ -87,14 +61,12 @@ impl PyCollocation {
         others: &PyCollocation,
         numbers: PyReadonlyArray1<'_, i64>,
     ) -> PyResult<PyCollocation> {
-        if others.0.sizes() != self.0.sizes() {
-            return Err(misfit());
-        }
-        let count = self.0.num_steps() + others.0.num_steps();
-        let numbers: Option<Vec<usize>> = (numbers.as_slice()?.iter())
-            .map(|&i| usize::try_from(i).ok().filter(|&i| i < count))
-            .collect();
-        let numbers = numbers.ok_or_else(misfit)?;
+        let (numbers, count) = (
+            numbers.as_slice()?,
+            self.0.num_steps() + others.0.num_steps(),
+        );
+        expect(others.0.sizes() == self.0.sizes() && is_within(numbers, count))?;
+        let numbers: Vec<usize> = numbers.iter().map(|&i| i as usize).collect();
         Ok(PyCollocation(self.0.joined(&others.0, &numbers)))
     }
 
@@ -107,9 +79,8 @@ impl PyCollocation {
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let (known, slopes) = (known.as_slice()?, slopes.as_slice()?);
         let ([n, stages], steps) = (self.0.sizes(), self.0.num_steps());
-        if slopes.len() != steps * stages * n || known.len() != slopes.len() + steps * n {
-            return Err(misfit());
-        }
+        let count = steps * stages * n;
+        expect(slopes.len() == count && known.len() == count + steps * n)?;
         let found = enter(py, |_| Ok(self.0.off(known, slopes)))?;
         Ok(PyArray1::from_vec(py, found))
     }
@@ -123,13 +94,9 @@ impl PyCollocation {
         slopes: PyReadonlyArray3<'py, f64>,
         start: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (outputs, count) = (self.outputs(&steps, &weights)?, start.shape()[1]);
-        let ([n, stages], points) = (self.0.sizes(), slopes.shape()[0]);
-        let fits = points == self.0.num_steps() * stages && slopes.shape()[1..] == [n, count];
-        if !fits || start.shape()[0] != n {
-            return Err(misfit());
-        }
-        let (slopes, start) = (slopes.as_slice()?, start.as_slice()?);
+        let ([n, stages], num_steps) = (self.0.sizes(), self.0.num_steps());
+        let outputs = outputs(&steps, &weights, num_steps, stages)?;
+        let (slopes, start, count) = columns(&slopes, &start, num_steps * stages, n)?;
         let found = enter(py, |_| Ok(self.0.columns(outputs, slopes, start, count)))?;
         let shape = [outputs.steps.len(), n, count];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
@@ -143,11 +110,9 @@ impl PyCollocation {
         weights: PyReadonlyArray2<'py, f64>,
         cts: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (outputs, rows) = (self.outputs(&steps, &weights)?, cts.shape()[0]);
-        if cts.shape()[1] != outputs.steps.len() * self.0.sizes()[0] {
-            return Err(misfit());
-        }
-        let cts = cts.as_slice()?;
+        let [n, stages] = self.0.sizes();
+        let outputs = outputs(&steps, &weights, self.0.num_steps(), stages)?;
+        let (cts, rows) = rows(&cts, outputs, n)?;
         let found = enter(py, |_| Ok(self.0.adjoint(outputs, cts, rows)))?;
         let shape = [rows, found.len() / rows.max(1)];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())

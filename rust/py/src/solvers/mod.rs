@@ -6,6 +6,7 @@ pub mod function_key;
 mod jacobians;
 pub mod names_read;
 pub mod noted_calls;
+mod outputs;
 pub mod runge_kutta;
 pub mod steps;
 mod written;

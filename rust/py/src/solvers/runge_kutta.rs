@@ -1,16 +1,15 @@
 //! The linearised equations along the steps of explicit methods, for Python: NumPy arrays in and out.
 
-use cotan::kernels::collocation::Outputs;
 use cotan::kernels::runge_kutta::RungeKutta;
 use numpy::{
     PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
     PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
 use crate::solvers::jacobians::{Indices, Matrices};
+use crate::solvers::outputs::{columns, expect, is_within, outputs, rows};
 
 /// The linearised equation along the steps of an explicit run. All arrays that it takes are contiguous.
 #[pyclass(frozen, name = "RungeKutta", module = "cotan._core")]
@@ -39,31 +38,6 @@ impl PyRungeKutta {
         let derivatives = self.derivatives.borrowed();
         [derivatives.n, derivatives.count]
     }
-
-    fn outputs<'a>(
-        &self,
-        steps: &'a PyReadonlyArray1<'_, i64>,
-        weights: &'a PyReadonlyArray2<'_, f64>,
-    ) -> PyResult<Outputs<'a>> {
-        let steps = steps.as_slice()?;
-        if weights.shape() != [steps.len(), self.stages] || !is_within(steps, self.lengths.len()) {
-            return Err(misfit());
-        }
-        Ok(Outputs {
-            steps,
-            weights: weights.as_slice()?,
-        })
-    }
-}
-
-fn is_within(numbers: &[i64], end: usize) -> bool {
-    numbers.iter().all(|x| (0..end as i64).contains(x))
-}
-
-fn misfit() -> PyErr {
-    PyValueError::new_err(
-        "RungeKutta: shapes do not match, or a number of a point or step is out of range",
-    )
 }
 
 #[pymethods]
@@ -83,13 +57,12 @@ impl PyRungeKutta {
         pattern: Option<Indices<'_>>,
     ) -> PyResult<PyRungeKutta> {
         let (stages, num_points) = (a.shape()[0], derivatives.shape()[0]);
-        let fits = a.shape()[1] == stages
-            && stage_of_end < stages
-            && points.shape() == [lengths.len(), stages]
-            && is_within(points.as_slice()?, num_points);
-        if !fits {
-            return Err(misfit());
-        }
+        expect(
+            a.shape()[1] == stages
+                && stage_of_end < stages
+                && points.shape() == [lengths.len(), stages]
+                && is_within(points.as_slice()?, num_points),
+        )?;
         Ok(PyRungeKutta {
             stages,
             stage_of_end,
@@ -109,12 +82,9 @@ impl PyRungeKutta {
         slopes: PyReadonlyArray3<'py, f64>,
         start: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (outputs, count) = (self.outputs(&steps, &weights)?, start.shape()[1]);
         let [n, num_points] = self.sizes();
-        if start.shape()[0] != n || slopes.shape() != [num_points, n, count] {
-            return Err(misfit());
-        }
-        let (slopes, start) = (slopes.as_slice()?, start.as_slice()?);
+        let outputs = outputs(&steps, &weights, self.lengths.len(), self.stages)?;
+        let (slopes, start, count) = columns(&slopes, &start, num_points, n)?;
         let found = enter(py, |_| {
             Ok(self.run().columns(outputs, slopes, start, count))
         })?;
@@ -130,12 +100,9 @@ impl PyRungeKutta {
         weights: PyReadonlyArray2<'py, f64>,
         cts: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (outputs, rows) = (self.outputs(&steps, &weights)?, cts.shape()[0]);
         let [n, num_points] = self.sizes();
-        if cts.shape()[1] != outputs.steps.len() * n {
-            return Err(misfit());
-        }
-        let cts = cts.as_slice()?;
+        let outputs = outputs(&steps, &weights, self.lengths.len(), self.stages)?;
+        let (cts, rows) = rows(&cts, outputs, n)?;
         let found = enter(py, |_| Ok(self.run().adjoint(outputs, cts, rows)))?;
         let shape = [rows, (num_points + 1) * n];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
