@@ -63,6 +63,10 @@ _Wrt: TypeAlias = (
     | None
 )
 _Argnums: TypeAlias = int | Sequence[int] | None
+# `Jacobians` or `StateProducts` of a right side.
+_Derivatives: TypeAlias = (
+    tuple[int, NDArray, tuple[NDArray, NDArray] | None] | tuple[int, int, Function, Function]
+)
 
 __version__: str
 __features__: tuple[str, ...]
@@ -646,14 +650,12 @@ class Collocation:
     def of(
         lengths: NDArray,
         a: NDArray,
-        n: int,
-        derivatives: NDArray,
-        pattern: tuple[NDArray, NDArray] | None,
-    ) -> Collocation | None: ...
+        derivatives: _Derivatives,
+        near: tuple[NDArray, NDArray] | None,
+    ) -> tuple[Collocation, NDArray] | None: ...
     @property
     def num_steps(self) -> int: ...
     def joined(self, others: Collocation, numbers: NDArray) -> Collocation: ...
-    def off(self, known: NDArray, slopes: NDArray) -> NDArray: ...
     def columns(
         self, steps: NDArray, weights: NDArray, slopes: NDArray, start: NDArray
     ) -> NDArray: ...
@@ -744,9 +746,7 @@ class RungeKutta:
         a: NDArray,
         stage_of_end: int,
         points: NDArray,
-        n: int,
-        derivatives: NDArray,
-        pattern: tuple[NDArray, NDArray] | None,
+        derivatives: _Derivatives,
     ) -> Self: ...
     def columns(
         self, steps: NDArray, weights: NDArray, slopes: NDArray, start: NDArray

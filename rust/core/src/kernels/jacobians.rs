@@ -1,4 +1,11 @@
-//! Derivatives of a right side with respect to the state, at the points of a run: whole matrices, or some of their entries.
+//! Derivatives of a right side with respect to the state, at the points of a run: whole matrices, some of their entries, or
+//! products with them only.
+
+use std::fmt;
+
+use super::dense::dot;
+use super::simd_level::{Level, leveled};
+use crate::error::Result;
 
 /// Which entries of a matrix are given, row by row.
 #[derive(Debug, Clone, Copy)]
@@ -7,6 +14,15 @@ pub struct Entries<'a> {
     pub starts: &'a [usize],
     /// The columns of all rows, one row after the other.
     pub columns: &'a [u32],
+}
+
+/// Products of the derivatives with vectors.
+pub trait Products: fmt::Debug + Send + Sync {
+    /// Puts the products at consecutive points, from this one on, with a vector for each, one after the other.
+    fn forth(&self, first: usize, vectors: &[f64], found: &mut [f64]) -> Result<()>;
+
+    /// As `forth`, with rows from the left.
+    fn back(&self, first: usize, rows: &[f64], found: &mut [f64]) -> Result<()>;
 }
 
 /// Matrices with entries in the same places.
@@ -45,6 +61,30 @@ impl<'a> Jacobians<'a> {
             entries: self.entries,
             values: &self.values[point * size..][..size],
         }
+    }
+
+    /// Puts the products at consecutive points, from this one on, with a vector for each, one after the other.
+    ///
+    /// # Panics
+    ///
+    /// Where there are not so many points, or the slices have other lengths.
+    pub fn forth(&self, first: usize, vectors: &[f64], found: &mut [f64]) {
+        assert_eq!(vectors.len(), found.len(), "as many numbers");
+        found.fill(0.0);
+        // SAFETY: the machine supports its best level.
+        unsafe { forth(Level::best())(self, first, vectors, found) };
+    }
+
+    /// As `forth`, with rows from the left.
+    ///
+    /// # Panics
+    ///
+    /// As `forth`.
+    pub fn back(&self, first: usize, rows: &[f64], found: &mut [f64]) {
+        assert_eq!(rows.len(), found.len(), "as many numbers");
+        found.fill(0.0);
+        // SAFETY: the machine supports its best level.
+        unsafe { back(Level::best())(self, first, rows, found) };
     }
 
     /// Which entries differ from zero at any point, or may: where rows begin, and the columns of all rows.
@@ -121,6 +161,31 @@ impl Jacobian<'_> {
                     *x += weight * y;
                 }
             }
+        }
+    }
+}
+
+leveled! {
+    fn forth[](matrices: &Jacobians<'_>, first: usize, vectors: &[f64], found: &mut [f64]) {
+        let vectors = vectors.chunks_exact(matrices.n);
+        for (point, (vector, found)) in vectors.zip(found.chunks_exact_mut(matrices.n)).enumerate() {
+            let matrix = matrices.at(first + point);
+            if matrix.entries.is_some() {
+                matrix.add_product(vector, 1, found);
+                continue;
+            }
+            for (found, row) in found.iter_mut().zip(matrix.values.chunks_exact(matrices.n)) {
+                *found = dot(row, vector);
+            }
+        }
+    }
+}
+
+leveled! {
+    fn back[](matrices: &Jacobians<'_>, first: usize, rows: &[f64], found: &mut [f64]) {
+        let rows = rows.chunks_exact(matrices.n);
+        for (point, (row, found)) in rows.zip(found.chunks_exact_mut(matrices.n)).enumerate() {
+            matrices.at(first + point).add_row_product(row, found);
         }
     }
 }

@@ -20,6 +20,7 @@ mod finite;
 mod fourier;
 mod fused;
 mod gemm;
+mod gmres;
 mod index;
 pub mod jacobians;
 mod laid_out;

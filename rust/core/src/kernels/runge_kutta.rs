@@ -6,8 +6,9 @@
 //! `k_i = J_i (y + h Σ_j a_ij k_j) + f_i` (Hairer, Nørsett, Wanner, *Solving Ordinary Differential Equations I*, II.6).
 
 use super::collocation::Outputs;
-use super::jacobians::Jacobians;
+use super::jacobians::{Jacobians, Products};
 use super::simd_level::{Level, leveled};
+use crate::error::Result;
 
 /// The steps of a run, whose stages are at points that they may share.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +22,78 @@ pub struct RungeKutta<'a> {
     /// The points of the stages of each step.
     pub points: &'a [i64],
     /// Derivatives of the right side at all points.
-    pub derivatives: Jacobians<'a>,
+    pub derivatives: Derivatives<'a>,
+}
+
+/// Derivatives of a right side, at points.
+#[derive(Debug, Clone, Copy)]
+pub enum Derivatives<'a> {
+    /// All of them are there.
+    Known(Jacobians<'a>),
+    /// Products with them are computed where they are asked for.
+    Computed {
+        /// How many equations there are.
+        n: usize,
+        /// How many points there are.
+        count: usize,
+        /// What computes them.
+        products: &'a dyn Products,
+    },
+}
+
+impl Derivatives<'_> {
+    /// How many equations there are.
+    pub fn n(&self) -> usize {
+        match self {
+            Derivatives::Known(known) => known.n,
+            Derivatives::Computed { n, .. } => *n,
+        }
+    }
+
+    /// How many points there are.
+    pub fn count(&self) -> usize {
+        match self {
+            Derivatives::Known(known) => known.count,
+            Derivatives::Computed { count, .. } => *count,
+        }
+    }
+
+    /// Adds the products at a point with `count` columns, which are those of a row-major matrix.
+    #[inline(always)]
+    fn add_product(
+        &self,
+        point: usize,
+        columns: &[f64],
+        count: usize,
+        sum: &mut [f64],
+    ) -> Result<()> {
+        match self {
+            Derivatives::Known(known) => known.at(point).add_product(columns, count, sum),
+            Derivatives::Computed { n, products, .. } => {
+                let mut found = vec![0.0; *n];
+                for at in 0..count {
+                    let column: Vec<f64> = columns[at..].iter().step_by(count).copied().collect();
+                    products.forth(point, &column, &mut found)?;
+                    let to = sum[at..].iter_mut().step_by(count);
+                    to.zip(&found).for_each(|(x, y)| *x += y);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the product with a row, from the left, into another one.
+    #[inline(always)]
+    fn row_product(&self, point: usize, row: &[f64], found: &mut [f64]) -> Result<()> {
+        match self {
+            Derivatives::Known(known) => {
+                found.fill(0.0);
+                known.at(point).add_row_product(row, found);
+                Ok(())
+            }
+            Derivatives::Computed { products, .. } => products.back(point, row, found),
+        }
+    }
 }
 
 impl<'a> RungeKutta<'a> {
@@ -36,17 +108,17 @@ impl<'a> RungeKutta<'a> {
         slopes: &[f64],
         start: &[f64],
         count: usize,
-    ) -> Vec<f64> {
-        let width = self.derivatives.n * count;
+    ) -> Result<Vec<f64>> {
+        let width = self.derivatives.n() * count;
         self.expect_fitting();
-        assert_eq!(slopes.len(), self.derivatives.count * width, "slopes");
+        assert_eq!(slopes.len(), self.derivatives.count() * width, "slopes");
         assert_eq!(start.len(), width, "the initial state");
         let mut found = vec![0.0; outputs.steps.len() * width];
         if width > 0 && !self.b.is_empty() {
             // SAFETY: the machine supports its best level.
-            unsafe { columns(Level::best())(self, outputs, slopes, start, count, &mut found) };
+            unsafe { columns(Level::best())(self, outputs, slopes, start, count, &mut found)? };
         }
-        found
+        Ok(found)
     }
 
     /// Cotangents of slopes, at all points, and behind them of the initial state, for rows of cotangents of states.
@@ -54,17 +126,17 @@ impl<'a> RungeKutta<'a> {
     /// # Panics
     ///
     /// As `columns`.
-    pub fn adjoint(&self, outputs: Outputs<'_>, cts: &[f64], rows: usize) -> Vec<f64> {
+    pub fn adjoint(&self, outputs: Outputs<'_>, cts: &[f64], rows: usize) -> Result<Vec<f64>> {
         self.expect_fitting();
-        let n = self.derivatives.n;
+        let n = self.derivatives.n();
         assert_eq!(cts.len(), rows * outputs.steps.len() * n, "cotangents");
-        let size = (self.derivatives.count + 1) * n;
+        let size = (self.derivatives.count() + 1) * n;
         let mut found = vec![0.0; rows * size];
         if n > 0 && rows > 0 && !self.b.is_empty() {
             // SAFETY: the machine supports its best level.
-            unsafe { adjoint(Level::best())(self, outputs, cts, &mut found) };
+            unsafe { adjoint(Level::best())(self, outputs, cts, &mut found)? };
         }
-        found
+        Ok(found)
     }
 
     fn expect_fitting(&self) {
@@ -90,8 +162,8 @@ leveled! {
         start: &[f64],
         count: usize,
         found: &mut [f64],
-    ) {
-        let (stages, width) = (run.b.len(), run.derivatives.n * count);
+    ) -> Result<()> {
+        let (stages, width) = (run.b.len(), run.derivatives.n() * count);
         // Of each step the state before it, and behind it the slopes of its stages.
         let size = (stages + 1) * width;
         let mut all = vec![0.0; run.lengths.len() * size];
@@ -107,7 +179,7 @@ leveled! {
                 add_weighted(&mut inner, h, weights, earlier);
                 let own = &mut own[..width];
                 own.copy_from_slice(&slopes[point * width..][..width]);
-                run.derivatives.at(point).add_product(&inner, count, own);
+                run.derivatives.add_product(point, &inner, count, own)?;
             }
             add_weighted(&mut state, h, run.b, known);
         }
@@ -117,13 +189,19 @@ leveled! {
             row.copy_from_slice(before);
             add_weighted(row, run.lengths[step as usize], weights, known);
         }
+        Ok(())
     }
 }
 
 leveled! {
-    fn adjoint[](run: &RungeKutta<'_>, outputs: Outputs<'_>, cts: &[f64], found: &mut [f64]) {
-        let (n, stages, count) = (run.derivatives.n, run.b.len(), outputs.steps.len());
-        let size = (run.derivatives.count + 1) * n;
+    fn adjoint[](
+        run: &RungeKutta<'_>,
+        outputs: Outputs<'_>,
+        cts: &[f64],
+        found: &mut [f64],
+    ) -> Result<()> {
+        let (n, stages, count) = (run.derivatives.n(), run.b.len(), outputs.steps.len());
+        let size = (run.derivatives.count() + 1) * n;
         // What is wanted of each step, from the last step to the first one.
         let mut order: Vec<usize> = (0..count).collect();
         order.sort_unstable_by_key(|&j| std::cmp::Reverse(outputs.steps[j]));
@@ -143,16 +221,20 @@ leveled! {
                     let (weights, point) = run.stage(step, i);
                     let (earlier, own) = known.split_at_mut(i * n);
                     let own = &mut own[..n];
+                    if own.iter().all(|x| *x == 0.0) {
+                        // Most steps end in a slope of which nothing is asked.
+                        continue;
+                    }
                     add_weighted(&mut of_points[point * n..][..n], 1.0, &[1.0], own);
                     // From the slope to the state where it was computed, which has the place of the slope's now.
                     slope.copy_from_slice(own);
-                    own.fill(0.0);
-                    run.derivatives.at(point).add_row_product(&slope, own);
+                    run.derivatives.row_product(point, &slope, own)?;
                     add_weighted(state, 1.0, &[1.0], own);
                     spread(earlier, h, weights, own);
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -183,7 +265,16 @@ fn add_weighted(sum: &mut [f64], scale: f64, weights: &[f64], rows: &[f64]) {
 mod tests {
     use super::super::collocation::Outputs;
     use super::super::jacobians::Jacobians;
-    use super::RungeKutta;
+    use super::{Derivatives, Products, Result, RungeKutta};
+
+    fn known(derivatives: &[f64]) -> Jacobians<'_> {
+        Jacobians {
+            count: derivatives.len() / 4,
+            n: 2,
+            entries: None,
+            values: derivatives,
+        }
+    }
 
     /// Two steps of Heun's method, for two equations; the end of the first one is the beginning of the second.
     fn run<'a>(lengths: &'a [f64], derivatives: &'a [f64]) -> RungeKutta<'a> {
@@ -192,12 +283,7 @@ mod tests {
             a: &[0.0, 0.0, 1.0, 0.0],
             b: &[0.5, 0.5],
             points: &[0, 1, 1, 2],
-            derivatives: Jacobians {
-                count: derivatives.len() / 4,
-                n: 2,
-                entries: None,
-                values: derivatives,
-            },
+            derivatives: Derivatives::Known(known(derivatives)),
         }
     }
 
@@ -232,7 +318,9 @@ mod tests {
             steps: &[0, 1],
             weights: &[0.5, 0.5, 0.5, 0.5],
         };
-        let found = run(&lengths, &derivatives).columns(outputs, &slopes, &[0.7, -0.4], 1);
+        let found = run(&lengths, &derivatives)
+            .columns(outputs, &slopes, &[0.7, -0.4], 1)
+            .unwrap();
         for (x, y) in found.iter().zip(&expected) {
             assert!((x - y).abs() < 1e-15, "{found:?} {expected:?}");
         }
@@ -250,8 +338,8 @@ mod tests {
             weights: &[0.25, 0.5, 0.5, 0.5, 0.1, 0.0],
         };
         let cts: Vec<f64> = (0..12).map(|i| (f64::from(i) * 1.3).cos()).collect();
-        let forth = run.columns(outputs, &slopes, &start, 1);
-        let back = run.adjoint(outputs, &cts, 2);
+        let forth = run.columns(outputs, &slopes, &start, 1).unwrap();
+        let back = run.adjoint(outputs, &cts, 2).unwrap();
         for (row, cts) in back.chunks_exact(8).zip(cts.chunks_exact(6)) {
             let given = slopes.iter().chain(&start);
             let first: f64 = row.iter().zip(given).map(|(a, b)| a * b).sum();
@@ -271,9 +359,53 @@ mod tests {
         };
         let lengths = [0.2, 0.1];
         let run = run(&lengths, &derivatives);
-        let one = run.columns(outputs, &slopes, &[1.0, 0.5], 1);
-        let two = run.columns(outputs, &twice, &[1.0, 2.0, 0.5, 1.0], 2);
+        let one = run.columns(outputs, &slopes, &[1.0, 0.5], 1).unwrap();
+        let two = run
+            .columns(outputs, &twice, &[1.0, 2.0, 0.5, 1.0], 2)
+            .unwrap();
         assert_eq!([two[0], two[2]], [one[0], one[1]]);
         assert_eq!([two[1], two[3]], [2.0 * one[0], 2.0 * one[1]]);
+    }
+    #[derive(Debug)]
+    struct Given(Vec<f64>);
+
+    impl Products for Given {
+        fn forth(&self, first: usize, vectors: &[f64], found: &mut [f64]) -> Result<()> {
+            known(&self.0).forth(first, vectors, found);
+            Ok(())
+        }
+
+        fn back(&self, first: usize, rows: &[f64], found: &mut [f64]) -> Result<()> {
+            known(&self.0).back(first, rows, found);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn products_do_what_matrices_do() {
+        let derivatives: Vec<f64> = (0..12).map(|i| (f64::from(i) * 0.9).cos()).collect();
+        let slopes: Vec<f64> = (0..12).map(|i| (f64::from(i) * 2.3).cos()).collect();
+        let outputs = Outputs {
+            steps: &[1, 0],
+            weights: &[0.25, 0.5, 1.0, 0.0],
+        };
+        let lengths = [0.2, 0.1];
+        let run = run(&lengths, &derivatives);
+        let other = RungeKutta {
+            derivatives: Derivatives::Computed {
+                n: 2,
+                count: 3,
+                products: &Given(derivatives.clone()),
+            },
+            ..run
+        };
+        let start = [1.0, 2.0, 0.5, 1.0];
+        let [one, two] = [run, other].map(|run| {
+            let columns = run.columns(outputs, &slopes, &start, 2).unwrap();
+            [columns, run.adjoint(outputs, &slopes[..8], 2).unwrap()].concat()
+        });
+        for (x, y) in one.iter().zip(&two) {
+            assert!((x - y).abs() < 1e-15, "{x} {y}");
+        }
     }
 }

@@ -1,17 +1,20 @@
 //! The linearised equations along the steps of a solver, for Python: NumPy arrays in and out.
 
-use cotan::kernels::collocation::Collocation;
+use std::sync::Arc;
+
+use cotan::kernels::collocation::{Collocation, Source, Steps};
 use cotan::kernels::dense;
+use cotan::kernels::jacobians::Products;
 use cotan::sparsity::{bandwidths, narrow_order};
 use numpy::{
     PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
-    PyReadonlyArrayDyn, PyUntypedArrayMethods,
+    PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
 use crate::runtime::exports::exports;
-use crate::solvers::jacobians::{Indices, Matrices};
+use crate::solvers::jacobians::{Calls, Derivatives, Matrices};
 use crate::solvers::outputs::{columns, expect, is_within, outputs, rows};
 
 exports!(regular_inverse);
@@ -24,29 +27,56 @@ pub struct PyCollocation(Collocation);
 
 #[pymethods]
 impl PyCollocation {
-    /// Takes the lengths of steps, how much slopes at stages count, and derivatives at all stages, of `n` equations: all of
-    /// them, or the entries of a pattern. None where the factors of the systems are too many numbers.
+    /// Takes the lengths of steps, how much slopes at stages count, derivatives at all stages, and, where they only are near
+    /// to those of collocation, states and slopes there. Gives by how much a step of Newton's method moves these states, too.
+    /// None where the factors of the systems are too many numbers, or where products are all there is and steps are too
+    /// long for them.
     #[staticmethod]
-    #[pyo3(signature = (lengths, a, n, derivatives, pattern))]
-    fn of(
-        py: Python<'_>,
+    fn of<'py>(
+        py: Python<'py>,
         lengths: Vector<'_>,
         a: PyReadonlyArray2<'_, f64>,
-        n: usize,
-        derivatives: PyReadonlyArrayDyn<'_, f64>,
-        pattern: Option<Indices<'_>>,
-    ) -> PyResult<Option<PyCollocation>> {
+        derivatives: Derivatives,
+        near: Option<(Vector<'_>, Vector<'_>)>,
+    ) -> PyResult<Option<(PyCollocation, Bound<'py, PyArray1<f64>>)>> {
         let [stages, columns] = [a.shape()[0], a.shape()[1]];
-        let matrices = Matrices::new(n, &derivatives, pattern)?;
-        expect(columns == stages && matrices.borrowed().count == stages * lengths.len())?;
-        let places = matrices.places()?;
-        let (lengths, a) = (lengths.as_slice()?, a.as_slice()?);
-        let made = enter(py, |interrupted| {
-            let order = narrow_order(&places);
-            let order = (order.as_slice(), bandwidths(&places, &order));
-            Collocation::new(lengths, a, matrices.borrowed(), order, interrupted)
-        })?;
-        Ok(made.map(PyCollocation))
+        let given = derivatives.borrowed();
+        let (n, count) = (given.n(), stages * lengths.len());
+        expect(columns == stages && given.count() == count)?;
+        let near = near.as_ref().map(|(known, slopes)| {
+            let [known, slopes] = [known.as_slice()?, slopes.as_slice()?];
+            expect(slopes.len() == count * n && known.len() == (count + lengths.len()) * n)?;
+            PyResult::Ok([known, slopes])
+        });
+        let steps = Steps {
+            lengths: lengths.as_slice()?,
+            a: a.as_slice()?,
+            near: near.transpose()?,
+        };
+        let made = match &derivatives {
+            Derivatives::Known(matrices) => {
+                let places = matrices.places()?;
+                let products: Arc<dyn Products> = Arc::<Matrices>::clone(matrices);
+                enter(py, |interrupted| {
+                    let order = narrow_order(&places);
+                    let source = Source::Matrices {
+                        derivatives: matrices.borrowed(),
+                        products: &products,
+                        widths: bandwidths(&places, &order),
+                        order: &order,
+                    };
+                    Collocation::new(steps, source, interrupted)
+                })?
+            }
+            Derivatives::Computed(calls) => {
+                let products: Arc<dyn Products> = Arc::<Calls>::clone(calls);
+                let source = Source::Products(n, &products);
+                enter(py, |interrupted| {
+                    Collocation::new(steps, source, interrupted)
+                })?
+            }
+        };
+        Ok(made.map(|(steps, off)| (PyCollocation(steps), PyArray1::from_vec(py, off))))
     }
 
     /// How many steps there are.
@@ -70,21 +100,6 @@ impl PyCollocation {
         Ok(PyCollocation(self.0.joined(&others.0, &numbers)))
     }
 
-    /// A step of Newton's method for the states at the stages, from known states and slopes.
-    fn off<'py>(
-        &self,
-        py: Python<'py>,
-        known: Vector<'py>,
-        slopes: Vector<'py>,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let (known, slopes) = (known.as_slice()?, slopes.as_slice()?);
-        let ([n, stages], steps) = (self.0.sizes(), self.0.num_steps());
-        let count = steps * stages * n;
-        expect(slopes.len() == count && known.len() == count + steps * n)?;
-        let found = enter(py, |_| Ok(self.0.off(known, slopes)))?;
-        Ok(PyArray1::from_vec(py, found))
-    }
-
     /// Changes of states for columns of changes of slopes and of the initial state.
     fn columns<'py>(
         &self,
@@ -97,7 +112,7 @@ impl PyCollocation {
         let ([n, stages], num_steps) = (self.0.sizes(), self.0.num_steps());
         let outputs = outputs(&steps, &weights, num_steps, stages)?;
         let (slopes, start, count) = columns(&slopes, &start, num_steps * stages, n)?;
-        let found = enter(py, |_| Ok(self.0.columns(outputs, slopes, start, count)))?;
+        let found = enter(py, |_| self.0.columns(outputs, slopes, start, count))?;
         let shape = [outputs.steps.len(), n, count];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
     }
@@ -113,7 +128,7 @@ impl PyCollocation {
         let [n, stages] = self.0.sizes();
         let outputs = outputs(&steps, &weights, self.0.num_steps(), stages)?;
         let (cts, rows) = rows(&cts, outputs, n)?;
-        let found = enter(py, |_| Ok(self.0.adjoint(outputs, cts, rows)))?;
+        let found = enter(py, |_| self.0.adjoint(outputs, cts, rows))?;
         let shape = [rows, found.len() / rows.max(1)];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
     }

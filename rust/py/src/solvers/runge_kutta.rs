@@ -3,12 +3,12 @@
 use cotan::kernels::runge_kutta::RungeKutta;
 use numpy::{
     PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
-    PyReadonlyArrayDyn, PyUntypedArrayMethods,
+    PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
-use crate::solvers::jacobians::{Indices, Matrices};
+use crate::solvers::jacobians::Derivatives;
 use crate::solvers::outputs::{columns, expect, is_within, outputs, rows};
 
 /// The linearised equation along the steps of an explicit run. All arrays that it takes are contiguous.
@@ -19,7 +19,7 @@ pub struct PyRungeKutta {
     lengths: Vec<f64>,
     a: Vec<f64>,
     points: Vec<i64>,
-    derivatives: Matrices,
+    derivatives: Derivatives,
 }
 
 impl PyRungeKutta {
@@ -36,27 +36,23 @@ impl PyRungeKutta {
     /// How many equations there are, and how many points.
     fn sizes(&self) -> [usize; 2] {
         let derivatives = self.derivatives.borrowed();
-        [derivatives.n, derivatives.count]
+        [derivatives.n(), derivatives.count()]
     }
 }
 
 #[pymethods]
 impl PyRungeKutta {
     /// Takes the lengths of steps, how much slopes count at stages, of which `stage_of_end` is the one at the end of a step,
-    /// the numbers of the points of each step's stages, and derivatives at all points, of `n` equations: all of them, or the
-    /// entries of a pattern.
+    /// the numbers of the points of each step's stages, and derivatives at all points.
     #[new]
-    #[pyo3(signature = (lengths, a, stage_of_end, points, n, derivatives, pattern))]
     fn new(
         lengths: PyReadonlyArray1<'_, f64>,
         a: PyReadonlyArray2<'_, f64>,
         stage_of_end: usize,
         points: PyReadonlyArray2<'_, i64>,
-        n: usize,
-        derivatives: PyReadonlyArrayDyn<'_, f64>,
-        pattern: Option<Indices<'_>>,
+        derivatives: Derivatives,
     ) -> PyResult<PyRungeKutta> {
-        let (stages, num_points) = (a.shape()[0], derivatives.shape()[0]);
+        let (stages, num_points) = (a.shape()[0], derivatives.borrowed().count());
         expect(
             a.shape()[1] == stages
                 && stage_of_end < stages
@@ -69,7 +65,7 @@ impl PyRungeKutta {
             lengths: lengths.to_vec()?,
             a: a.to_vec()?,
             points: points.to_vec()?,
-            derivatives: Matrices::new(n, &derivatives, pattern)?,
+            derivatives,
         })
     }
 
@@ -85,9 +81,7 @@ impl PyRungeKutta {
         let [n, num_points] = self.sizes();
         let outputs = outputs(&steps, &weights, self.lengths.len(), self.stages)?;
         let (slopes, start, count) = columns(&slopes, &start, num_points, n)?;
-        let found = enter(py, |_| {
-            Ok(self.run().columns(outputs, slopes, start, count))
-        })?;
+        let found = enter(py, |_| self.run().columns(outputs, slopes, start, count))?;
         let shape = [outputs.steps.len(), n, count];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
     }
@@ -103,7 +97,7 @@ impl PyRungeKutta {
         let [n, num_points] = self.sizes();
         let outputs = outputs(&steps, &weights, self.lengths.len(), self.stages)?;
         let (cts, rows) = rows(&cts, outputs, n)?;
-        let found = enter(py, |_| Ok(self.run().adjoint(outputs, cts, rows)))?;
+        let found = enter(py, |_| self.run().adjoint(outputs, cts, rows))?;
         let shape = [rows, (num_points + 1) * n];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
     }

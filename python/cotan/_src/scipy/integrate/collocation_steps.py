@@ -16,6 +16,7 @@ import numpy as np
 from cotan import _core
 from cotan._src.scipy.integrate.plain_run import NORDSIECK, Nordsieck, Outputs, Step
 from cotan._src.scipy.integrate.state_jacobians import Jacobians
+from cotan._src.scipy.integrate.state_products import StateProducts
 from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.typing import Function, NDArray
 
@@ -66,6 +67,10 @@ def _inside(c: NDArray, x: NDArray) -> NDArray:
     return factors
 
 
+class LongStepsError(Exception):
+    """Steps are too long for systems that products solve."""
+
+
 def are_large(n: int) -> bool:
     """Say whether the matrices of steps along runs of many small steps are large."""
     return _STAGES * n > _SMALL
@@ -78,6 +83,9 @@ class CollocationSteps:
     `states`, and `begin` called with them. If that is False, `times` and `states` are those of the
     steps that it has halved, and the same is to be done for them; then they are those of all steps.
     """
+
+    #: Products are quicker than the derivatives, where these take so many.
+    fewest_products = 40
 
     def __init__(
         self,
@@ -95,6 +103,8 @@ class CollocationSteps:
         own steps, since its states jump by more where steps meet.
         """
         self._tolerances, self._states_at = tolerances, states_at
+        #: At so many points products are asked for at once.
+        self.at_once = stages
         self._strict, self._together = strict, together
         self._c, self._a = nodes_of(stages)
         if isinstance(steps, np.ndarray):
@@ -205,13 +215,17 @@ class CollocationSteps:
         found: NDArray = known[:, 0] + change
         return found
 
-    def begin(self, jacobians: Jacobians, slopes: NDArray) -> bool:
-        """Take derivatives and slopes at the nodes; False where steps have been halved."""
-        n, values, pattern = jacobians
-        values, waiting = np.ascontiguousarray(values), self._waiting
-        linear = _core.Collocation.of(self._h[waiting], self._a, n, values, pattern)
-        if linear is None:
-            raise NotPlainError
+    def begin(self, derivatives: Jacobians | StateProducts, slopes: NDArray) -> bool:
+        """Take derivatives and slopes at the nodes; False where steps have been halved.
+
+        Raises `LongStepsError` where many products would be needed for the system of a step.
+        """
+        waiting = self._waiting
+        near = None if self.is_exact else (self._known[waiting].reshape(-1), slopes.reshape(-1))
+        found = _core.Collocation.of(self._h[waiting], self._a, derivatives, near)
+        if found is None:
+            raise NotPlainError if isinstance(derivatives, Jacobians) else LongStepsError
+        linear, off = found
         if self._linear is None:
             self._linear = linear
         else:
@@ -220,8 +234,8 @@ class CollocationSteps:
             self._linear = self._linear.joined(linear, numbers)
         if self.is_exact:
             return True
-        off = np.abs(linear.off(self._known[waiting].reshape(-1), slopes.reshape(-1)))
-        if not np.isfinite(off).all() and np.isfinite(values).all():
+        off = np.abs(off)
+        if not np.isfinite(off).all() and _are_finite(derivatives):
             # A matrix was singular.
             raise NotPlainError
         if self._halved(off.reshape(len(waiting), -1, self._n)):
@@ -274,6 +288,13 @@ class CollocationSteps:
         if self._linear is None:
             raise RuntimeError("call `begin` first")
         return self._linear
+
+
+def _are_finite(derivatives: Jacobians | StateProducts) -> bool:
+    if isinstance(derivatives, Jacobians):
+        return bool(np.isfinite(derivatives.values).all())
+    # Systems with products that are not finite are not solved by them.
+    return True
 
 
 def _evaluated(inside: list[Any], at: NDArray) -> NDArray:

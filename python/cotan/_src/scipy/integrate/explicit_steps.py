@@ -12,11 +12,17 @@ import numpy as np
 from cotan import _core
 from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, Span
 from cotan._src.scipy.integrate.state_jacobians import Jacobians
+from cotan._src.scipy.integrate.state_products import StateProducts
 from cotan._src.typing import NDArray
 
 
 class ExplicitSteps:
     """States at `Outputs` of a run, as they change with slopes K and the initial state."""
+
+    #: One product after the other is quicker than the derivatives, where these take so many.
+    fewest_products = 12
+    #: At so many points products are asked for at once.
+    at_once = 1
 
     def __init__(self, run: PlainRun, method: Any, steps: Span | None = None) -> None:
         """Take a run; `steps` are its steps where it has noted none."""
@@ -101,12 +107,11 @@ class ExplicitSteps:
             total = (total + factor) * (x if i % 2 == 0 else 1 - x)[:, None]
         return total
 
-    def begin(self, jacobians: Jacobians, slopes: NDArray) -> bool:
+    def begin(self, derivatives: Jacobians | StateProducts, slopes: NDArray) -> bool:
         """Take derivatives and slopes at the points."""
         self._slopes = slopes
-        n, values, pattern = jacobians
-        places, values = map(np.ascontiguousarray, (self._places, values))
-        self._linear = _core.RungeKutta(self._h, self._a, self._stages, places, n, values, pattern)
+        places = np.ascontiguousarray(self._places)
+        self._linear = _core.RungeKutta(self._h, self._a, self._stages, places, derivatives)
         return True
 
     def adjoint(self, outputs: Outputs, cts: NDArray) -> NDArray:

@@ -17,10 +17,10 @@ from cotan._src.kit.host_call import linear
 from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.values import attach_derivative, contains_active, is_active, to_numpy
-from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
+from cotan._src.scipy.integrate.collocation_steps import CollocationSteps, LongStepsError
 from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
 from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, is_near, points_of
-from cotan._src.scipy.integrate.right_side import Derivatives, RightSide
+from cotan._src.scipy.integrate.right_side import Derivatives, ProductsAt, RightSide
 from cotan._src.scipy.integrate.state_jacobians import Jacobians, Products, expect_few
 from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
@@ -74,34 +74,24 @@ class MovedStates:
             self._change = _core.concatenate([rest, start])
 
     def _begin(self, side: RightSide, compared: tuple[NDArray, ...]) -> Derivatives | None:
-        """Give the steps their derivatives; return all derivatives, if they are known."""
-        steps = self.steps
-        products: Products | None = None
+        """Give the steps their derivatives, or products with them; return all that are known."""
+        steps, source = self.steps, _Source(side)
         while True:
             m = len(steps.times)
             times, states = _joined(steps, compared)
-            known = side.known(times, states)
-            if known is not None:
-                slopes, jacobians = known.slopes, known.of_states
-            else:
-                products = products or side.products(times, states)
-                expect_few(len(times) * products.rows.size)
-                # At all points, so that their ways are looked for once.
-                slopes, jacobians = side.derivatives(times, states, products)
-            if steps.begin(jacobians.first(m), slopes[:m]):
+            if source.begin(steps, times, states):
                 break
         if m < len(steps.times):
             # That was for steps that had been halved.
             m = len(steps.times)
             times, states = _joined(steps, compared)
-            known = None if known is None else side.known(times, states)
-            if known is None and _core.nestlevel() > 1:
-                products = products or side.products(times, states)
-                expect_few(len(times) * products.rows.size)
-                jacobians = side.derivatives(times, states, products)[1]
-        if _core.nestlevel() > 1:
-            self._jacobians = jacobians.first(m)
-        return known
+            if source.known is not None:
+                source.known = side.known(times, states)
+            if source.known is None and _core.nestlevel() > 1:
+                source.derivatives(times, states)
+        if source.jacobians is not None:
+            self._jacobians = source.jacobians.first(m)
+        return source.known
 
     def _take_columns(self, known: Derivatives, start: AnyArray) -> None:
         """Let states move with leaves and the initial state, all directions at once."""
@@ -151,6 +141,61 @@ class MovedStates:
             nodes = attach_derivative(nodes, self.at(outputs))
         begins, ends = self.steps.limits()
         return Interpolant(begins, ends, parts, _core.reshape(nodes, (-1, len(parts), self._n)))
+
+
+class _Source:
+    """Where steps have the derivatives of the right side from."""
+
+    def __init__(self, side: RightSide) -> None:
+        self._side = side
+        #: All derivatives, where they are known.
+        self.known: Derivatives | None = None
+        #: Those with respect to the state, where they were computed.
+        self.jacobians: Jacobians | None = None
+        self._products: Products | None = None
+        # Derivatives of higher order need the derivatives themselves.
+        self._takes_products = _core.nestlevel() == 1
+        self._programs: ProductsAt | None = None
+
+    def begin(self, steps: Steps, times: NDArray, states: NDArray) -> bool:
+        """Give steps what they need, at their points, the first ones; False to be called again."""
+        side, m = self._side, len(steps.times)
+        self.known = side.known(times, states)
+        if self.known is not None:
+            slopes, self.jacobians = self.known.slopes, self.known.of_states
+            return steps.begin(self.jacobians.first(m), slopes[:m])
+        programs = self._programs_at(steps, times, states)
+        if programs is None:
+            slopes, jacobians = self.derivatives(times, states)
+            return steps.begin(jacobians.first(m), slopes[:m])
+        slopes = side.plain_slopes(times, states)
+        try:
+            return steps.begin(programs.points(times[:m], states[:m]), slopes[:m])
+        except LongStepsError:
+            self._takes_products = False
+            return False
+
+    def derivatives(self, times: NDArray, states: NDArray) -> tuple[NDArray, Jacobians]:
+        """Give slopes and derivatives: at all points at once, so that ways are looked for once."""
+        products = self._products_at(times, states)
+        expect_few(len(times) * products.rows.size)
+        slopes, self.jacobians = self._side.derivatives(times, states, products)
+        return slopes, self.jacobians
+
+    def _products_at(self, times: NDArray, states: NDArray) -> Products:
+        if self._products is None:
+            self._products = self._side.products(times, states)
+        return self._products
+
+    def _programs_at(self, steps: Steps, times: NDArray, states: NDArray) -> ProductsAt | None:
+        """Give what computes products, where these are quicker than the derivatives."""
+        if self._takes_products and self._programs is None:
+            count = len(self._products_at(times, states).rows)
+            if count >= steps.fewest_products:
+                at = times[0], states[0]
+                self._programs = self._side.product_programs(steps.at_once, *at)
+            self._takes_products = self._programs is not None
+        return self._programs if self._takes_products else None
 
 
 def _joined(steps: Steps, compared: tuple[NDArray, ...]) -> tuple[NDArray, NDArray]:

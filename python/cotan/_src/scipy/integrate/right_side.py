@@ -20,12 +20,17 @@ from cotan._src.scipy.integrate.repeated_steps import slope_of
 from cotan._src.scipy.integrate.state_jacobians import (
     FEWEST_EQUATIONS,
     Jacobians,
-    KnownProducts,
+    Kept,
     Products,
     expect_few,
     products_for,
     products_of,
     whole_rows,
+)
+from cotan._src.scipy.integrate.state_products import (
+    ProductPrograms,
+    StateProducts,
+    product_programs,
 )
 from cotan._src.state.plain_copy import (
     NotPlainError,
@@ -47,7 +52,8 @@ _POINTS = 32
 
 _FLOAT = np.dtype(np.float64)
 _KNOWN = KnownPrograms()
-_PRODUCTS = KnownProducts()
+_PRODUCTS: Kept[Products | None] = Kept()
+_PRODUCT_PROGRAMS: Kept[ProductPrograms | None] = Kept()
 
 
 class Derivatives(NamedTuple):
@@ -58,6 +64,17 @@ class Derivatives(NamedTuple):
     #: With respect to the numbers in `leaves`, one after the other.
     of_leaves: NDArray
     leaves: list[AnyArray]
+
+
+class ProductsAt(NamedTuple):
+    """Products with the derivatives of a right side."""
+
+    programs: ProductPrograms
+    leaves: list[Any]
+
+    def points(self, times: NDArray, states: NDArray) -> StateProducts:
+        """Give those at points."""
+        return self.programs.at(times, states, tuple(self.leaves))
 
 
 class _Way(NamedTuple):
@@ -163,14 +180,47 @@ class RightSide(PlainCallback):
         n = states.shape[1]
         if not self._is_batched or n < FEWEST_EQUATIONS:
             return whole_rows(n)
-        key, at, found = self.key, (times[0], states[0]), None
+        found = None
+        side, leaves, key = self._of_values()
+        at = times[0], states[0], *leaves
         if key is not None:
             name = key.key, n, self._order
-            found = _PRODUCTS.of(name, key.kept, self._of_leaves(key), (*at, *key.values))
+            found = _PRODUCTS.of(name, key.kept, lambda: products_for(side, at))
         if found is None:
             # It may read what it captures.
-            found = products_for(slope_of(self.plain, self.values, _FLOAT), at)
+            found = products_for(self._plain_slope(), at[:2])
         return whole_rows(n) if found is None else found
+
+    def product_programs(self, points: int, t: Any, y: NDArray) -> "ProductsAt | None":
+        """Give what gives products at so many points at once; None where it reads values."""
+        if not self._is_batched or len(y) < FEWEST_EQUATIONS:
+            return None
+        side, leaves, key = self._of_values()
+        made = None
+        if key is not None:
+            name = key.key, len(y), self._order, points
+            made = _PRODUCT_PROGRAMS.of(
+                name, key.kept, lambda: product_programs(side, points, (t, y, *leaves))
+            )
+        if made is None:
+            leaves = []
+            made = product_programs(self._plain_slope(), points, (t, y))
+        return None if made is None else ProductsAt(made, leaves)
+
+    def plain_slopes(self, times: NDArray, states: NDArray) -> NDArray:
+        """Give the slopes at points."""
+        found = to_numpy(_batched(self._plain_slope(), times, states))
+        return np.broadcast_to(found, states.shape)
+
+    def _plain_slope(self) -> Function:
+        return slope_of(self.plain, self.values, _FLOAT)
+
+    def _of_values(self) -> tuple[Function, list[Any], "_core.FunctionKey | None"]:
+        """Give the right side as a function of time, state and leaves, and what these are."""
+        key = self.key
+        if key is None:
+            return self._plain_slope(), [], None
+        return self._of_leaves(key), list(key.values), key
 
     def _of_leaves(self, key: _core.FunctionKey) -> Function:
         """Give the right side as a function of time, state and leaves."""
@@ -187,7 +237,7 @@ class RightSide(PlainCallback):
     ) -> tuple[NDArray, Jacobians]:
         """Give slopes at points, and their derivatives with respect to the state."""
         n = states.shape[1]
-        plain = slope_of(self.plain, self.values, _FLOAT)
+        plain = self._plain_slope()
         if self._is_batched:
             both = functools.partial(products_of, plain, products.rows)
             try:

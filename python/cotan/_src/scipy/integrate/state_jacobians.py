@@ -7,8 +7,8 @@ pattern says by how few products all of them are found (`api.sparse_derivatives`
 """
 
 import threading
-from collections.abc import Hashable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.runtime.loops import ENDLESS, fewest_steps
 from cotan._src.state.plain_copy import NotPlainError
 from cotan._src.typing import AnyArray, Args, Function, NDArray
+
+_T = TypeVar("_T")
 
 #: Of fewer equations whole matrices are computed.
 FEWEST_EQUATIONS = 16
@@ -45,7 +47,7 @@ class Jacobians(NamedTuple):
 
     def first(self, count: int) -> "Jacobians":
         """Give those of the first points."""
-        return self._replace(values=self.values[:count])
+        return self._replace(values=np.ascontiguousarray(self.values[:count]))
 
     def whole(self) -> NDArray:
         """Give whole matrices."""
@@ -81,29 +83,26 @@ def whole_rows(n: int) -> Products:
     return Products(np.eye(n), None, None)
 
 
-class KnownProducts:
-    """What was found for right sides, by all that their patterns depend on."""
+class Kept(Generic[_T]):
+    """What was found for right sides, by all that it depends on."""
 
     def __init__(self) -> None:
-        self._found: dict[Hashable, tuple[Products | None, object]] = {}
+        self._found: dict[Hashable, tuple[_T, object]] = {}
         self._lock = threading.Lock()
 
-    def of(self, name: Hashable, kept: object, side: Function, at: Args) -> Products | None:
-        """Give the products for a function of time, state and leaves; None where it reads values.
-
-        `kept` is what the name has by identity.
-        """
+    def of(self, name: Hashable, kept: object, find: Callable[[], _T]) -> _T:
+        """Give what was found, or find it; `kept` is what the name has by identity."""
         with self._lock:
             if name in self._found:
                 # What was asked for last is kept longest.
                 found = self._found[name] = self._found.pop(name)
                 return found[0]
-        products = products_for(side, at)
+        made = find()
         with self._lock:
-            self._found[name] = products, kept
+            self._found[name] = made, kept
             while len(self._found) > _MOST:
                 del self._found[next(iter(self._found))]
-        return products
+        return made
 
 
 def products_for(side: Function, at: Args) -> Products | None:
