@@ -404,3 +404,70 @@ def test_objects_among_arguments_keep_what_is_written_to_them(taken):
     assert found == pytest.approx(0.3 * np.exp(-0.7), rel=1e-7)
     assert counts[0] == counts[1] > 0
     assert not any(taken)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_first_and_the_last_time(taken, method, sign):
+    tight = tolerances(method)
+
+    def f(p, options=tight):
+        slope = lambda t, y: np.array([y[1], -p[2] * y[0] * (1.0 + np.sin(t))])
+        run = solve_ivp(slope, (p[0], sign * p[1]), [1.0, p[3]], method, **options)
+        return np.sum(run.y[:, -1] ** 2) + 2.0 * run.t[-1] + 3.0 * run.t[0] + run.y[1, 0]
+
+    def inside(p, options=tight):
+        slope = lambda t, y: np.array([y[1], -p[2] * y[0] * (1.0 + np.sin(t))])
+        times = sign * np.array([0.7, 1.4])
+        run = solve_ivp(
+            slope, (p[0], sign * p[1]), [1.0, p[3]], method, times, dense_output=True, **options
+        )
+        return np.sum(run.y**2) + np.sum(run.sol(sign * 1.1))
+
+    p = np.array([0.3, 2.0, 1.2, 0.5])
+    rel = 1e-5 if method in {"DOP853", "RK45", "Radau"} else 1e-3
+    for function in (f, inside):
+        (found,) = ct.gradient(function, p)
+        exact = lambda p, function=function: function(p, TIGHT)
+        expected = [(exact(p + e) - exact(p - e)) / 2e-4 for e in 1e-4 * np.eye(4)]
+        np.testing.assert_allclose(found, expected, rtol=rel, atol=rel)
+    assert taken == [True, True]
+
+
+@pytest.mark.parametrize("method", ["RK45", "LSODA"])
+def test_runs_that_begin_at_events(taken, method):
+    """Let a ball bounce: each run begins where and when the last one ended."""
+
+    def f(p):
+        def touches(t, y):
+            return y[0]
+
+        touches.terminal, touches.direction = True, -1
+        t, y = p[0], [p[1], 0.0]
+        for _ in range(3):
+            run = solve_ivp(
+                lambda t, y: [y[1], -9.81 - p[2] * y[1]], (t, t + 10.0), y, method,
+                events=touches, **TIGHT,
+            )  # fmt: skip
+            t, y = run.t[-1], [1e-9, -0.8 * run.y[1, -1]]
+        return t + y[1]
+
+    p = np.array([0.3, 2.0, 0.2])
+    (found,) = ct.gradient(f, p)
+    assert taken == [True] * 3
+    expected = [(f(p + e) - f(p - e)) / 2e-4 for e in 1e-4 * np.eye(3)]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_second_derivatives_of_ends():
+    def f(p):
+        run = solve_ivp(lambda t, y: -p[1] * t * y, (p[0], 1.5), [1.0], "DOP853", **TIGHT)
+        return run.y[0, -1]
+
+    # exp(-b (1.5² - a²) / 2)
+    a, b = 0.4, 0.9
+    y = np.exp(-b * (1.5**2 - a**2) / 2)
+    half = (1.5**2 - a**2) / 2
+    mixed = a * y - b * a * half * y
+    expected = [[b * y + (a * b) ** 2 * y, mixed], [mixed, half**2 * y]]
+    np.testing.assert_allclose(ct.hessian(f, np.array([a, b])), expected, rtol=1e-6)

@@ -8,17 +8,16 @@ method.
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cotan import _core
 from cotan._src.kit.host_call import linear
-from cotan._src.rebind.engine import locate
 from cotan._src.rebind.numpy_substitutes import asarray
 from cotan._src.runtime.values import attach_derivative, contains_active, is_active, to_numpy
 from cotan._src.scipy.integrate.collocation_steps import CollocationSteps, LongStepsError
 from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
+from cotan._src.scipy.integrate.interpolant import Interpolant
 from cotan._src.scipy.integrate.plain_run import Outputs, PlainRun, is_near, points_of
 from cotan._src.scipy.integrate.right_side import Derivatives, ProductsAt, RightSide
 from cotan._src.scipy.integrate.state_jacobians import Jacobians, Products, expect_few
@@ -133,7 +132,7 @@ class MovedStates:
         return self.steps.columns(outputs, slopes, columns[-n:]).reshape(-1)
 
     @functools.cached_property
-    def interpolant(self) -> "Interpolant":
+    def interpolant(self) -> Interpolant:
         """The solution within steps."""
         parts, outputs = self.steps.nodes()
         nodes: AnyArray = self.steps.values(outputs)
@@ -211,51 +210,3 @@ def _unless_zero(function: Callable[[NDArray], NDArray], size: int) -> Function:
         return function(values) if values.any() else np.zeros(size)
 
     return call
-
-
-class Interpolant:
-    """Polynomials through nodes in steps, as functions of the time and of what the nodes are."""
-
-    def __init__(self, begins: NDArray, ends: NDArray, parts: NDArray, nodes: AnyArray) -> None:
-        self._begins, self._ends, self._parts, self._nodes = begins, ends, parts, nodes
-
-    def __call__(self, t: ArrayLike) -> AnyArray:
-        """Give states at times, of shape (count, n)."""
-        times = asarray(t).reshape(-1)
-        sign = 1.0 if self._ends[0] > self._begins[0] else -1.0
-        found = np.searchsorted(sign * self._ends, sign * to_numpy(times))
-        steps = np.minimum(found, len(self._ends) - 1)
-        x: Any = (times - self._begins[steps]) / (self._ends - self._begins)[steps]
-        if not is_active(x):
-            x = to_numpy(x)
-        weights = []
-        for j, part in enumerate(self._parts):
-            weight: Any = np.ones(len(steps))
-            for other in np.delete(self._parts, j):
-                weight = weight * (x - other) / (part - other)
-            weights.append(weight)
-        used = self._nodes[steps]
-        found_states: AnyArray = np.sum(np.stack(weights, axis=1)[:, :, None] * used, axis=1)
-        return found_states
-
-
-@functools.cache
-def _with_derivative(cls: type) -> type:
-    class Moved(cls):  # type: ignore[misc]
-        _moved: Interpolant
-
-        def __call__(self, t: ArrayLike) -> AnyArray:
-            states = self._moved(t)
-            moved = states.T if np.ndim(t) else states[0]
-            values: NDArray = super().__call__(to_numpy(t))
-            return attach_derivative(values, moved)
-
-    Moved.__name__ = Moved.__qualname__ = cls.__name__
-    return Moved
-
-
-def with_derivative(sol: Any, interpolant: Interpolant) -> Any:
-    """Give an `OdeSolution` that has the derivatives of an interpolant."""
-    sol.__class__ = _with_derivative(locate("scipy.integrate.OdeSolution"))
-    sol._moved = interpolant
-    return sol

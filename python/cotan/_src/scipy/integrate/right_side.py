@@ -212,6 +212,11 @@ class RightSide(PlainCallback):
         found = to_numpy(_batched(self._plain_slope(), times, states))
         return np.broadcast_to(found, states.shape)
 
+    def plain_slope(self, t: float, y: NDArray) -> NDArray:
+        """Give the slope at a point."""
+        found: NDArray = to_numpy(self._plain_slope()(t, y))
+        return found
+
     def _plain_slope(self) -> Function:
         return slope_of(self.plain, self.values, _FLOAT)
 

@@ -5,28 +5,30 @@ is recorded once, for all points that matter: its slopes as a function of what i
 its derivatives with respect to the state. With the steps held constant, the states are linear in
 changes of slopes and of the initial state (`moved_states`).
 
-What this does not cover (a right side that keeps a state, an active `t_span`, complex states) is
+What this does not cover (a right side that keeps a state, complex states) is
 left to the caller, which repeats the steps one by one.
 """
 
-import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cotan._src.kit.implicit_diff import solution
+from cotan import _core
+from cotan._src.kit.implicit_diff import plain_number, solution
 from cotan._src.rebind.engine import locate, locate_original
 from cotan._src.rebind.numpy_substitutes import asarray
-from cotan._src.runtime.values import attach_derivative, contains_active, is_array, to_numpy
+from cotan._src.runtime.values import (
+    attach_derivative,
+    contains_active,
+    is_active,
+    is_array,
+    to_numpy,
+)
 from cotan._src.scipy.integrate.collocation_steps import CollocationSteps
 from cotan._src.scipy.integrate.explicit_steps import ExplicitSteps
-from cotan._src.scipy.integrate.moved_states import (
-    Interpolant,
-    MovedStates,
-    Steps,
-    with_derivative,
-)
+from cotan._src.scipy.integrate.interpolant import with_derivative
+from cotan._src.scipy.integrate.moved_states import MovedStates, Steps
 from cotan._src.scipy.integrate.plain_run import PlainEvent, PlainRun, noting, plain_slopes
 from cotan._src.scipy.integrate.quick_steps import Walk
 from cotan._src.scipy.integrate.right_side import RightSide
@@ -52,10 +54,10 @@ def solve_at_once(
     options: Kwargs,
 ) -> Any:
     """Give the result of `solve_ivp` with its derivatives, None where another way is needed."""
-    if not is_gradient() or contains_active((t_span, options)):
-        return None
     is_explicit = method in EXPLICIT
-    if any(callable(v) and (is_explicit or k != "jac") for k, v in options.items()):
+    if not is_gradient() or not _are_plain(options, is_explicit):
+        return None
+    if contains_active(t_span) and _core.nestlevel() > 1:
         return None
     args = None if args is None else tuple(args)
     watched: tuple[Any, ...] = (
@@ -64,7 +66,7 @@ def solve_at_once(
     if not all(map(callable, watched)):
         return None
     side = RightSide(fun, args or (), options.get("jac"), events=watched)
-    if not side.captures and not contains_active((y0, args, t_eval)):
+    if not side.captures and not contains_active((t_span, y0, args, t_eval)):
         return None
 
     def solve() -> Any:
@@ -84,18 +86,58 @@ def solve_at_once(
             _put_steps(result, run, walk)
         return run, result
 
-    def derived(found: Any) -> Any:
-        run, result = found
-        if np.size(y0) == 0 and not watched and not contains_active(t_eval):
-            return result
-        if not _has_steps(run, result) or _is_complex(y0):
-            raise NotPlainError
-        moved = MovedStates("solve_ivp", side, run, _steps_of(method, run, options), y0)
-        if not moved.is_active and not contains_active(t_eval) and not watched:
-            return result
-        return _Filling(moved, result, t_eval).filled(watched, args or ())
+    asked = _Asked(method, t_span, y0, t_eval, watched, args or (), options)
+    return side.run(solve, lambda found: _with_derivatives(side, *found, asked))
 
-    return side.run(solve, derived)
+
+class _Asked(NamedTuple):
+    """What a call of `solve_ivp` asks for."""
+
+    method: str
+    t_span: Sequence[Any]
+    y0: ArrayLike
+    t_eval: ArrayLike | None
+    events: Args
+    args: Args
+    options: Kwargs
+
+
+def _with_derivatives(side: RightSide, run: PlainRun, result: Any, asked: _Asked) -> Any:
+    """Put derivatives into a result of SciPy's."""
+    has_active_times = contains_active((asked.t_span, asked.t_eval))
+    if np.size(asked.y0) == 0 and not asked.events and not has_active_times:
+        return result
+    if not _has_steps(run, result) or _is_complex(asked.y0):
+        raise NotPlainError
+    start = _start_of(side, asked.t_span[0], asked.y0)
+    steps = _steps_of(asked.method, run, asked.options)
+    moved = MovedStates("solve_ivp", side, run, steps, start)
+    if not moved.is_active and not has_active_times and not asked.events:
+        return result
+    filling = _Filling(side, moved, result, asked.t_eval)
+    found = filling.filled(asked.events, asked.args)
+    if contains_active(asked.t_span) and asked.t_eval is None:
+        filling.move_ends(asked.t_span, asked.y0)
+    return found
+
+
+def _are_plain(options: Kwargs, is_explicit: bool) -> bool:
+    """Say whether options are values, and no functions but that of derivatives."""
+    functions = (name for name, value in options.items() if callable(value))
+    allowed = () if is_explicit else ("jac",)
+    return not contains_active(options) and all(name in allowed for name in functions)
+
+
+def _start_of(side: RightSide, begin: ArrayLike, y0: ArrayLike) -> ArrayLike:
+    """Give the initial state as it moves where the first time is held constant.
+
+    A solution that has some state a little later had another one before, by the slope.
+    """
+    if not is_active(begin):
+        return y0
+    at, start = float(to_numpy(begin)), asarray(y0)
+    slope = side.plain_slope(at, np.array(to_numpy(start), np.float64).reshape(-1))
+    return start - slope.reshape(start.shape) * (asarray(begin) - at)
 
 
 def _steps_of(method: str, run: PlainRun, options: Kwargs) -> Steps:
@@ -147,8 +189,10 @@ def _is_complex(y0: ArrayLike) -> bool:
 class _Filling:
     """A result of SciPy's, in which derivatives are to be put."""
 
-    def __init__(self, moved: MovedStates, result: Any, t_eval: ArrayLike | None) -> None:
-        self._moved, self._result, self._t_eval = moved, result, t_eval
+    def __init__(
+        self, side: RightSide, moved: MovedStates, result: Any, t_eval: ArrayLike | None
+    ) -> None:
+        self._side, self._moved, self._result, self._t_eval = side, moved, result, t_eval
 
     def filled(self, events: Args, args: Args) -> Any:
         """Give the result with its derivatives."""
@@ -168,8 +212,10 @@ class _Filling:
             result.sol = with_derivative(result.sol, moved.interpolant)
         if events:
             pairs = [
-                self._at_events(event, args, *found)
-                for event, *found in zip(events, result.t_events, result.y_events, strict=True)
+                self._at_events(event, plain, args, *found)
+                for event, plain, *found in zip(
+                    events, self._side.events, result.t_events, result.y_events, strict=True
+                )
             ]
             result.t_events = [t for t, _ in pairs]
             result.y_events = [y for _, y in pairs]
@@ -178,18 +224,43 @@ class _Filling:
         return result
 
     def _at_events(
-        self, event: Function, args: Args, times: AnyArray, states: AnyArray
+        self, event: Function, plain: Function, args: Args, times: AnyArray, states: AnyArray
     ) -> tuple[AnyArray, AnyArray]:
         """Give when an event happens as a function of everything, and the states then."""
         interpolant = self._moved.interpolant
         if not len(times):
             return times, states
-        of = functools.partial(_sign, event, args, interpolant)
-        found = [solution("solve_ivp, the time of an event", of, np.array([t]))[0] for t in times]
-        moved = np.stack(found)
+        moved = np.stack([self._moved_time(event, plain, args, t) for t in times])
         if not contains_active(moved):
             return times, states
         return moved, attach_derivative(states, interpolant(moved))
+
+    def _moved_time(self, event: Function, plain: Function, args: Args, t: float) -> AnyArray:
+        """Give the time of an event as a root of it along the solution."""
+        name, states = "solve_ivp, the time of an event", self._moved.interpolant
+        at = np.array([t])
+        if _core.nestlevel() > 1:
+            return solution(name, lambda t: _sign(event, args, t[0], states(t)[0]), at)[0]
+        state, slope = states.values(t)
+        found = plain_number(
+            name,
+            lambda _: _sign(event, args, t, states(at)[0]),
+            lambda s: _sign(plain, self._side.values, s, state + slope * (s - t)),
+            t,
+        )
+        return at[0] if found is None else found[0]
+
+    def move_ends(self, t_span: Sequence[Any], y0: ArrayLike) -> None:
+        """Let the first and the last time move; those of the steps between them are constant."""
+        result = self._result
+        begin, end = asarray(t_span[0]), asarray(t_span[1])
+        last, state = result.t[-1:], result.y[:, -1:]
+        if result.status == 0:
+            at = float(to_numpy(end))
+            slope = self._side.plain_slope(at, np.ascontiguousarray(to_numpy(state)[:, 0]))
+            last, state = end.reshape(1), state + slope[:, None] * (end - at)
+        result.t = np.concatenate([begin.reshape(1), result.t[1:-1], last])
+        result.y = np.concatenate([asarray(y0).reshape(-1, 1), result.y[:, 1:-1], state], axis=1)
 
     def _stop(self, t: float) -> None:
         """Let the end of a run move with the event that has stopped it."""
@@ -201,5 +272,5 @@ class _Filling:
                 return
 
 
-def _sign(event: Function, args: Args, states: Interpolant, t: AnyArray) -> AnyArray:
-    return asarray(event(t[0], states(t)[0], *args)).reshape(1)
+def _sign(event: Function, args: Args, t: Any, y: AnyArray) -> AnyArray:
+    return asarray(event(t, y, *args)).reshape(1)
