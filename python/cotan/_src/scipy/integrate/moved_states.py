@@ -26,6 +26,8 @@ from cotan._src.typing import AnyArray, ArrayLike, Function, NDArray
 
 # Up to so many numbers the linear map is formed as a matrix.
 _MATRIX = 4_000
+# Of so many leaves and states together directions are carried along the steps.
+_COLUMNS = 8
 # At so many calls of the solver the recorded right side has to give the same.
 _COMPARED = 16
 
@@ -93,16 +95,21 @@ class MovedStates:
         return source.known
 
     def _take_columns(self, known: Derivatives, start: AnyArray) -> None:
-        """Let states move with leaves and the initial state, all directions at once."""
+        """Let states move with leaves and the initial state."""
         n, m, is_moved = self._n, len(self.steps.times), is_active(start)
-        active = [*known.leaves, *([start] if is_moved else ())]
-        self.is_active = bool(active)
-        if not active:
+        self.is_active = bool(known.leaves) or is_moved
+        if not self.is_active:
             return
-        self._change = _core.concatenate([_core.reshape(leaf, (-1,)) for leaf in active])
-        of_leaves = known.of_leaves[:m]
-        extra = n if is_moved else 0
+        leaves = [_core.reshape(leaf, (-1,)) for leaf in known.leaves]
+        of_leaves, extra = known.of_leaves[:m], n if is_moved else 0
         count = of_leaves.shape[2]
+        if count + extra > _COLUMNS:
+            # Cotangents go back along the steps in less time than so many directions forth.
+            slopes = _core.matmul(of_leaves.reshape(m * n, count), _core.concatenate(leaves))
+            self._change = _core.concatenate([slopes, start])
+            return
+        # All directions at once.
+        self._change = _core.concatenate([*leaves, *([start] if is_moved else ())])
         of_start = np.eye(n, count + extra, count)
         if extra:
             of_leaves = np.concatenate([of_leaves, np.zeros((m, n, extra))], 2)
@@ -112,9 +119,10 @@ class MovedStates:
         """Give states, of shape (count, n), that move as the solution does."""
         steps, change, count = self.steps, self._change, len(outputs.steps)
         size, n = count * self._n, self._n
+        moved: AnyArray
         if self._columns is not None:
             columns = steps.columns(outputs, *self._columns).reshape(size, -1)
-            moved: AnyArray = _core.matmul(columns, change)
+            moved = _core.matmul(columns, change)
         elif steps.times.size * n * size <= _MATRIX:
             moved = _core.matmul(steps.adjoint(outputs, np.eye(size)), change)
         else:

@@ -46,7 +46,7 @@ _WAYS = 32
 _RECORDED = 8
 
 # Of more numbers in the derivatives of a slope those of the leaves are left to cotangents.
-_NUMBERS = 256
+_NUMBERS = 512
 # Programs are made for a power of two of points, that at least.
 _POINTS = 32
 
@@ -115,7 +115,7 @@ class RightSide(PlainCallback):
         """Give slopes and all derivatives by a program that is known; None where there is none."""
         count, n = states.shape
         key = self.key
-        if n * n > _NUMBERS or key is None:
+        if n >= FEWEST_EQUATIONS or key is None:
             return None
         if n * (n + sum(x.size for x in key.leaves)) > _NUMBERS:
             return None

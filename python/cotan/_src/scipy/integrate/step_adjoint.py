@@ -87,7 +87,7 @@ def solve_at_once(
         return run, result
 
     asked = _Asked(method, t_span, y0, t_eval, watched, args or (), options)
-    return side.run(solve, lambda found: _with_derivatives(side, *found, asked))
+    return side.run(solve, lambda found: _with_derivatives(side, found[0], found[1], asked))
 
 
 class _Asked(NamedTuple):
