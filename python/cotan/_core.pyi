@@ -1139,7 +1139,7 @@ def bypass(callable: Any) -> Callable[..., Any]:
 
 # prepare/repeated_functions.rs
 def num_automatic_replays() -> int:
-    """How often a gradient was replayed that nobody had prepared, in this process."""
+    """How often a derivative was replayed that nobody had prepared, in this process."""
 
 def forget_repeated_functions() -> None:
     """Forgets the functions that were run again and again, and their recordings: what they hold is free."""
@@ -1231,6 +1231,10 @@ def regular_inverse(matrix: NDArray, most: float) -> NDArray | None:
 # solvers/names_read.rs
 def names_read(function: Function) -> NamesRead | None:
     """What the code of a function reads by name; None where it may do more than compute."""
+
+# transforms/automatic_replay.rs
+def run_or_replay(f: Function, args: Args, options: tuple[object, ...], derived: Function) -> Any:
+    """What `derived` gives for arguments: a function that runs `f`, and does nothing else that could be seen. `options` say what it is. Where both are called again and again, it is replayed."""
 
 # transforms/checkpoint.rs
 def call_checkpoint(

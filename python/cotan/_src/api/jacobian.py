@@ -223,17 +223,25 @@ def _jacobian(
     allow_int: bool,
     default: int | None = None,
 ) -> Any:
-    call = selected(operation, function, args, kwargs, wrt=wrt, argnums=argnums, default=default)
-    if allow_int:
-        call = call.with_integers(operation)
-    matrix, aux = _core.jacobian_of(
-        operation,
-        call.function,
-        call.arguments,
-        call.wrt,
-        call.chosen,
-        mode,
-        has_aux,
-        holomorphic,
-    )
-    return (matrix, aux) if has_aux else matrix
+    def computed(*args: object) -> Any:
+        call = selected(
+            operation, function, args, kwargs, wrt=wrt, argnums=argnums, default=default
+        )
+        if allow_int:
+            call = call.with_integers(operation)
+        matrix, aux = _core.jacobian_of(
+            operation,
+            call.function,
+            call.arguments,
+            call.wrt,
+            call.chosen,
+            mode,
+            has_aux,
+            holomorphic,
+        )
+        return (matrix, aux) if has_aux else matrix
+
+    if kwargs or has_aux:
+        return computed(*args)
+    options = operation, mode, wrt, argnums, holomorphic, allow_int, default
+    return _core.run_or_replay(function, args, options, computed)

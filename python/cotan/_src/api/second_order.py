@@ -58,23 +58,31 @@ def hessian(
     >>> ct.hessian(lambda x: np.sum(np.diff(x) ** 2), np.ones(100_000), sparse=True).nnz
     299998
     """
-    call = selected("hessian", function, args, kwargs, wrt=wrt, argnums=argnums)
-    if allow_int:
-        call = call.with_integers("hessian")
     if sparse is not False:
         expect_real_call("hessian", has_aux=has_aux)
-        return sparse_hessian(call, sparse, check)
-    matrix, aux = _core.jacobian_of(
-        "hessian",
-        _gradient_of("hessian", call, has_aux=has_aux),
-        call.arguments,
-        call.wrt,
-        call.chosen,
-        "auto",
-        has_aux,
-        False,
-    )
-    return (matrix, aux) if has_aux else matrix
+
+    def computed(*args: object) -> Any:
+        call = selected("hessian", function, args, kwargs, wrt=wrt, argnums=argnums)
+        if allow_int:
+            call = call.with_integers("hessian")
+        if sparse is not False:
+            return sparse_hessian(call, sparse, check)
+        matrix, aux = _core.jacobian_of(
+            "hessian",
+            _gradient_of("hessian", call, has_aux=has_aux),
+            call.arguments,
+            call.wrt,
+            call.chosen,
+            "auto",
+            has_aux,
+            False,
+        )
+        return (matrix, aux) if has_aux else matrix
+
+    if kwargs or has_aux or sparse is not False:
+        return computed(*args)
+    options = "hessian", wrt, argnums, allow_int
+    return _core.run_or_replay(function, args, options, computed)
 
 
 def _gradient_of(operation: str, call: Selected, *, has_aux: bool = False) -> Function:
@@ -143,13 +151,16 @@ def hvp(function: Function, x: Any, v: Any, /, **kwargs: object) -> Any:
     >>> ct.hvp(lambda x, y: x**2 * y, (1.0, 3.0), (1.0, 0.0))
     (6.0, 2.0)
     """
-    call, along = _point("hvp", function, x, v, kwargs)
-    try:
-        product = _core.jvp_alone(_gradient_of("hvp", call), call.arguments, along)
-    except _core.NotDifferentiableError:
-        # A rule on the way has a reverse direction only.
-        product = _transposed("hvp", call, along)
-    return product
+
+    def computed(x: Any, v: Any) -> Any:
+        call, along = _point("hvp", function, x, v, kwargs)
+        try:
+            return _core.jvp_alone(_gradient_of("hvp", call), call.arguments, along)
+        except _core.NotDifferentiableError:
+            # A rule on the way has a reverse direction only.
+            return _transposed("hvp", call, along)
+
+    return _product("hvp", function, x, v, kwargs, computed)
 
 
 def vhp(function: Function, x: Any, v: Any, /, **kwargs: object) -> Any:
@@ -164,8 +175,12 @@ def vhp(function: Function, x: Any, v: Any, /, **kwargs: object) -> Any:
     >>> ct.vhp(lambda x: x[0] ** 2 * x[1], np.array([1.0, 3.0]), np.array([0.0, 1.0]))
     array([2., 0.])
     """
-    call, along = _point("vhp", function, x, v, kwargs)
-    return _transposed("vhp", call, along)
+
+    def computed(x: Any, v: Any) -> Any:
+        call, along = _point("vhp", function, x, v, kwargs)
+        return _transposed("vhp", call, along)
+
+    return _product("vhp", function, x, v, kwargs, computed)
 
 
 def ggnvp(
@@ -215,6 +230,19 @@ def ggnvp(
     if loss is not None:
         curved = hvp(loss, (y,), (curved,))[0]
     return _pulled("ggnvp", call.function, call, curved)
+
+
+def _product(
+    operation: str, function: Function, x: Any, v: Any, kwargs: Kwargs, computed: Function
+) -> Any:
+    """Compute a product at a point and a vector, or replay it where that is called again."""
+    if kwargs:
+        return computed(x, v)
+    if type(x) is not tuple or type(v) is not tuple:
+        return _core.run_or_replay(function, (x, v), (operation,), computed)
+    count = len(x)
+    of_all = lambda *all_of: computed(all_of[:count], all_of[count:])  # noqa: E731
+    return _core.run_or_replay(function, (*x, *v), (operation, count), of_all)
 
 
 def _point(

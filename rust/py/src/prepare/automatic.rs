@@ -1,4 +1,4 @@
-//! Replays gradients that are asked for again and again, of functions that nobody has prepared.
+//! Replays derivatives that are asked for again and again, of functions that nobody has prepared.
 //!
 //! Problem: in a loop over Python's numbers, running the function again takes most of a gradient, and most callers do not
 //! know of `ct.prepare`. A function that has been run a few times, has made many arrays, and only computes
@@ -16,24 +16,30 @@ use crate::prepare::replay_mode::{Mode, mode};
 use crate::runtime::recording_state;
 use crate::transforms::automatic_replay::{Call, Wanted};
 
-/// Functions that make fewer arrays are run: a replay would gain little.
+/// Gradients of functions that make fewer arrays are run: a replay would gain little.
 const FEWEST_ARRAYS: u64 = 16;
+/// The same for Jacobians and second derivatives, which take longer than what they are of.
+const FEWEST_OF_DERIVED: u64 = 4;
 /// Functions that make more arrays are run: nobody expects a call that takes as long as recording them.
 const MOST_ARRAYS: u64 = 1 << 18;
 
-/// Notes that a function with this code has run, and how many arrays that made.
-pub fn note(code: &Bound<'_, PyAny>, arrays: u64) {
+/// Notes that the function of a call has run, and how many arrays that made.
+pub fn note(call: &Call<'_, '_>, arrays: u64) {
+    let fewest = match call.derived {
+        Some(_) => FEWEST_OF_DERIVED,
+        None => FEWEST_ARRAYS,
+    };
     let counts = match mode() {
         Mode::Never => false,
-        Mode::Auto => (FEWEST_ARRAYS..=MOST_ARRAYS).contains(&arrays),
+        Mode::Auto => (fewest..=MOST_ARRAYS).contains(&arrays),
         Mode::Always => true,
     };
     if counts {
-        repeated_functions::count_run(code);
+        repeated_functions::count_run(call);
     }
 }
 
-/// The gradients by a replay, or by a new recording; nothing where the function has to run.
+/// What is asked for by a replay, or by a new recording; nothing where the function has to run.
 pub fn answer<'py>(call: &Call<'_, 'py>, wanted: Wanted) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = call.args.py();
     let Some(found) = repeated_functions::find(call, wanted) else {
@@ -45,10 +51,10 @@ pub fn answer<'py>(call: &Call<'_, 'py>, wanted: Wanted) -> PyResult<Option<Boun
     if let Some(repeated) = &found.repeated
         && let Some(result) = repeated.replay(py, call.args)?
     {
-        repeated_functions::count_replay(&call.code);
+        repeated_functions::count_replay(call);
         return Ok(Some(result));
     }
-    if !found.may_record || !repeated_functions::begin(&call.code) {
+    if !found.may_record || !repeated_functions::begin(call) {
         return Ok(None);
     }
     let repeated = match found.repeated {
@@ -64,7 +70,7 @@ pub fn answer<'py>(call: &Call<'_, 'py>, wanted: Wanted) -> PyResult<Option<Boun
         Ok(None) => (Outcome::Refused, Ok(None)),
         Err(error) => (Outcome::Interrupted, Err(error)),
     };
-    repeated_functions::end(&call.code, outcome);
+    repeated_functions::end(call, outcome);
     result
 }
 

@@ -27,9 +27,11 @@ use pyo3::prelude::*;
 
 /// Adds the functions of this folder to the module, and answers calls of the layer below.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    crate::transforms::automatic_replay::register(crate::transforms::automatic_replay::Replays {
-        answer: automatic::answer,
-        note: automatic::note,
-    });
+    crate::transforms::automatic_replay::register_replays(
+        crate::transforms::automatic_replay::Replays {
+            answer: automatic::answer,
+            note: automatic::note,
+        },
+    );
     repeated_functions::register(module)
 }

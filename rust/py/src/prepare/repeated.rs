@@ -20,7 +20,10 @@ use crate::transforms::automatic_replay::{Call, Wanted, is_partial};
 
 /// A function with its recordings.
 pub struct Repeated {
+    function: Py<PyAny>,
     wanted: Wanted,
+    /// What is made of the function, if that is not its gradient.
+    options: Option<Py<PyTuple>>,
     prepared: PyPrepared,
 }
 
@@ -35,13 +38,20 @@ impl Repeated {
         let transform = match wanted {
             Wanted::Gradient | Wanted::FullGradient => Transform::Gradient,
             Wanted::ValueAndGradient | Wanted::ValueAndFullGradient => Transform::ValueAndGradient,
+            Wanted::Derived => Transform::Value,
         };
+        let recorded = (call.derived).map_or(&call.f, |derived| derived.function);
         let prepared = PyPrepared::automatic(
-            call.f.clone().unbind(),
+            recorded.clone().unbind(),
             transform,
             call.wrt.map(|wrt| wrt.clone().unbind()),
         );
-        Ok(Some(Arc::new(Repeated { wanted, prepared })))
+        Ok(Some(Arc::new(Repeated {
+            function: call.f.clone().unbind(),
+            wanted,
+            options: (call.derived).map(|derived| derived.options.clone().unbind()),
+            prepared,
+        })))
     }
 
     /// Whether this is the function that is asked for, or one with the same variables, and what is asked of it the same.
@@ -55,7 +65,14 @@ impl Repeated {
             (Some(a), Some(b)) => is_simple(b) && a.bind(py).eq(b).unwrap_or(false),
             _ => false,
         };
-        is_same_wrt && is_same_function(self.prepared.function.bind(py), &call.f).unwrap_or(false)
+        let are_same_options = match (&self.options, call.derived) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.bind(py).eq(b.options).unwrap_or(false),
+            _ => false,
+        };
+        is_same_wrt
+            && are_same_options
+            && is_same_function(self.function.bind(py), &call.f).unwrap_or(false)
     }
 
     /// The gradients by a replay, if a recording fits.
@@ -78,10 +95,7 @@ impl Repeated {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _inside = Inside::new();
         // A fault of cotan's own shows in tests, and nowhere else.
-        let attempt = match hooks::ATTEMPT
-            .get(py)?
-            .call1((&self.prepared.function, args))
-        {
+        let attempt = match hooks::ATTEMPT.get(py)?.call1((&self.function, args)) {
             Err(error) if mode() == Mode::Auto && error.is_instance_of::<PyException>(py) => {
                 raise_interrupt(py, &error)?;
                 return Ok(None);
@@ -93,8 +107,10 @@ impl Repeated {
         }
         let guards = attempt.getattr(intern!(py, "guards"))?;
         let fits = |made: &Specialization| {
-            let Outputs::Gradients(_, slots) = &made.outputs else {
-                return false;
+            let slots = match &made.outputs {
+                Outputs::Gradients(_, slots) => &slots[..],
+                Outputs::Structure(_) => &[],
+                Outputs::Pullback(..) => return false,
             };
             // A replay that calls Python otherwise gains little, and gradients of such calls have other zeros.
             let is_free = made.written.is_empty() && made.program.calls_exactly();

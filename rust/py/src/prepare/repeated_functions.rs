@@ -53,7 +53,8 @@ struct Known {
 
 #[derive(Default)]
 struct Table {
-    by_code: HashMap<usize, Known>,
+    /// By the code, and what is asked for.
+    by_code: HashMap<(usize, isize), Known>,
     clock: u64,
     num_replays: u64,
 }
@@ -65,7 +66,7 @@ fn table() -> Option<MutexGuard<'static, Option<Table>>> {
     TABLE.try_lock().ok()
 }
 
-/// How often a gradient was replayed that nobody had prepared, in this process.
+/// How often a derivative was replayed that nobody had prepared, in this process.
 #[pyfunction]
 #[pyo3(signature = () -> "int")]
 pub fn num_automatic_replays() -> u64 {
@@ -80,11 +81,11 @@ pub fn forget_repeated_functions() {
     drop(all);
 }
 
-/// Counts one more run of functions with a code.
-pub fn count_run(code: &Bound<'_, PyAny>) {
+/// Counts one more run of functions with the code of a call.
+pub fn count_run(call: &Call<'_, '_>) {
     let dropped = table().and_then(|mut table| {
         let table = table.get_or_insert_default();
-        let known = table.known(code);
+        let known = table.known(call);
         known.runs = known.runs.saturating_add(1);
         (table.by_code.len() > CODES).then(|| table.drop_oldest())
     });
@@ -94,12 +95,12 @@ pub fn count_run(code: &Bound<'_, PyAny>) {
 
 impl Table {
     /// What is known of a code, from now on.
-    fn known(&mut self, code: &Bound<'_, PyAny>) -> &mut Known {
+    fn known(&mut self, call: &Call<'_, '_>) -> &mut Known {
         self.clock += 1;
         let stamp = self.clock;
-        let known = self.by_code.entry(code.as_ptr() as usize);
+        let known = self.by_code.entry(call.id());
         let known = known.or_insert_with(|| Known {
-            _code: code.clone().unbind(),
+            _code: call.code.clone().unbind(),
             stamp,
             runs: 0,
             wanted: if mode() == Mode::Always { 0 } else { RUNS },
@@ -116,8 +117,8 @@ impl Table {
 
     /// Takes out the code that was not met for the longest time.
     fn drop_oldest(&mut self) -> Option<Known> {
-        let (&code, _) = self.by_code.iter().min_by_key(|(_, known)| known.stamp)?;
-        self.by_code.remove(&code)
+        let (&id, _) = self.by_code.iter().min_by_key(|(_, known)| known.stamp)?;
+        self.by_code.remove(&id)
     }
 
     /// Takes the functions of the code that was not met for the longest time, of those with some. Many functions may take
@@ -149,12 +150,12 @@ pub struct Found {
 pub fn find(call: &Call<'_, '_>, wanted: Wanted) -> Option<Found> {
     let mut table = table()?;
     if mode() == Mode::Always {
-        table.get_or_insert_default().known(&call.code);
+        table.get_or_insert_default().known(call);
     }
     let table = table.as_mut()?;
     table.clock += 1;
     let stamp = table.clock;
-    let known = table.by_code.get_mut(&(call.code.as_ptr() as usize))?;
+    let known = table.by_code.get_mut(&call.id())?;
     known.stamp = stamp;
     if known.is_refused {
         return None;
@@ -175,13 +176,13 @@ pub fn find(call: &Call<'_, '_>, wanted: Wanted) -> Option<Found> {
     })
 }
 
-/// Counts one more replay of functions with a code.
-pub fn count_replay(code: &Bound<'_, PyAny>) {
+/// Counts one more replay of functions with the code of a call.
+pub fn count_replay(call: &Call<'_, '_>) {
     if let Some(mut table) = table()
         && let Some(table) = table.as_mut()
     {
         table.num_replays += 1;
-        if let Some(known) = table.by_code.get_mut(&(code.as_ptr() as usize)) {
+        if let Some(known) = table.by_code.get_mut(&call.id()) {
             known.replays = known.replays.saturating_add(1);
             known.misses = 0;
         }
@@ -199,16 +200,16 @@ pub enum Outcome {
 }
 
 /// Lets this thread record, unless another one does.
-pub fn begin(code: &Bound<'_, PyAny>) -> bool {
+pub fn begin(call: &Call<'_, '_>) -> bool {
     let Some(mut table) = table() else {
         return false;
     };
-    let known = (table.as_mut()).and_then(|t| t.by_code.get_mut(&(code.as_ptr() as usize)));
+    let known = (table.as_mut()).and_then(|t| t.by_code.get_mut(&call.id()));
     known.is_some_and(|known| !std::mem::replace(&mut known.is_busy, true))
 }
 
 /// Ends what [`begin`] has begun.
-pub fn end(code: &Bound<'_, PyAny>, outcome: Outcome) {
+pub fn end(call: &Call<'_, '_>, outcome: Outcome) {
     let mut functions = Vec::new();
     let locked = (0..ATTEMPTS).find_map(|_| {
         let locked = table();
@@ -220,7 +221,7 @@ pub fn end(code: &Bound<'_, PyAny>, outcome: Outcome) {
     if let Some(mut table) = locked
         && let Some(table) = table.as_mut()
     {
-        if let Some(known) = table.by_code.get_mut(&(code.as_ptr() as usize)) {
+        if let Some(known) = table.by_code.get_mut(&call.id()) {
             known.is_busy = false;
             known.begin_count();
             match outcome {

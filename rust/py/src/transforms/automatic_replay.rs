@@ -1,13 +1,16 @@
-//! Lets calls of `gradient` and its like be answered by a replay: by a layer above this one, which registers itself, since
-//! replays are made of what is here.
+//! Lets calls of `gradient`, `jacobian` and their like be answered by a replay: by a layer above this one, which registers
+//! itself, since replays are made of what is here.
 
 use std::sync::OnceLock;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyFunction, PyTuple, PyType};
+use pyo3::types::{PyBool, PyDict, PyFunction, PyInt, PyString, PyTuple, PyType};
 
+use crate::runtime::exports::exports;
 use crate::runtime::once_cell::{OnceImported, intern};
+
+exports!(run_or_replay);
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq)]
@@ -17,6 +20,16 @@ pub enum Wanted {
     /// With zeros, not None, where leaves have no influence.
     FullGradient,
     ValueAndFullGradient,
+    /// What another function gives.
+    Derived,
+}
+
+/// A function made of the one that is called, of its arguments.
+#[derive(Clone, Copy)]
+pub struct Derived<'a, 'py> {
+    pub function: &'a Bound<'py, PyAny>,
+    /// What it is, in words and numbers.
+    pub options: &'a Bound<'py, PyTuple>,
 }
 
 /// A call of a plain function, or of one with some arguments filled in.
@@ -26,20 +39,23 @@ pub struct Call<'a, 'py> {
     pub code: Bound<'py, PyAny>,
     pub args: &'a Bound<'py, PyTuple>,
     pub wrt: Option<&'a Bound<'py, PyAny>>,
+    pub derived: Option<Derived<'a, 'py>>,
+    /// The hash of the options.
+    hash: isize,
 }
 
 /// Who answers.
 pub struct Replays {
     /// The gradients, in a tuple behind the value if that is asked for; nothing where the function has to run.
     pub answer: for<'py> fn(&Call<'_, 'py>, Wanted) -> PyResult<Option<Bound<'py, PyAny>>>,
-    /// Notes that a function with this code has run, and how many arrays that made.
-    pub note: for<'py> fn(&Bound<'py, PyAny>, u64),
+    /// Notes that the function of a call has run, and how many arrays that made.
+    pub note: for<'py> fn(&Call<'_, 'py>, u64),
 }
 
 static REPLAYS: OnceLock<Replays> = OnceLock::new();
 
 /// Registers who answers, once.
-pub fn register(replays: Replays) {
+pub fn register_replays(replays: Replays) {
     let _ = REPLAYS.set(replays);
 }
 
@@ -57,7 +73,38 @@ impl<'a, 'py> Call<'a, 'py> {
             None => f.clone(),
         };
         let wrt = wrt.filter(|wrt| !wrt.is_none());
-        Some(Call { f, code, args, wrt })
+        Some(Call {
+            f,
+            code,
+            args,
+            wrt,
+            derived: None,
+            hash: 0,
+        })
+    }
+
+    /// A call of a function made of `f`; nothing where its options say more than words and numbers.
+    fn of_derived(
+        f: &Bound<'py, PyAny>,
+        args: &'a Bound<'py, PyTuple>,
+        derived: Derived<'a, 'py>,
+    ) -> Option<Call<'a, 'py>> {
+        let is_plain = !args.is_empty() && derived.options.iter().all(|item| is_plain(&item));
+        let code = is_plain.then(|| code_of(f))??;
+        let hash = derived.options.hash().ok()?;
+        Some(Call {
+            f: f.clone(),
+            code,
+            args,
+            wrt: None,
+            derived: Some(derived),
+            hash,
+        })
+    }
+
+    /// Names what calls with the same code ask for, as long as the code lives.
+    pub fn id(&self) -> (usize, isize) {
+        (self.code.as_ptr() as usize, self.hash)
     }
 
     /// What is asked for, where a replay gives it.
@@ -73,10 +120,42 @@ impl<'a, 'py> Call<'a, 'py> {
         let before = cotan::tape::arrays_made();
         let made = run()?;
         if let (Some(call), Some(replays)) = (call, REPLAYS.get()) {
-            (replays.note)(&call.code, cotan::tape::arrays_made() - before);
+            (replays.note)(call, cotan::tape::arrays_made() - before);
         }
         Ok(made)
     }
+}
+
+/// What `derived` gives for arguments: a function that runs `f`, and does nothing else that could be seen. `options` say what
+/// it is. Where both are called again and again, it is replayed.
+#[pyfunction]
+#[pyo3(signature = (
+    f: "Function",
+    args: "Args",
+    options: "tuple[object, ...]",
+    derived: "Function"
+) -> "Any")]
+pub fn run_or_replay<'py>(
+    f: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    options: &Bound<'py, PyTuple>,
+    derived: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let function = derived;
+    let call = Call::of_derived(f, args, Derived { function, options });
+    if let Some(result) = Call::answered(call.as_ref(), Wanted::Derived)? {
+        return Ok(result);
+    }
+    Call::noted(call.as_ref(), || derived.call1(args))
+}
+
+/// Whether something is None, a word, a number, or a tuple of these.
+fn is_plain(option: &Bound<'_, PyAny>) -> bool {
+    option.is_none()
+        || option.is_exact_instance_of::<PyBool>()
+        || option.is_exact_instance_of::<PyInt>()
+        || option.is_exact_instance_of::<PyString>()
+        || (option.cast_exact::<PyTuple>()).is_ok_and(|all| all.iter().all(|item| is_plain(&item)))
 }
 
 /// The code of a function, or of the one that a `functools.partial` fills arguments of.

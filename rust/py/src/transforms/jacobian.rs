@@ -8,6 +8,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::array::cell::ScalarKind;
 use crate::runtime::error::enter;
 use crate::runtime::exports::exports;
 use crate::transforms::keywords::asked;
@@ -331,7 +332,9 @@ fn block<'py>(
     let mut asked = vec![false; inputs.leaves.len()];
     for ((i, _), part) in inputs.active.iter().zip(parts) {
         let kind = match inputs.leaves[*i].kind {
-            Kind::Number | Kind::Scalar if !part.shape().is_empty() => Kind::NdArray,
+            kind if part.shape().is_empty() => kind,
+            Kind::Number | Kind::Scalar => Kind::NdArray,
+            Kind::Array(_) => Kind::Array(ScalarKind::Array),
             kind => kind,
         };
         asked[*i] = true;

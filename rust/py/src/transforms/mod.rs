@@ -34,6 +34,7 @@ use pyo3::prelude::*;
 
 /// Adds the functions of this folder to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    automatic_replay::register(module)?;
     checkpoint::register(module)?;
     collected_slopes::register(module)?;
     custom_rule::register(module)?;

@@ -1,0 +1,176 @@
+"""Jacobians and second derivatives that are asked for again and again are replayed as gradients are."""
+
+import numpy as np
+import pytest
+from automatic_replays import OFTEN, replays
+
+import cotan as ct
+from cotan import _core
+
+POINT = np.linspace(0.5, 1.5, 4)
+TIMES = np.linspace(0.0, 1.0, 5)
+scale = 2.0
+held = np.ones(4)
+
+
+def cost(x):
+    return np.sum(scale * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def residuals(p):
+    return p[0] * np.exp(-p[1] * TIMES) + p[2] - TIMES
+
+
+def of_two(x, y):
+    return np.sum(x**3) * y + np.sum(x) * y**2
+
+
+def of_held(x):
+    return np.sum(held * x**3)
+
+
+ASKED = [
+    lambda: ct.jacobian(residuals, np.array([1.0, 2.0, 0.5])),
+    lambda: ct.jacobian(cost, POINT),
+    lambda: ct.jacobian(of_two, POINT, 2.0),
+    lambda: ct.jacobian(of_two, POINT, 2.0, wrt="y"),
+    lambda: ct.jacobian(of_two, POINT, 2.0, argnums=(1, 0)),
+    lambda: ct.jacobian(lambda x: {"a": x**2, "b": [np.sum(x), 3.0]}, POINT),
+    lambda: ct.jacobian(lambda p: p["x"] * p["y"], {"x": POINT, "y": 2.0}),
+    lambda: ct.jacfwd(residuals)(np.array([1.0, 2.0, 0.5])),
+    lambda: ct.jacrev(residuals)(np.array([1.0, 2.0, 0.5])),
+    lambda: ct.jacfwd(of_two, argnums=1)(POINT, 2.0),
+    lambda: ct.hessian(cost, POINT),
+    lambda: ct.hessian(of_two, POINT, 2.0),
+    lambda: ct.hessian(of_two, POINT, 2.0, wrt=0),
+    lambda: ct.hessian(lambda x, y: x**2 * y, 1.0, 3.0),
+    lambda: ct.hessian(lambda x: np.sum(x), POINT),
+    lambda: ct.hvp(cost, POINT, POINT[::-1]),
+    lambda: ct.hvp(of_two, (POINT, 2.0), (np.ones(4), 1.0)),
+    lambda: ct.vhp(cost, POINT, np.ones(4)),
+]
+
+
+@pytest.mark.parametrize("run", ASKED)
+def test_replays_give_what_runs_give(monkeypatch, run):
+    results, count = replays(run)
+    assert count > 0
+    for result in results:
+        np.testing.assert_equal(result, results[0])
+        assert repr(result) == repr(results[0])
+        assert _kinds(result) == _kinds(results[0])
+
+
+def is_run(run):
+    return replays(run)[1] == 0
+
+
+def _kinds(result):
+    if isinstance(result, dict):
+        return {k: _kinds(v) for k, v in result.items()}
+    if isinstance(result, (list, tuple)):
+        return type(result), [_kinds(v) for v in result]
+    return type(result), getattr(result, "dtype", None)
+
+
+def test_results_belong_to_the_caller():
+    def f(x):
+        return np.concatenate([x, [1.0]])
+
+    for _ in range(OFTEN):
+        found = ct.jacobian(f, POINT)
+        np.testing.assert_array_equal(found, np.eye(5, 4))
+        found[:] = 7.0
+
+
+def test_other_values_and_shapes():
+    replays(lambda: ct.hessian(cost, POINT))
+    for x in (POINT + 1.0, np.ones(6), np.linspace(0.0, 1.0, 3)):
+        found = ct.hessian(cost, x)
+        exact = lambda x=x: [ct.hvp(lambda x: cost(x), x, e) for e in np.eye(len(x))]
+        np.testing.assert_allclose(found, exact(), rtol=1e-12)
+
+
+def test_what_functions_capture_may_change(monkeypatch):
+    of_scale = lambda: ct.hessian(cost, POINT)
+    of_array = lambda: ct.hvp(of_held, POINT, np.ones(4))
+    (first, *_), _ = replays(of_scale)
+    (second, *_), _ = replays(of_array)
+    monkeypatch.setitem(globals(), "scale", 4.0)
+    changed = of_scale()
+    assert not np.array_equal(changed, first)
+    monkeypatch.setenv("COTAN_REPLAY", "0")
+    held[:] = 3.0
+    try:
+        np.testing.assert_allclose(of_array(), 3.0 * second)
+    finally:
+        held[:] = 1.0
+
+
+def test_what_does_more_than_compute_is_run():
+    seen = []
+
+    def f(x):
+        seen.append(x.shape)
+        return np.sum(x**3)
+
+    for run in (
+        lambda: ct.hessian(f, POINT),
+        lambda: ct.jacobian(f, POINT),
+        lambda: ct.hvp(f, POINT, POINT),
+    ):
+        seen.clear()
+        assert is_run(run)
+        assert len(seen) >= OFTEN
+
+
+def test_one_that_cannot_be_replayed_leaves_others_alone():
+    class Opaque:
+        pass
+
+    def f(x, y):
+        return np.sum(np.sin(x) ** 2) * 2.0 + (0.0 if isinstance(y, Opaque) else np.sum(y))
+
+    assert is_run(lambda: ct.jacobian(f, POINT, ct.const(Opaque())))
+    _, count = replays(lambda: ct.hessian(f, POINT, 1.0))
+    assert count > 0
+
+
+def test_what_is_asked_for_by_functions_and_keywords_is_run():
+    scaled = lambda x, by=1.0: np.sum(by * x**3)
+    assert is_run(lambda: ct.hessian(scaled, POINT, by=2.0))
+    assert is_run(lambda: ct.jacobian(scaled, POINT, wrt=lambda path, leaf: True))
+    assert is_run(lambda: ct.jacobian(lambda x: (x**2, "aux"), POINT, has_aux=True))
+    np.testing.assert_allclose(ct.hessian(scaled, POINT, by=2.0), 12.0 * np.diag(POINT))
+
+
+def test_errors_are_those_of_runs():
+    def f(x):
+        return np.sum(x**2) if x.shape[0] > 2 else x
+
+    replays(lambda: ct.hessian(f, POINT))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="hessian: the function must return a real scalar"):
+            ct.hessian(f, POINT[:2])
+        with pytest.raises(ValueError, match="its tangent must have it too"):
+            ct.hvp(f, POINT, POINT[:2])
+
+
+def test_inside_of_other_transforms_they_run():
+    inner = lambda x: np.sum(ct.hessian(cost, x) ** 2)
+    replays(lambda: ct.hessian(cost, POINT))
+    before = _core.num_automatic_replays()
+    found = ct.pullback(inner, POINT)[1](1.0)[0]
+    assert _core.num_automatic_replays() == before
+    step = 1e-5 * np.eye(4)
+    expected = [(inner(POINT + e) - inner(POINT - e)) / 2e-5 for e in step]
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+def test_jacobians_of_numbers_inside_prepared_functions():
+    jacobian = lambda x, y: ct.jacobian(lambda x, y: x * y, x, y)
+    f = ct.prepare(jacobian, transform="value")
+    for y in (2.0, 3.0, 4.0):
+        of_x, of_y = f(POINT, y)
+        np.testing.assert_array_equal(of_x, y * np.eye(4))
+        np.testing.assert_array_equal(of_y, POINT)
