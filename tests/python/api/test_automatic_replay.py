@@ -508,3 +508,23 @@ def test_nothing_is_written_to_streams():
 
     assert is_run(f, 0.3)
     assert stream.getvalue() == "x" * OFTEN
+
+
+def test_rules_of_libraries_come_and_go():
+    def f(x):
+        for _ in range(STEPS):
+            x = 0.99 * x
+        return np.linalg.norm(x)
+
+    def sevenfold(x):
+        return np.linalg.norm(x), lambda ct: (7.0 * ct * np.ones(x.shape),)
+
+    x = np.array([3.0, 4.0])
+    (results, count) = replays(lambda: ct.gradient(f, x))
+    assert count > 0
+    with ct.adjoint(np.linalg.norm, sevenfold):
+        ruled, _ = replays(lambda: ct.gradient(f, x))
+        for (found,) in ruled:
+            np.testing.assert_allclose(found, np.full(2, 7.0 * 0.99**STEPS))
+    for (found,) in replays(lambda: ct.gradient(f, x))[0]:
+        np.testing.assert_array_equal(found, results[0][0])

@@ -174,3 +174,16 @@ def test_jacobians_of_numbers_inside_prepared_functions():
         of_x, of_y = f(POINT, y)
         np.testing.assert_array_equal(of_x, y * np.eye(4))
         np.testing.assert_array_equal(of_y, POINT)
+
+
+def test_what_is_held_constant_shows():
+    for run in (
+        lambda: ct.jacobian(of_two, POINT, ct.const(2.0)),
+        lambda: ct.jacobian(lambda p: p["x"] * p["y"], {"x": POINT, "y": ct.const(2.0)}),
+        lambda: ct.hessian(of_two, ct.const(POINT), 2.0),
+    ):
+        results, count = replays(run)
+        assert count == 0
+        for result in results:
+            np.testing.assert_equal(result, results[0])
+        assert "None" in repr(results[0])

@@ -108,15 +108,17 @@ class Asked:
     def add(self, rule: AdjointRule) -> None:
         """Put a rule in force, before those that there are."""
         self.rules.append(rule)
-        self._note_ufunc()
+        self._note_change()
 
     def discard(self, rule: AdjointRule) -> None:
         """Take a rule back, if it is in force."""
         with contextlib.suppress(ValueError):
             self.rules.remove(rule)
-        self._note_ufunc()
+        self._note_change()
 
-    def _note_ufunc(self) -> None:
+    def _note_change(self) -> None:
+        # What is replayed without being asked for follows the rules that were in force.
+        _core.forget_repeated_functions()
         if isinstance(self.target, np.ufunc):
             _core.set_ufunc_ruled(self.target, bool(self.rules))
 

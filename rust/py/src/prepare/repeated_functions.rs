@@ -73,11 +73,23 @@ pub fn num_automatic_replays() -> u64 {
     table().map_or(0, |t| t.as_ref().map_or(0, |t| t.num_replays))
 }
 
-/// Forgets the functions that were run again and again, and their recordings: what they hold is free.
+/// The same, once another thread has done with it.
+fn table_of_another() -> Option<MutexGuard<'static, Option<Table>>> {
+    (0..ATTEMPTS).find_map(|_| {
+        let locked = table();
+        if locked.is_none() {
+            std::thread::yield_now();
+        }
+        locked
+    })
+}
+
+/// Forgets the functions that were run again and again, and their recordings: what they hold is free. What is being recorded
+/// is not kept.
 #[pyfunction]
 #[pyo3(signature = () -> "None")]
 pub fn forget_repeated_functions() {
-    let all = table().and_then(|mut table| table.take());
+    let all = table_of_another().and_then(|mut table| table.take());
     drop(all);
 }
 
@@ -211,14 +223,7 @@ pub fn begin(call: &Call<'_, '_>) -> bool {
 /// Ends what [`begin`] has begun.
 pub fn end(call: &Call<'_, '_>, outcome: Outcome) {
     let mut functions = Vec::new();
-    let locked = (0..ATTEMPTS).find_map(|_| {
-        let locked = table();
-        if locked.is_none() {
-            std::thread::yield_now();
-        }
-        locked
-    });
-    if let Some(mut table) = locked
+    if let Some(mut table) = table_of_another()
         && let Some(table) = table.as_mut()
     {
         if let Some(known) = table.by_code.get_mut(&call.id()) {

@@ -5,12 +5,16 @@ use std::sync::OnceLock;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyFunction, PyInt, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyDict, PyFunction, PyInt, PyList, PyString, PyTuple, PyType};
 
 use crate::runtime::exports::exports;
 use crate::runtime::once_cell::{OnceImported, intern};
+use crate::tree::treedef::Const;
 
 exports!(run_or_replay);
+
+/// Arguments that are deeper structures are not looked through.
+const DEPTH: usize = 32;
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq)]
@@ -89,7 +93,9 @@ impl<'a, 'py> Call<'a, 'py> {
         args: &'a Bound<'py, PyTuple>,
         derived: Derived<'a, 'py>,
     ) -> Option<Call<'a, 'py>> {
-        let is_plain = !args.is_empty() && derived.options.iter().all(|item| is_plain(&item));
+        let is_plain = !args.is_empty()
+            && !args.iter().any(|arg| holds_constants(&arg, 0))
+            && derived.options.iter().all(|item| is_plain(&item));
         let code = is_plain.then(|| code_of(f))??;
         let hash = derived.options.hash().ok()?;
         Some(Call {
@@ -147,6 +153,22 @@ pub fn run_or_replay<'py>(
         return Ok(result);
     }
     Call::noted(call.as_ref(), || derived.call1(args))
+}
+
+/// Whether something is held constant in an argument, or may be, far inside: what is made of the function shows it.
+fn holds_constants(arg: &Bound<'_, PyAny>, depth: usize) -> bool {
+    let is_held = |item: Bound<'_, PyAny>| holds_constants(&item, depth + 1);
+    if depth > DEPTH || arg.is_exact_instance_of::<Const>() {
+        true
+    } else if let Ok(items) = arg.cast_exact::<PyTuple>() {
+        items.iter().any(is_held)
+    } else if let Ok(items) = arg.cast_exact::<PyList>() {
+        items.iter().any(is_held)
+    } else if let Ok(items) = arg.cast_exact::<PyDict>() {
+        items.values().iter().any(is_held)
+    } else {
+        false
+    }
 }
 
 /// Whether something is None, a word, a number, or a tuple of these.
