@@ -1142,7 +1142,7 @@ def num_automatic_replays() -> int:
     """How often a derivative was replayed that nobody had prepared, in this process."""
 
 def forget_repeated_functions() -> None:
-    """Forgets the functions that were run again and again, and their recordings: what they hold is free."""
+    """Forgets the functions that were run again and again, and their recordings: what they hold is free. What is being recorded is not kept."""
 
 # program/export.rs
 def with_gradient(program: Program, wrt: Sequence[bool]) -> tuple[Program, list[int | None]]:

@@ -1,4 +1,4 @@
-"""Jacobians and second derivatives that are asked for again and again are replayed as gradients are."""
+"""Jacobians and second derivatives that are asked for again and again are replayed, too."""
 
 import numpy as np
 import pytest
