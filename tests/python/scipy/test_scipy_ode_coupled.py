@@ -253,3 +253,38 @@ def test_parameters_may_change_after_the_run():
     _, pull = ct.pullback(of_start, START)
     matrix[:] = 0.0
     np.testing.assert_array_equal(pull(np.ones(N))[0], expected)
+
+
+@pytest.mark.parametrize("n", [1, 8, 9, 15, 16])
+@pytest.mark.parametrize("method", ["RK45", "LSODA", "Radau", "odeint", "dopri5"])
+def test_what_is_active_by_itself(n, method):
+    start = np.linspace(0.5, 1.0, n)
+
+    def f(rates, start):
+        return np.sum(end_of(lambda t, y: -rates * y, start, method) ** 2)
+
+    rates = np.linspace(0.5, 1.0, n)
+    of_both = ct.gradient(f, rates, start)
+    decayed = np.exp(-2.0 * rates)
+    for found, expected in zip(
+        of_both, (-2.0 * decayed * start**2, 2.0 * decayed * start), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(ct.gradient(f, rates, ct.const(start))[0], of_both[0], rtol=1e-9)
+    np.testing.assert_allclose(ct.gradient(f, ct.const(rates), start)[1], of_both[1], rtol=1e-9)
+    _, moved = ct.jvp(lambda start: f(rates, start), (start,), (np.ones(n),))
+    np.testing.assert_allclose(moved, np.sum(of_both[1]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["RK45", "LSODA", "BDF"])
+def test_jacobians_of_all_states(method):
+    f = lambda start: end_of(lambda t, x: MATRIX @ x, start, method, 1e-9)
+    np.testing.assert_allclose(ct.jacobian(f, START), expm(MATRIX), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["RK45", "LSODA"])
+def test_cotangents_that_are_not_finite(method):
+    f = lambda start: end_of(lambda t, x: np.tanh(MATRIX @ x), start, method)
+    _, pull = ct.pullback(f, START)
+    assert np.all(np.isnan(pull(np.full(N, np.nan))[0]))
+    assert np.all(np.isfinite(pull(np.ones(N))[0]))

@@ -471,3 +471,26 @@ def test_second_derivatives_of_ends():
     mixed = a * y - b * a * half * y
     expected = [[b * y + (a * b) ** 2 * y, mixed], [mixed, half**2 * y]]
     np.testing.assert_allclose(ct.hessian(f, np.array([a, b])), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_states_at_events_of_constant_times(method):
+    def f(k):
+        event = lambda t, y: t - 0.7
+        run = solve_ivp(lambda t, y: -k * y, (0.0, 1.0), [1.0], method, events=event, **TIGHT)
+        return run.y_events[0][0, 0]
+
+    assert ct.gradient(f, 1.2)[0] == pytest.approx(-0.7 * np.exp(-0.84), rel=1e-4)
+
+
+def test_spans_are_any_iterable():
+    def f(k):
+        ends = (float(end) for end in (0, 1))
+        return solve_ivp(lambda t, y: -k * y, ends, [1.0], **TIGHT).y[0, -1]
+
+    assert ct.gradient(f, 1.2)[0] == pytest.approx(-np.exp(-1.2), rel=1e-6)
+
+
+def test_no_equations_and_active_ends():
+    f = lambda p: solve_ivp(lambda t, y: y * p[0], (0.0, p[1]), np.zeros(0)).t[-1]
+    assert ct.gradient(f, np.array([1.2, 0.3]))[0].tolist() == [0.0, 1.0]

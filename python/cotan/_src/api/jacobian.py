@@ -243,5 +243,6 @@ def _jacobian(
 
     if kwargs or has_aux:
         return computed(*args)
-    options = operation, mode, wrt, argnums, holomorphic, allow_int, default
+    kind = f"{operation} {mode} {holomorphic} {allow_int}"
+    options = kind, wrt, argnums, default
     return _core.run_or_replay(function, args, options, computed)

@@ -81,7 +81,7 @@ def hessian(
 
     if kwargs or has_aux or sparse is not False:
         return computed(*args)
-    options = "hessian", wrt, argnums, allow_int
+    options = f"hessian {allow_int}", wrt, argnums
     return _core.run_or_replay(function, args, options, computed)
 
 

@@ -366,6 +366,8 @@ mod tests {
         assert_eq!([two[0], two[2]], [one[0], one[1]]);
         assert_eq!([two[1], two[3]], [2.0 * one[0], 2.0 * one[1]]);
     }
+
+    /// Products with matrices that are known.
     #[derive(Debug)]
     struct Given(Vec<f64>);
 

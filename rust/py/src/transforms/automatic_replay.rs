@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyFunction, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyFunction, PyInt, PyList, PyString, PyTuple, PyType};
 
 use crate::runtime::exports::exports;
 use crate::runtime::once_cell::{OnceImported, intern};
@@ -174,7 +174,6 @@ fn holds_constants(arg: &Bound<'_, PyAny>, depth: usize) -> bool {
 /// Whether something is None, a word, a number, or a tuple of these.
 fn is_plain(option: &Bound<'_, PyAny>) -> bool {
     option.is_none()
-        || option.is_exact_instance_of::<PyBool>()
         || option.is_exact_instance_of::<PyInt>()
         || option.is_exact_instance_of::<PyString>()
         || (option.cast_exact::<PyTuple>()).is_ok_and(|all| all.iter().all(|item| is_plain(&item)))

@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use crate::array::cell::PyArray;
+use crate::array::cell::{PyArray, ScalarKind};
 use crate::program::pyclass::{PyProgram, long_text};
 use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
@@ -255,7 +255,14 @@ fn pushed<'py>(
     let is_array = |t: Bound<'py, PyAny>| t.is_instance_of::<PyArray>();
     let as_arrays = inputs.returns_arrays() || given.iter().any(is_array);
     let results: Vec<(Kind, Aval)> = (recorded.kinds.iter().zip(recorded.avals()))
-        .map(|(&kind, aval)| (shown(kind, &aval, as_arrays), aval))
+        .map(|(&kind, aval)| {
+            let shown = match kind {
+                // Alone it is handed out as gradients are: arrays without axes stay arrays.
+                Kind::Array(ScalarKind::Array) if value.is_none() && !as_arrays => Kind::NdArray,
+                kind => shown(kind, &aval, as_arrays),
+            };
+            (shown, aval)
+        })
         .collect();
     let dy = structured(py, &recorded.tree, &results, &pushed)?;
     Ok((value, dy))
@@ -263,7 +270,6 @@ fn pushed<'py>(
 
 /// What the tangent of a result of this kind is: like the result.
 fn shown(kind: Kind, aval: &Aval, as_arrays: bool) -> Kind {
-    use crate::array::cell::ScalarKind;
     match (kind, kind.scalar_kind()) {
         (_, scalar_kind) if as_arrays => Kind::Array(scalar_kind),
         (Kind::Array(_), ScalarKind::Array) if aval.shape.is_empty() => Kind::Scalar,

@@ -8,7 +8,7 @@ their order, the value is SciPy's, and the derivative that of a method with the 
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -69,6 +69,8 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
               args: Iterable[object] | None = None, **options: Any) -> Solution:  # fmt: skip
     solve = locate_original("scipy.integrate.solve_ivp")
     args = None if args is None else _as_tuple(args)
+    if isinstance(t_span, Iterator):
+        t_span = tuple(t_span)
     can_be_at_once = method in EXPLICIT or method in COLLOCATED
     if can_be_at_once and not vectorized:
         found: Solution | None

@@ -105,7 +105,9 @@ class MovedStates:
         count = of_leaves.shape[2]
         if count + extra > _COLUMNS:
             # Cotangents go back along the steps in less time than so many directions forth.
-            slopes = _core.matmul(of_leaves.reshape(m * n, count), _core.concatenate(leaves))
+            slopes: AnyArray = np.zeros(m * n)
+            if leaves:
+                slopes = _core.matmul(of_leaves.reshape(m * n, count), _core.concatenate(leaves))
             self._change = _core.concatenate([slopes, start])
             return
         # All directions at once.

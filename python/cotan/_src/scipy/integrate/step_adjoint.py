@@ -5,8 +5,8 @@ is recorded once, for all points that matter: its slopes as a function of what i
 its derivatives with respect to the state. With the steps held constant, the states are linear in
 changes of slopes and of the initial state (`moved_states`).
 
-What this does not cover (a right side that keeps a state, complex states) is
-left to the caller, which repeats the steps one by one.
+What this does not cover (a right side that keeps a state, `vectorized`, complex states, second
+derivatives with respect to `t_span`) is left to the caller, which repeats the steps one by one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -107,6 +107,8 @@ def _with_derivatives(side: RightSide, run: PlainRun, result: Any, asked: _Asked
     has_active_times = contains_active((asked.t_span, asked.t_eval))
     if np.size(asked.y0) == 0 and not asked.events and not has_active_times:
         return result
+    if np.size(asked.y0) == 0:
+        raise NotPlainError
     if not _has_steps(run, result) or _is_complex(asked.y0):
         raise NotPlainError
     start = _start_of(side, asked.t_span[0], asked.y0)
@@ -230,10 +232,11 @@ class _Filling:
         interpolant = self._moved.interpolant
         if not len(times):
             return times, states
-        moved = np.stack([self._moved_time(event, plain, args, t) for t in times])
+        moved: AnyArray = np.stack([self._moved_time(event, plain, args, t) for t in times])
         if not contains_active(moved):
-            return times, states
-        return moved, attach_derivative(states, interpolant(moved))
+            moved = times
+        found = interpolant(moved)
+        return moved, attach_derivative(states, found) if is_active(found) else states
 
     def _moved_time(self, event: Function, plain: Function, args: Args, t: float) -> AnyArray:
         """Give the time of an event as a root of it along the solution."""

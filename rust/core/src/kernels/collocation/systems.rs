@@ -3,7 +3,7 @@
 //! With `a` how much slopes at stages count, `h` the length of the step and `J` the derivatives of the right side with respect
 //! to the state at the stages, changes `Y` of the states at the stages solve `(I - h a ⊗ J) Y = rhs`. To factor the matrix takes
 //! the cube of the number of equations, or the square of the width of its band. Where steps are short for the equations, as
-//! those of methods for problems that are not stiff, a dozen products solve it.
+//! those of methods for problems that are not stiff, a dozen or two of products solve it.
 
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ use crate::error::Result;
 
 /// Systems are solved by products where so few bring them near to the solution.
 const FEW: usize = 10;
+/// So many products a right side takes: where those for all of them are more than the equations, the matrix is formed.
+const PRODUCTS: usize = 16;
 /// To come near to the solution.
 const NEAR: Goal = Goal {
     left: 1e-2,
@@ -56,19 +58,18 @@ impl System<'_> {
     ) -> Result<()> {
         let stages = self.a.len().isqrt();
         let n = vector.len() / stages;
+        let mut slopes = vec![0.0; vector.len()];
         // SAFETY: the machine supports its best level.
         let mix = |from: &[f64], scale: f64, to: &mut [f64]| unsafe {
             mix(Level::best())(self.a, n, scale, self.transposed, from, to);
         };
         if self.transposed {
-            let mut slopes = vec![0.0; vector.len()];
             mix(vector, self.length, &mut slopes);
             products.back(first, &slopes, found)?;
             for (found, x) in found.iter_mut().zip(vector) {
                 *found = x - *found;
             }
         } else {
-            let mut slopes = vec![0.0; vector.len()];
             products.forth(first, vector, &mut slopes)?;
             found.copy_from_slice(vector);
             mix(&slopes, -self.length, found);
@@ -106,11 +107,17 @@ impl StepFactors {
             StepFactors::Products(products, first) => {
                 let mut product =
                     |x: &[f64], found: &mut [f64]| system.product(&**products, *first, x, found);
+                if count * PRODUCTS > sides.len() / count.max(1) {
+                    return directly(&mut product, count, sides);
+                }
                 for column in 0..count {
                     let mut side: Vec<f64> =
                         sides.iter().skip(column).step_by(count).copied().collect();
-                    if !gmres(&mut product, &mut side, THERE)? {
-                        directly(&mut product, &mut side)?;
+                    if !side.iter().all(|x| x.is_finite()) {
+                        // Nothing finite is to be expected where everything depends on everything.
+                        side.fill(f64::NAN);
+                    } else if !gmres(&mut product, &mut side, THERE)? {
+                        directly(&mut product, 1, &mut side)?;
                     }
                     let to = sides.iter_mut().skip(column).step_by(count);
                     to.zip(side).for_each(|(to, x)| *to = x);
@@ -121,9 +128,9 @@ impl StepFactors {
     }
 }
 
-/// Solves a system by its matrix, which products with the unit vectors give.
-fn directly(product: &mut Product<'_>, side: &mut [f64]) -> Result<()> {
-    let m = side.len();
+/// Solves a system for `count` right sides by its matrix, which products with the unit vectors give.
+fn directly(product: &mut Product<'_>, count: usize, sides: &mut [f64]) -> Result<()> {
+    let m = sides.len() / count.max(1);
     let (mut unit, mut column, mut matrix) = (vec![0.0; m], vec![0.0; m], vec![0.0; m * m]);
     for j in 0..m {
         unit[j] = 1.0;
@@ -133,7 +140,7 @@ fn directly(product: &mut Product<'_>, side: &mut [f64]) -> Result<()> {
             row[j] = *x;
         }
     }
-    Factors::of(m, matrix).solve(1, side, false);
+    Factors::of(m, matrix).solve(count, sides, false);
     Ok(())
 }
 
