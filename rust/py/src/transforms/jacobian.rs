@@ -333,9 +333,8 @@ fn block<'py>(
     for ((i, _), part) in inputs.active.iter().zip(parts) {
         let kind = match inputs.leaves[*i].kind {
             kind if part.shape().is_empty() => kind,
-            Kind::Number | Kind::Scalar => Kind::NdArray,
+            Kind::NdArray | Kind::Number | Kind::Scalar => Kind::NdArray,
             Kind::Array(_) => Kind::Array(ScalarKind::Array),
-            kind => kind,
         };
         asked[*i] = true;
         objects[*i] = Some(present(py, part, kind)?);

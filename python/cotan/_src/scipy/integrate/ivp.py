@@ -69,8 +69,7 @@ def solve_ivp(fun: Function, t_span: Sequence[Time], y0: ArrayLike, method: str 
               args: Iterable[object] | None = None, **options: Any) -> Solution:  # fmt: skip
     solve = locate_original("scipy.integrate.solve_ivp")
     args = None if args is None else _as_tuple(args)
-    if isinstance(t_span, Iterator):
-        t_span = tuple(t_span)
+    t_span = _read_once(t_span)
     can_be_at_once = method in EXPLICIT or method in COLLOCATED
     if can_be_at_once and not vectorized:
         found: Solution | None
@@ -163,6 +162,11 @@ def _expect_end(function: Called, log: Log, steps: list[RepeatedStep]) -> None:
     """Look if steps lead where they led; if not, it is chaos, or something else is kept."""
     if steps and not np.allclose(to_numpy(steps[-1].y), log.end, 1e-6, 1e-9):
         function.expect_again("solve_ivp")
+
+
+def _read_once(ends: Any) -> Any:
+    """Give what can be read but once as a tuple, since it is read twice."""
+    return tuple(ends) if isinstance(ends, Iterator) else ends
 
 
 def _as_tuple(args: Any) -> Any:
