@@ -86,6 +86,82 @@ def mesh(p, method):
     return np.sum(y**2)
 
 
+def end_of(slope, start, span, method):
+    """Give the state at the end of a span."""
+    if method == "odeint":
+        return integrate.odeint(slope, start, [0.0, span], tfirst=True)[-1]
+    return integrate.solve_ivp(slope, (0.0, span), start, method, rtol=1e-6).y[:, -1]
+
+
+def bodies(p, method):
+    """Let ten bodies attract each other."""
+    count = len(p["mass"])
+
+    def slope(t, s):
+        place, speed = s.reshape(2, count, 3)
+        apart = place[None] - place[:, None]
+        cubed = (np.sum(apart**2, axis=-1) + 0.1) ** 1.5
+        pull = np.sum(p["mass"][None, :, None] * apart / cubed[..., None], axis=1)
+        return np.concatenate([speed.ravel(), pull.ravel()])
+
+    return np.sum(end_of(slope, p["start"], 3.0, method) ** 2)
+
+
+def oscillators(p, method):
+    """Let fifty oscillators pull each other's phase."""
+    own = np.linspace(-1.0, 1.0, 50)
+
+    def slope(t, phase):
+        pull = np.sin(phase[None] - phase[:, None])
+        return p["spread"] * own + p["pull"] / 50 * pull.sum(axis=1)
+
+    return np.sum(np.cos(end_of(slope, 6.0 * own**3, 5.0, method)))
+
+
+def species(p, method):
+    """Let two species react and spread in twelve by twelve cells (Gray and Scott)."""
+
+    def spread(x):
+        near = np.roll(x, 1, 0) + np.roll(x, -1, 0) + np.roll(x, 1, 1) + np.roll(x, -1, 1)
+        return near - 4.0 * x
+
+    def slope(t, s):
+        u, v = s.reshape(2, 12, 12)
+        made = u * v * v
+        of_u = 0.16 * spread(u) - made + p["feed"] * (1.0 - u)
+        of_v = 0.08 * spread(v) + made - (p["feed"] + p["kill"]) * v
+        return np.concatenate([of_u.ravel(), of_v.ravel()])
+
+    start = np.zeros((2, 12, 12))
+    start[0], start[:, 4:8, 4:8] = 1.0, [[[0.5]], [[0.25]]]
+    return np.sum(end_of(slope, start.ravel(), 50.0, method) ** 2)
+
+
+def network(p, method):
+    """Solve for a right side that is a network of fifty neurons."""
+
+    def slope(t, y):
+        return p["outer"] @ np.tanh(p["inner"] @ y + p["bias"])
+
+    return np.sum(end_of(slope, np.array([1.0, 0.5]), 5.0, method) ** 2)
+
+
+def bounces(p):
+    """Drop a ball, which bounces three times: each run begins where the last one ended."""
+
+    def touches(t, y):
+        return y[0]
+
+    touches.terminal, touches.direction = True, -1.0
+    t, y = 0.0, [p["height"], 0.0]
+    for _ in range(3):
+        solution = integrate.solve_ivp(
+            lambda t, y: [y[1], -9.81 - p["drag"] * y[1]], (t, t + 10.0), y, events=touches
+        )
+        t, y = solution.t[-1], [1e-9, -p["rest"] * solution.y[1, -1]]
+    return t
+
+
 def robertson(p, method):
     def slope(t, y):
         a, b, c = y
@@ -235,6 +311,16 @@ ROBERTSON = {"k1": 0.04, "k2": 3e7, "k3": 1e4}
 CHAIN = {"rate": 5.0, "decay": 0.1, "start": np.sin(np.linspace(0, 3, 20)) + 1.0}
 MESH = CHAIN | {"start": np.sin(np.linspace(0, 3, 100)) + 1.0}
 
+RANDOM = np.random.default_rng(0)
+BODIES = {"mass": RANDOM.uniform(0.5, 1.5, 10), "start": RANDOM.normal(size=60)}
+OSCILLATORS = {"spread": 1.0, "pull": 1.5}
+SPECIES = {"feed": 0.035, "kill": 0.065}
+NETWORK = {
+    "inner": 0.5 * RANDOM.normal(size=(50, 2)),
+    "bias": np.zeros(50),
+    "outer": 0.3 * RANDOM.normal(size=(2, 50)),
+}
+
 CASES: list[tuple[str, Callable, object]] = [
     *(
         (f"`solve_ivp` {m}, Lotka-Volterra", of_method(m), RATES)
@@ -251,6 +337,25 @@ CASES: list[tuple[str, Callable, object]] = [
         for m in ("RK45", "LSODA", "BDF", "Radau")
     ),
     ("`odeint`, a hundred cells", lambda p: mesh(p, "odeint"), MESH),
+    *(
+        (f"`solve_ivp` {m}, ten bodies", lambda p, m=m: bodies(p, m), BODIES)
+        for m in ("RK45", "DOP853", "LSODA")
+    ),
+    *(
+        (f"`solve_ivp` {m}, fifty oscillators", lambda p, m=m: oscillators(p, m), OSCILLATORS)
+        for m in ("RK45", "LSODA", "BDF")
+    ),
+    ("`odeint`, fifty oscillators", lambda p: oscillators(p, "odeint"), OSCILLATORS),
+    *(
+        (f"`solve_ivp` {m}, two species, 12 × 12 cells", lambda p, m=m: species(p, m), SPECIES)
+        for m in ("RK45", "LSODA", "BDF")
+    ),
+    *(
+        (f"`solve_ivp` {m}, a network", lambda p, m=m: network(p, m), NETWORK)
+        for m in ("RK45", "LSODA")
+    ),
+    ("`odeint`, a network", lambda p: network(p, "odeint"), NETWORK),
+    ("`solve_ivp` RK45, three bounces", bounces, {"height": 2.0, "drag": 0.1, "rest": 0.8}),
     ("`odeint`, a pendulum", pendulum, PARTS),
     ("`odeint` with `interp1d`", driven, {"c": 4.0, "forcing": np.sin(np.arange(41.0))}),
     ("`odeint`, twenty cells", cells, CHAIN),
