@@ -115,15 +115,26 @@ fn add_change(
         basis.push(scaled(&next, 1.0 / length));
     }
     for i in (0..columns.len()).rev() {
-        let weight = sides[i] / columns[i][i];
+        sides[i] /= columns[i][i];
+        let weight = sides[i];
         for (side, x) in sides.iter_mut().zip(&columns[i][..i]) {
             *side -= weight * x;
         }
-        for (to, from) in solution.iter_mut().zip(&basis[i]) {
-            *to += weight * from;
+    }
+    // SAFETY: the machine supports its best level.
+    unsafe { add(Level::best())(&basis[..columns.len()], &sides, solution) };
+    Ok(())
+}
+
+leveled! {
+    /// Adds vectors, times a number each.
+    fn add[](vectors: &[Vec<f64>], weights: &[f64], sum: &mut [f64]) {
+        for (vector, weight) in vectors.iter().zip(weights) {
+            for (x, y) in sum.iter_mut().zip(vector) {
+                *x += weight * y;
+            }
         }
     }
-    Ok(())
 }
 
 leveled! {
@@ -143,7 +154,7 @@ fn scaled(vector: &[f64], scale: f64) -> Vec<f64> {
 }
 
 fn norm(vector: &[f64]) -> f64 {
-    vector.iter().map(|x| x * x).sum::<f64>().sqrt()
+    dot(vector, vector).sqrt()
 }
 
 #[cfg(test)]

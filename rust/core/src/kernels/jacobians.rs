@@ -16,6 +16,14 @@ pub struct Entries<'a> {
     pub columns: &'a [u32],
 }
 
+impl Entries<'_> {
+    /// The columns and values of a row, which begins and ends there.
+    #[inline(always)]
+    fn row<'v>(&self, ends: &[usize], values: &'v [f64]) -> (&[u32], &'v [f64]) {
+        (&self.columns[ends[0]..ends[1]], &values[ends[0]..ends[1]])
+    }
+}
+
 /// Products of the derivatives with vectors.
 pub trait Products: fmt::Debug + Send + Sync {
     /// Puts the products at consecutive points, from this one on, with a vector for each, one after the other.
@@ -170,12 +178,16 @@ leveled! {
         let vectors = vectors.chunks_exact(matrices.n);
         for (point, (vector, found)) in vectors.zip(found.chunks_exact_mut(matrices.n)).enumerate() {
             let matrix = matrices.at(first + point);
-            if matrix.entries.is_some() {
-                matrix.add_product(vector, 1, found);
+            let Some(entries) = matrix.entries else {
+                for (found, row) in found.iter_mut().zip(matrix.values.chunks_exact(matrices.n)) {
+                    *found = dot(row, vector);
+                }
                 continue;
-            }
-            for (found, row) in found.iter_mut().zip(matrix.values.chunks_exact(matrices.n)) {
-                *found = dot(row, vector);
+            };
+            for (found, ends) in found.iter_mut().zip(entries.starts.windows(2)) {
+                let (columns, values) = entries.row(ends, matrix.values);
+                let products = columns.iter().zip(values).map(|(&j, x)| x * vector[j as usize]);
+                *found = products.sum();
             }
         }
     }
@@ -185,7 +197,17 @@ leveled! {
     fn back[](matrices: &Jacobians<'_>, first: usize, rows: &[f64], found: &mut [f64]) {
         let rows = rows.chunks_exact(matrices.n);
         for (point, (row, found)) in rows.zip(found.chunks_exact_mut(matrices.n)).enumerate() {
-            matrices.at(first + point).add_row_product(row, found);
+            let matrix = matrices.at(first + point);
+            let Some(entries) = matrix.entries else {
+                matrix.add_row_product(row, found);
+                continue;
+            };
+            for (weight, ends) in row.iter().zip(entries.starts.windows(2)) {
+                let (columns, values) = entries.row(ends, matrix.values);
+                for (&j, x) in columns.iter().zip(values) {
+                    found[j as usize] += weight * x;
+                }
+            }
         }
     }
 }

@@ -112,7 +112,9 @@ impl PyCollocation {
         let ([n, stages], num_steps) = (self.0.sizes(), self.0.num_steps());
         let outputs = outputs(&steps, &weights, num_steps, stages)?;
         let (slopes, start, count) = columns(&slopes, &start, num_steps * stages, n)?;
-        let found = enter(py, |_| self.0.columns(outputs, slopes, start, count))?;
+        let found = enter(py, |interrupted| {
+            self.0.columns(outputs, slopes, start, count, interrupted)
+        })?;
         let shape = [outputs.steps.len(), n, count];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
     }
@@ -128,7 +130,9 @@ impl PyCollocation {
         let [n, stages] = self.0.sizes();
         let outputs = outputs(&steps, &weights, self.0.num_steps(), stages)?;
         let (cts, rows) = rows(&cts, outputs, n)?;
-        let found = enter(py, |_| self.0.adjoint(outputs, cts, rows))?;
+        let found = enter(py, |interrupted| {
+            self.0.adjoint(outputs, cts, rows, interrupted)
+        })?;
         let shape = [rows, found.len() / rows.max(1)];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
     }

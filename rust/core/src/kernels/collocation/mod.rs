@@ -228,12 +228,15 @@ impl Collocation {
     }
 
     /// Changes of states for columns of changes of slopes, at all stages, and of the initial state: `count` columns.
+    ///
+    /// `interrupted` is asked before each step.
     pub fn columns(
         &self,
         outputs: Outputs<'_>,
         slopes: &[f64],
         start: &[f64],
         count: usize,
+        interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<f64>> {
         let (n, m) = (self.n, self.order());
         let (size, width) = (m * count, n * count);
@@ -241,6 +244,9 @@ impl Collocation {
         // The state before each step, and behind it those at its stages.
         let mut all = Vec::with_capacity(self.factors.len() * (width + size));
         for step in 0..self.num_steps() {
+            if interrupted() {
+                return Err(Error::Interrupted);
+            }
             let mut stages = self.added(step, &slopes[step * size..][..size], width);
             for stage in stages.chunks_exact_mut(width.max(1)) {
                 stage.iter_mut().zip(&state).for_each(|(x, y)| *x += y);
@@ -269,7 +275,15 @@ impl Collocation {
     }
 
     /// Cotangents of slopes at all stages and, behind them, of the initial state, for rows of cotangents of states.
-    pub fn adjoint(&self, outputs: Outputs<'_>, cts: &[f64], rows: usize) -> Result<Vec<f64>> {
+    ///
+    /// `interrupted` is asked before each step.
+    pub fn adjoint(
+        &self,
+        outputs: Outputs<'_>,
+        cts: &[f64],
+        rows: usize,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<f64>> {
         let (n, m) = (self.n, self.order());
         let (size, width) = (m * rows, n * rows);
         // Of each step those of its stages, with the rows as columns, and of the state before it.
@@ -291,6 +305,9 @@ impl Collocation {
         let mut found = vec![0.0; rows * total];
         let mut state = vec![0.0; width];
         for step in (0..self.num_steps()).rev() {
+            if interrupted() {
+                return Err(Error::Interrupted);
+            }
             let own = &mut stages[step * size..][..size];
             own[size - width..]
                 .iter_mut()

@@ -3,7 +3,7 @@
 use super::super::jacobians::Entries;
 use std::sync::Arc;
 
-use super::{Collocation, Jacobians, Outputs, Products, Result, Source, StepFactors, Steps};
+use super::{Collocation, Error, Jacobians, Outputs, Products, Result, Source, StepFactors, Steps};
 
 type Order<'a> = (&'a [u32], (usize, usize));
 
@@ -113,7 +113,9 @@ fn one_equation_is_a_formula() {
         steps: &[0],
         weights: &[1.0],
     };
-    let found = steps.columns(end, &[2.0], &[3.0], 1).unwrap();
+    let found = steps
+        .columns(end, &[2.0], &[3.0], 1, &mut || false)
+        .unwrap();
     assert!((found[0] - (0.5 * 2.0 + 3.0) / (1.0 - 0.5 * 0.4)).abs() < 1e-14);
 }
 
@@ -125,9 +127,11 @@ fn back_is_the_transpose_of_forth() {
         weights: &[0.3, 0.2, 0.0, 1.0, 0.5, 0.1],
     };
     let start = [0.7, -0.4];
-    let moved = steps.columns(outputs, &slopes, &start, 1).unwrap();
+    let moved = steps
+        .columns(outputs, &slopes, &start, 1, &mut || false)
+        .unwrap();
     let cts = [0.3, -1.0, 0.5, 0.25, 2.0, 1.0];
-    let back = steps.adjoint(outputs, &cts, 1).unwrap();
+    let back = steps.adjoint(outputs, &cts, 1, &mut || false).unwrap();
     let forth: f64 = moved.iter().zip(cts).map(|(x, y)| x * y).sum();
     let given = slopes.iter().chain(&start);
     let other: f64 = back.iter().zip(given).map(|(x, y)| x * y).sum();
@@ -142,8 +146,12 @@ fn columns_and_rows_are_independent() {
         weights: &[0.25, 0.5],
     };
     let twice: Vec<f64> = slopes.iter().flat_map(|x| [*x, 2.0 * x]).collect();
-    let one = steps.columns(outputs, &slopes, &[0.0; 2], 1).unwrap();
-    let two = steps.columns(outputs, &twice, &[0.0; 4], 2).unwrap();
+    let one = steps
+        .columns(outputs, &slopes, &[0.0; 2], 1, &mut || false)
+        .unwrap();
+    let two = steps
+        .columns(outputs, &twice, &[0.0; 4], 2, &mut || false)
+        .unwrap();
     let expected = [one[0], 2.0 * one[0], one[1], 2.0 * one[1]];
     for (x, y) in two.iter().zip(expected) {
         assert!((x - y).abs() < 1e-15, "{x} {y}");
@@ -197,6 +205,15 @@ fn large_systems_are_refused_and_work_is_interrupted() {
     };
     assert!(new(&[0.1; 100], false).unwrap().is_some());
     assert!(new(&[0.1; 1], true).is_err());
+    let (steps, _, slopes) = run();
+    let end = Outputs {
+        steps: &[1],
+        weights: &[0.0, 1.0],
+    };
+    let columns = steps.columns(end, &slopes, &[0.0; 2], 1, &mut || true);
+    assert!(matches!(columns, Err(Error::Interrupted)));
+    let rows = steps.adjoint(end, &[1.0, 0.0], 1, &mut || true);
+    assert!(matches!(rows, Err(Error::Interrupted)));
     let values = vec![1.0; 700 * 700 * 24];
     let derivatives = whole(700, &values);
     let given = (derivatives, &none());
@@ -215,7 +232,11 @@ fn steps_are_joined() {
         steps: &[0, 1],
         weights: &[0.3, 0.2, 0.0, 1.0],
     };
-    let of = |steps: &Collocation| steps.columns(outputs, &slopes, &[0.7, -0.4], 1).unwrap();
+    let of = |steps: &Collocation| {
+        steps
+            .columns(outputs, &slopes, &[0.7, -0.4], 1, &mut || false)
+            .unwrap()
+    };
     assert_eq!(of(&joined), of(&steps));
 }
 
@@ -280,8 +301,14 @@ fn bands_give_what_whole_matrices_give() {
     };
     let numbers = |count: usize| (0..count).map(|i| (i as f64).cos()).collect::<Vec<_>>();
     let found = runs.map(|(run, derivatives, (order, widths))| {
-        let columns = run.columns(outputs, &numbers(4 * n * 3), &numbers(n * 3), 3);
-        let rows = run.adjoint(outputs, &numbers(2 * 2 * n), 2);
+        let columns = run.columns(
+            outputs,
+            &numbers(4 * n * 3),
+            &numbers(n * 3),
+            3,
+            &mut || false,
+        );
+        let rows = run.adjoint(outputs, &numbers(2 * 2 * n), 2, &mut || false);
         let source = Source::Matrices {
             derivatives,
             products: &none(),
@@ -326,8 +353,14 @@ fn short_steps_are_solved_by_products() {
     let products: Arc<dyn Products> = Arc::new(Whole(n, values.clone()));
     let numbers = |count: usize| (0..count).map(|i| (i as f64).cos()).collect::<Vec<_>>();
     let found = |run: &Collocation| {
-        let columns = run.columns(outputs, &numbers(9 * n * 2), &numbers(n * 2), 2);
-        let rows = run.adjoint(outputs, &numbers(2 * 2 * n), 2);
+        let columns = run.columns(
+            outputs,
+            &numbers(9 * n * 2),
+            &numbers(n * 2),
+            2,
+            &mut || false,
+        );
+        let rows = run.adjoint(outputs, &numbers(2 * 2 * n), 2, &mut || false);
         [columns.unwrap(), rows.unwrap()].concat()
     };
     // The last step is too long.
@@ -369,7 +402,7 @@ fn steps_with_products_only_are_short() {
         weights: &[0.1, 0.2, 0.3],
     };
     let [one, two] = [&long, &known].map(|run| {
-        let found = run.columns(outputs, &numbers(6 * n), &numbers(n), 1);
+        let found = run.columns(outputs, &numbers(6 * n), &numbers(n), 1, &mut || false);
         found.unwrap()
     });
     for (x, y) in one.iter().zip(&two) {
