@@ -58,15 +58,17 @@ def hessian(
     >>> ct.hessian(lambda x: np.sum(np.diff(x) ** 2), np.ones(100_000), sparse=True).nnz
     299998
     """
+
+    def chosen(args: Args) -> Selected:
+        call = selected("hessian", function, args, kwargs, wrt=wrt, argnums=argnums)
+        return call.with_integers("hessian") if allow_int else call
+
     if sparse is not False:
         expect_real_call("hessian", has_aux=has_aux)
+        return sparse_hessian(chosen(args), sparse, check)
 
     def computed(*args: object) -> Any:
-        call = selected("hessian", function, args, kwargs, wrt=wrt, argnums=argnums)
-        if allow_int:
-            call = call.with_integers("hessian")
-        if sparse is not False:
-            return sparse_hessian(call, sparse, check)
+        call = chosen(args)
         matrix, aux = _core.jacobian_of(
             "hessian",
             _gradient_of("hessian", call, has_aux=has_aux),
@@ -79,7 +81,7 @@ def hessian(
         )
         return (matrix, aux) if has_aux else matrix
 
-    if kwargs or has_aux or sparse is not False:
+    if kwargs or has_aux:
         return computed(*args)
     options = f"hessian {allow_int}", wrt, argnums
     return _core.run_or_replay(function, args, options, computed)

@@ -42,10 +42,16 @@ class KnownProgram:
         """Note that it is run once more; let replays run it where that was often."""
         self._count += 1
         if self._count == _OFTEN:
-            prepared: _core.Prepared[Any, Any]
-            prepared = _core.Prepared(self._program, "value", None, [], None, False)
+            prepared = replayed(self._program)
             _core.call_outside(lambda: prepared(*at))
             self.run = prepared
+
+
+def replayed(function: Function) -> "_core.Prepared[Any, Any]":
+    """Give a function or a program that is replayed, for its value."""
+    prepared: _core.Prepared[Any, Any]
+    prepared = _core.Prepared(function, "value", None, [], None, False)
+    return prepared
 
 
 def like(leaves: Sequence[Array], values: Sequence[AnyArray]) -> list[AnyArray]:

@@ -78,7 +78,6 @@ impl<'a> Jacobians<'a> {
     /// Where there are not so many points, or the slices have other lengths.
     pub fn forth(&self, first: usize, vectors: &[f64], found: &mut [f64]) {
         assert_eq!(vectors.len(), found.len(), "as many numbers");
-        found.fill(0.0);
         // SAFETY: the machine supports its best level.
         unsafe { forth(Level::best())(self, first, vectors, found) };
     }
@@ -154,13 +153,16 @@ impl Jacobian<'_> {
     /// Adds the product with a row, from the left.
     #[inline(always)]
     pub fn add_row_product(&self, row: &[f64], sum: &mut [f64]) {
-        if self.entries.is_some() {
-            self.for_each(|i, j, value| {
+        if let Some(entries) = self.entries {
+            for (weight, ends) in row.iter().zip(entries.starts.windows(2)) {
                 // What is not asked for does not count, were it infinite.
-                if row[i] != 0.0 {
-                    sum[j] += value * row[i];
+                if *weight != 0.0 {
+                    let (columns, values) = entries.row(ends, self.values);
+                    for (&j, x) in columns.iter().zip(values) {
+                        sum[j as usize] += x * weight;
+                    }
                 }
-            });
+            }
             return;
         }
         for (weight, values) in row.iter().zip(self.values.chunks_exact(self.n.max(1))) {
@@ -197,17 +199,7 @@ leveled! {
     fn back[](matrices: &Jacobians<'_>, first: usize, rows: &[f64], found: &mut [f64]) {
         let rows = rows.chunks_exact(matrices.n);
         for (point, (row, found)) in rows.zip(found.chunks_exact_mut(matrices.n)).enumerate() {
-            let matrix = matrices.at(first + point);
-            let Some(entries) = matrix.entries else {
-                matrix.add_row_product(row, found);
-                continue;
-            };
-            for (weight, ends) in row.iter().zip(entries.starts.windows(2)) {
-                let (columns, values) = entries.row(ends, matrix.values);
-                for (&j, x) in columns.iter().zip(values) {
-                    found[j as usize] += weight * x;
-                }
-            }
+            matrices.at(first + point).add_row_product(row, found);
         }
     }
 }

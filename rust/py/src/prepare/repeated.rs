@@ -75,7 +75,7 @@ impl Repeated {
             && is_same_function(self.function.bind(py), &call.f).unwrap_or(false)
     }
 
-    /// The gradients by a replay, if a recording fits.
+    /// What is asked for by a replay, if a recording fits.
     pub fn replay<'py>(
         &self,
         py: Python<'py>,
@@ -87,7 +87,7 @@ impl Repeated {
         }
     }
 
-    /// The gradients by a new recording, if the function only computes and can be recorded.
+    /// What is asked for by a new recording, if the function only computes and can be recorded.
     pub fn record<'py>(
         &self,
         py: Python<'py>,

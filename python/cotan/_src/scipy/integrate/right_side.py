@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
+from cotan._src.kit.known_programs import (
+    KnownPrograms,
+    like,
+    replayed,
+    with_rows,
+    without_branches,
+)
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.values import to_numpy
 from cotan._src.scipy.integrate.repeated_steps import slope_of
@@ -297,8 +303,7 @@ class RightSide(PlainCallback):
             return side(t, y, *leaves_of), counter.next()
 
         # Each recording of it has a number of its own, which a replay gives.
-        prepared: _core.Prepared[Any, Any]
-        prepared = _core.Prepared(numbered, "value", None, [], None, False)
+        prepared = replayed(numbered)
         numbers = np.zeros(len(times))
         try:
             for i, t in enumerate(times):
@@ -336,9 +341,7 @@ def _joined(parts: list[AnyArray], ways: list[_Way]) -> AnyArray:
 
 def _each(function: Function, times: NDArray, states: NDArray) -> list[tuple[NDArray, NDArray]]:
     """Call a function for one point after the other, prepared where that helps."""
-    prepared: _core.Prepared[Any, Any] | None = _core.Prepared(
-        function, "value", None, [], None, False
-    )
+    prepared: _core.Prepared[Any, Any] | None = replayed(function)
     found = []
     for i, (t, state) in enumerate(zip(times, states, strict=True)):
         pair, y = None, state.copy()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotan import _core
-from cotan._src.kit.known_programs import without_branches
+from cotan._src.kit.known_programs import replayed, without_branches
 from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.typing import AnyArray, Args, Function, NDArray
 
@@ -38,7 +38,7 @@ class ProductPrograms:
         """Take a program of times, states, rows and leaves; products with rows are linear."""
         count = len(back.inputs)
         forth = back._pullback([i == 2 for i in range(count)]).optimize()
-        self._back, self._forth = _prepared(back), _prepared(forth)
+        self._back, self._forth = replayed(back), replayed(forth)
 
     def at(self, times: NDArray, states: NDArray, leaves: Args) -> StateProducts:
         """Give the products at points."""
@@ -90,9 +90,3 @@ def _made(side: Function, times: NDArray, states: NDArray, leaves: list[Any]) ->
     # That all points have the same zeros is not for a program to know.
     rows = np.ones(states.shape)
     return ProductPrograms(_core.trace(back, times, states, rows, *leaves).optimize())
-
-
-def _prepared(program: _core.Program) -> Function:
-    prepared: _core.Prepared[Any, Any]
-    prepared = _core.Prepared(program, "value", None, [], None, False)
-    return prepared

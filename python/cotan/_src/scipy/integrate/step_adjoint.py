@@ -105,11 +105,10 @@ class _Asked(NamedTuple):
 def _with_derivatives(side: RightSide, run: PlainRun, result: Any, asked: _Asked) -> Any:
     """Put derivatives into a result of SciPy's."""
     has_active_times = contains_active((asked.t_span, asked.t_eval))
-    if np.size(asked.y0) == 0 and not asked.events and not has_active_times:
+    is_empty = np.size(asked.y0) == 0
+    if is_empty and not asked.events and not has_active_times:
         return result
-    if np.size(asked.y0) == 0:
-        raise NotPlainError
-    if not _has_steps(run, result) or _is_complex(asked.y0):
+    if is_empty or not _has_steps(run, result) or _is_complex(asked.y0):
         raise NotPlainError
     start = _start_of(side, asked.t_span[0], asked.y0)
     steps = _steps_of(asked.method, run, asked.options)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::jacobians::{Jacobians, Products};
 use crate::error::{Error, Result};
-use systems::{Factoring, StepFactors, System};
+use systems::{Factoring, StepFactors, System, mix, solve_about};
 
 /// States that are wanted: the numbers of the steps they lie in, and how much the stages count, row by row.
 #[derive(Debug, Clone, Copy)]
@@ -123,10 +123,10 @@ impl Collocation {
             };
             let mut found = None;
             if is_tried && num_failed < FAILURES {
-                let by_products = StepFactors::Products(Arc::clone(products), step * stages);
+                let first = step * stages;
                 let mut moved = side.clone();
-                if by_products.solve_about(system, &mut moved)? {
-                    found = Some((by_products, moved));
+                if solve_about(system, &**products, first, &mut moved)? {
+                    found = Some((StepFactors::Products(Arc::clone(products), first), moved));
                     num_failed = 0;
                 } else {
                     num_failed += 1;
@@ -218,12 +218,14 @@ impl Collocation {
     /// Sums of slopes at the stages of a step, times its length: for stages with `width` numbers each.
     fn added(&self, step: usize, slopes: &[f64], width: usize) -> Vec<f64> {
         let mut found = vec![0.0; self.stages * width];
-        for (i, row) in found.chunks_exact_mut(width.max(1)).enumerate() {
-            for (k, slope) in slopes.chunks_exact(width).enumerate() {
-                let scale = self.lengths[step] * self.a[i * self.stages + k];
-                row.iter_mut().zip(slope).for_each(|(x, f)| *x += scale * f);
-            }
-        }
+        mix(
+            &self.a,
+            width,
+            self.lengths[step],
+            false,
+            slopes,
+            &mut found,
+        );
         found
     }
 
@@ -319,15 +321,11 @@ impl Collocation {
             for stage in own.chunks_exact(width.max(1)) {
                 state.iter_mut().zip(stage).for_each(|(x, y)| *x += y);
             }
-            for k in 0..self.stages {
-                for i in 0..self.stages {
-                    let scale = self.lengths[step] * self.a[i * self.stages + k];
-                    for p in 0..n {
-                        let turned = &own[(i * n + p) * rows..][..rows];
-                        for (r, ct) in turned.iter().enumerate() {
-                            found[r * total + step * m + k * n + p] += scale * ct;
-                        }
-                    }
+            let mut slopes = vec![0.0; size];
+            mix(&self.a, width, self.lengths[step], true, own, &mut slopes);
+            for (e, turned) in slopes.chunks_exact(rows.max(1)).enumerate() {
+                for (r, ct) in turned.iter().enumerate() {
+                    found[r * total + step * m + e] = *ct;
                 }
             }
         }

@@ -59,12 +59,8 @@ impl System<'_> {
         let stages = self.a.len().isqrt();
         let n = vector.len() / stages;
         let mut slopes = vec![0.0; vector.len()];
-        // SAFETY: the machine supports its best level.
-        let mix = |from: &[f64], scale: f64, to: &mut [f64]| unsafe {
-            mix(Level::best())(self.a, n, scale, self.transposed, from, to);
-        };
         if self.transposed {
-            mix(vector, self.length, &mut slopes);
+            mix(self.a, n, self.length, true, vector, &mut slopes);
             products.back(first, &slopes, found)?;
             for (found, x) in found.iter_mut().zip(vector) {
                 *found = x - *found;
@@ -72,24 +68,24 @@ impl System<'_> {
         } else {
             products.forth(first, vector, &mut slopes)?;
             found.copy_from_slice(vector);
-            mix(&slopes, -self.length, found);
+            mix(self.a, n, -self.length, false, &slopes, found);
         }
         Ok(())
     }
 }
 
-impl StepFactors {
-    /// Solves about the system where few products do, or where it is factored; says whether that was so.
-    pub fn solve_about(&self, system: System<'_>, side: &mut [f64]) -> Result<bool> {
-        let StepFactors::Products(products, first) = self else {
-            self.solve(system, 1, side)?;
-            return Ok(true);
-        };
-        let mut product =
-            |x: &[f64], found: &mut [f64]| system.product(&**products, *first, x, found);
-        gmres(&mut product, side, NEAR)
-    }
+/// Solves about the system of the step whose first stage is at this point, where few products do; says whether they did.
+pub(super) fn solve_about(
+    system: System<'_>,
+    products: &dyn Products,
+    first: usize,
+    side: &mut [f64],
+) -> Result<bool> {
+    let mut product = |x: &[f64], found: &mut [f64]| system.product(products, first, x, found);
+    gmres(&mut product, side, NEAR)
+}
 
+impl StepFactors {
     pub fn solve(&self, system: System<'_>, count: usize, sides: &mut [f64]) -> Result<()> {
         match self {
             StepFactors::Dense(factors) => factors.solve(count, sides, system.transposed),
@@ -144,9 +140,21 @@ fn directly(product: &mut Product<'_>, count: usize, sides: &mut [f64]) -> Resul
     Ok(())
 }
 
+/// Adds what is at stages, `n` numbers each, times how much it counts at others and a number.
+pub(super) fn mix(a: &[f64], n: usize, scale: f64, transposed: bool, from: &[f64], to: &mut [f64]) {
+    // SAFETY: the machine supports its best level.
+    unsafe { mix_in_lanes(Level::best())(a, n, scale, transposed, from, to) };
+}
+
 leveled! {
-    /// Adds what is at stages, times how much it counts at others and a number.
-    fn mix[](a: &[f64], n: usize, scale: f64, transposed: bool, from: &[f64], to: &mut [f64]) {
+    fn mix_in_lanes[](
+        a: &[f64],
+        n: usize,
+        scale: f64,
+        transposed: bool,
+        from: &[f64],
+        to: &mut [f64],
+    ) {
         let stages = a.len().isqrt();
         for (i, to) in to.chunks_exact_mut(n.max(1)).enumerate() {
             for (k, from) in from.chunks_exact(n.max(1)).enumerate() {
