@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
 use crate::array::cell::PyArray;
+use crate::runtime::text;
 
 /// The axes that a user names: none for all, one, or several.
 pub fn axes_of(name: &str, axis: Option<&Bound<'_, PyAny>>, rank: usize) -> PyResult<Axes> {
@@ -68,7 +69,7 @@ fn integer(name: &str, what: &str, object: &Bound<'_, PyAny>) -> PyResult<isize>
     }
     Err(PyTypeError::new_err(format!(
         "{name}: {what} must be an integer, not {}",
-        object.get_type()
+        text::class_of(object)
     )))
 }
 

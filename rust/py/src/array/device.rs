@@ -15,6 +15,7 @@ use crate::ndarray::dtype::descr;
 use crate::ndarray::placement::{placed, set_used, used};
 use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
+use crate::runtime::text;
 
 exports!(devices, device, used_device, use_device);
 
@@ -152,7 +153,7 @@ pub fn device_from(object: &Bound<'_, PyAny>) -> PyResult<Option<Arc<dyn Device>
     let Ok(name) = object.extract::<String>() else {
         return Err(PyTypeError::new_err(format!(
             "a device is its name, such as \"gpu\", or what ct.device gives, not {}",
-            object.get_type()
+            text::class_of(object)
         )));
     };
     object.py().detach(|| sched::device(&name)).or_raise()

@@ -23,6 +23,7 @@ use crate::runtime::error::{NotDifferentiableError, OrRaise};
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
+use crate::runtime::text;
 
 exports!(index_update, index_add, fitted);
 
@@ -181,10 +182,11 @@ fn position(item: &Bound<'_, PyAny>, n: usize, axis: usize) -> PyResult<usize> {
     } else {
         item.call_method0(intern!(item.py(), "__index__"))?
     };
-    let out_of_bounds = || {
-        PyIndexError::new_err(format!(
+    let out_of_bounds = || match text::text(item) {
+        Ok(item) => PyIndexError::new_err(format!(
             "index {item} is out of bounds for axis {axis} with size {n}"
-        ))
+        )),
+        Err(failed) => failed,
     };
     let index: isize = number.extract().map_err(|_| out_of_bounds())?;
     let at = if index < 0 { index + n as isize } else { index };

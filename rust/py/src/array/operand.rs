@@ -22,6 +22,7 @@ use crate::ndarray::subclass::is_plain;
 use crate::runtime::error::OrRaise;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::{OnceImported, intern};
+use crate::runtime::text;
 
 /// Whether an object is a sequence whose elements NumPy computes with: `x.flat` of an ndarray, a range, ...
 fn is_sequence(object: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -184,7 +185,7 @@ impl Operand {
     /// Like [`Operand::of`], but an error that names the operation when it is nothing we know.
     pub fn expect(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Operand> {
         Operand::of(object)?.ok_or_else(|| {
-            let kind = object.get_type();
+            let kind = text::class_of(object);
             if let Ok(array) = object.cast::<PyUntypedArray>()
                 && let Err(unsupported) = dtype_of(&array.dtype())
             {

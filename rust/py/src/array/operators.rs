@@ -240,7 +240,7 @@ fn repeats(slf: &Bound<'_, PyArray>, other: &Bound<'_, PyAny>) -> PyResult<bool>
         (ScalarKind::PythonNumber, _) => Err(PyTypeError::new_err(format!(
             "multiply: cannot repeat a {} by a number of dtype {}: where an integer argument counts, hold it \
              constant with ct.const; to multiply the elements, make an array of them",
-            other.get_type().name()?,
+            other.get_type().name()?.to_string_lossy(),
             dtype.numpy_name(),
         ))),
     }

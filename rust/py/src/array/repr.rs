@@ -9,6 +9,7 @@ use crate::array::escapes::compute;
 use crate::array::to_host::number;
 use crate::ndarray::export::{to_ndarray, to_numpy_scalar};
 use crate::runtime::recording_state::is_lifting;
+use crate::runtime::text;
 
 /// As NumPy shows one, under the name `Array`.
 pub fn repr(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
@@ -22,7 +23,7 @@ pub fn repr(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
             ScalarKind::NumpyScalar => to_numpy_scalar(py, &value)?,
             ScalarKind::PythonNumber => number(py, &array)?,
         };
-        return Ok(shown.repr()?.to_string());
+        return text::repr(&shown);
     }
     let plain = to_ndarray(py, value)?;
     let numpy = py.import("numpy")?;
@@ -39,9 +40,9 @@ pub fn str(cell: &PyArray, py: Python<'_>) -> PyResult<String> {
     let array = cell.read()?;
     escapes::shown(py, &array, "str(x) or print(x)")?;
     if array.shape().is_empty() {
-        return Ok(scalar(cell, py, &array)?.str()?.to_string());
+        return text::text(&scalar(cell, py, &array)?);
     }
-    Ok(to_ndarray(py, compute(py, &array)?)?.str()?.to_string())
+    text::text(&to_ndarray(py, compute(py, &array)?)?)
 }
 
 /// What NumPy has in the place of a number: its text is that of its precision.

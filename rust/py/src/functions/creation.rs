@@ -21,6 +21,7 @@ use crate::ndarray::memory::{Borrow, from_ndarray, original};
 use crate::ndarray::placement::{is_used, taken_along};
 use crate::runtime::error::OrRaise;
 use crate::runtime::exports::exports;
+use crate::runtime::text;
 
 exports!(
     array,
@@ -94,7 +95,7 @@ fn build<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array> {
     let plain = plain.cast::<PyUntypedArray>().map_err(|_| {
         PyTypeError::new_err(format!(
             "array: takes arrays and numbers, not {}",
-            object.get_type()
+            text::class_of(object)
         ))
     })?;
     // A list became a new ndarray just now.

@@ -11,6 +11,7 @@ use crate::array::operand::Operand;
 use crate::array::operators::apply_elementwise;
 use crate::runtime::error::OrRaise;
 use crate::runtime::exports::exports;
+use crate::runtime::text;
 
 exports!(ufuncs, table, apply);
 
@@ -158,7 +159,7 @@ pub fn apply<'py>(
         .ok_or_else(|| PyValueError::new_err(format!("there is no primitive named {name}")))?;
     let mut attributes = Vec::new();
     for (key, value) in params.into_iter().flat_map(PyDictMethods::iter) {
-        let text = value.str()?.to_string();
+        let text = text::text(&value)?;
         let text = if value.is_instance_of::<PyBool>() {
             text.to_lowercase()
         } else {

@@ -12,6 +12,7 @@ use crate::interpose::{
     slot_class, slot_dispatcher, slot_function, slot_method, slot_object, slot_python,
 };
 use crate::runtime::exports::exports;
+use crate::runtime::text;
 
 exports!(
     add_override,
@@ -86,8 +87,8 @@ impl Kind {
 fn refused(callable: &Bound<'_, PyAny>) -> PyErr {
     let shown = callable
         .repr()
-        .map_or_else(|_| "this object".into(), |r| r.to_string());
-    let class = callable.get_type();
+        .map_or_else(|_| "this object".into(), |r| text::owned(&r));
+    let class = text::class_of(callable);
     PyTypeError::new_err(format!(
         "{shown} cannot be overridden: cotan knows no entry of {class}"
     ))
@@ -235,7 +236,7 @@ impl Bypass {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.0.callable.bind(py).repr()?.to_string())
+        text::repr(self.0.callable.bind(py))
     }
 }
 

@@ -22,6 +22,7 @@ use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
 
 use crate::interpose::slot::{Arguments, Override, definition_of, guarded};
 use crate::runtime::recording_state::{is_anything_recorded, is_lifting};
+use crate::runtime::text;
 
 /// NumPy's own entry, by its calling convention.
 #[derive(Clone, Copy)]
@@ -59,11 +60,11 @@ pub fn add(descriptor: &Bound<'_, PyAny>, rule: Override) -> PyResult<()> {
     let refused = |why: &str| {
         let shown = descriptor
             .repr()
-            .map_or_else(|_| "a method".into(), |r| r.to_string());
+            .map_or_else(|_| "a method".into(), |r| text::owned(&r));
         PyTypeError::new_err(format!("{shown} cannot be overridden: {why}"))
     };
     let name: Bound<'_, PyString> = descriptor.getattr("__name__")?.cast_into()?;
-    let name = name.to_string();
+    let name = text::owned(&name);
     // SAFETY: it is a method descriptor, of at least this size, says the caller.
     let own = unsafe { *field(descriptor.as_ptr()) };
     // SAFETY: descriptors point to a definition.

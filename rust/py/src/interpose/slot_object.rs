@@ -15,6 +15,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::interpose::entry::{Entry, find, find_for_objects};
 use crate::interpose::slot::{Arguments, HAVE_VECTORCALL, TupleCall};
+use crate::runtime::text;
 use crate::runtime::type_object::{TypeObject, is_layout_known};
 
 /// Classes whose objects are called here, and what called them before.
@@ -39,7 +40,8 @@ pub fn install_class(class: &Bound<'_, PyType>) -> PyResult<()> {
     let flags: u64 = class.getattr("__flags__")?.extract()?;
     if flags & HAVE_VECTORCALL != 0 || !is_layout_known(class.py()) {
         return Err(PyTypeError::new_err(format!(
-            "calls of objects of {class} cannot be overridden"
+            "calls of objects of {} cannot be overridden",
+            text::repr(class)?
         )));
     }
     lead(class)
@@ -56,7 +58,8 @@ pub fn lead(class: &Bound<'_, PyType>) -> PyResult<()> {
     }
     let Some(free) = CLASSES.iter().find(|c| c[0].load(Ordering::Acquire) == 0) else {
         return Err(PyTypeError::new_err(format!(
-            "calls of objects of {name} cannot be overridden: MOST in slot_object.rs, {MOST} classes, has to be larger"
+            "calls of objects of {} cannot be overridden: MOST in slot_object.rs, {MOST} classes, has to be larger",
+            text::repr(name)?
         )));
     };
     // SAFETY: the layout of classes has been compared with what the interpreter says, and the field is an aligned pointer.

@@ -8,6 +8,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 use crate::runtime::once_cell::Once;
+use crate::runtime::text;
 
 /// The [`DType`] that equals a NumPy dtype; an error that names it when there is none.
 pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<DType> {
@@ -31,7 +32,10 @@ pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<DType> {
     };
     found.ok_or_else(|| {
         let remedy = remedy(descr);
-        PyTypeError::new_err(format!("dtype {descr} is not supported; {remedy}"))
+        text::text(descr).map_or_else(
+            |error| error,
+            |name| PyTypeError::new_err(format!("dtype {name} is not supported; {remedy}")),
+        )
     })
 }
 
@@ -62,7 +66,7 @@ fn remedy(descr: &Bound<'_, PyArrayDescr>) -> &'static str {
 fn is_bfloat16(descr: &Bound<'_, PyArrayDescr>) -> bool {
     descr
         .getattr("name")
-        .is_ok_and(|n| n.to_string() == "bfloat16")
+        .is_ok_and(|n| n.eq("bfloat16").is_ok_and(|is| is))
 }
 
 /// The dtype of a NumPy scalar of one of the commonest classes; `None` for anything else. Asking the object itself

@@ -114,7 +114,7 @@ pub fn same_object(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<bool>
     }
     // Zeros have signs.
     if a.is_exact_instance_of::<PyComplex>() {
-        return Ok(a.repr()?.to_string() == b.repr()?.to_string());
+        return a.repr()?.as_any().eq(b.repr()?);
     }
     if is_numpy_scalar(a)? {
         let name = intern!(a.py(), "tobytes");

@@ -11,6 +11,7 @@ use crate::ndarray::dtype::dtype_of;
 use crate::ndarray::memory::to_owned;
 use crate::ndarray::memory::{as_target, is_writeable, span, write_elements};
 use crate::runtime::hooks;
+use crate::runtime::text;
 
 /// One buffer: the result that goes into it, and where it stands in `out`.
 pub struct Buffer {
@@ -36,7 +37,7 @@ impl Buffers {
             let array = object.cast_into_exact::<PyUntypedArray>().map_err(|e| {
                 PyTypeError::new_err(format!(
                     "prepared: {path} must be a plain ndarray to write to, or None, not {}",
-                    e.into_inner().get_type()
+                    text::class_of(&e.into_inner())
                 ))
             })?;
             all.push(Buffer {
@@ -78,7 +79,7 @@ impl Buffers {
             {
                 return Err(PyTypeError::new_err(format!(
                     "prepared: {path} is {}, the result is {}",
-                    array.dtype(),
+                    text::text(&array.dtype())?,
                     wanted.dtype.numpy_name()
                 )));
             }

@@ -14,6 +14,7 @@ pub use crate::prepare::recordings::PyPrepared;
 use crate::prepare::recordings::{Replayed, with_keywords};
 use crate::program::pyclass::PyProgram;
 use crate::runtime::hooks;
+use crate::runtime::text;
 
 /// Why calls are made without preparation, for the report.
 const INSIDE: &str = "inside another gradient or prepared function, which records it";
@@ -189,7 +190,7 @@ impl PyPrepared {
         let mut kept = Vec::with_capacity(specializations.len());
         for specialization in &specializations {
             let names = self.names(py, specialization.trees.len(), specialization.by_keyword);
-            let (arguments, guards) = reasons::outline(py, specialization, &names);
+            let (arguments, guards) = reasons::outline(py, specialization, &names)?;
             let num_replays = specialization.num_replays.load(Ordering::Relaxed);
             kept.push((arguments, guards, num_replays));
         }
@@ -277,7 +278,7 @@ impl PyPrepared {
         Ok(format!(
             "<Prepared: {} of {}, {} recordings>",
             self.transform.name(),
-            self.function.bind(py).repr()?,
+            text::repr(self.function.bind(py))?,
             self.lock().len()
         ))
     }

@@ -108,12 +108,12 @@ fn argument(i: usize, names: &[String]) -> String {
 }
 
 /// The leaves of arguments by their paths.
-fn paths(py: Python<'_>, trees: &[Tree], names: &[String]) -> Vec<String> {
+fn paths(py: Python<'_>, trees: &[Tree], names: &[String]) -> PyResult<Vec<String>> {
     let mut all = Vec::new();
     for (i, tree) in trees.iter().enumerate() {
-        tree.paths(&argument(i, names), &mut all, py);
+        tree.paths(&argument(i, names), &mut all, py)?;
     }
-    all
+    Ok(all)
 }
 
 fn text(py: Python<'_>, value: &Value) -> String {
@@ -171,7 +171,7 @@ pub fn misfit(
             "another structure or constant".into(),
         );
     }
-    let paths = paths(py, &taken.trees, names);
+    let paths = paths(py, &taken.trees, names)?;
     for (i, (leaf, spec)) in taken.leaves.iter().zip(&specialization.specs).enumerate() {
         let source = paths.get(i).map_or("argument", String::as_str);
         if leaf.array.aval() != &spec.aval {
@@ -258,8 +258,8 @@ pub fn outline(
     py: Python<'_>,
     specialization: &Specialization,
     names: &[String],
-) -> (Vec<(String, String)>, Vec<(String, String)>) {
-    let paths = paths(py, &specialization.trees, names);
+) -> PyResult<(Vec<(String, String)>, Vec<(String, String)>)> {
+    let paths = paths(py, &specialization.trees, names)?;
     let arguments = (paths.into_iter().zip(&specialization.specs))
         .map(|(path, spec)| {
             let what = match &spec.fixed {
@@ -275,5 +275,5 @@ pub fn outline(
         let value = format!("the value is {}", text(py, &taken.value));
         (decision(&taken.place), value)
     });
-    (arguments, around.chain(decisions).collect())
+    Ok((arguments, around.chain(decisions).collect()))
 }

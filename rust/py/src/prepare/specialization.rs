@@ -21,6 +21,7 @@ use crate::prepare::fast_args::Quick;
 use crate::prepare::guards::{Spec, Watched, same_object, same_structure};
 use crate::prepare::out_buffers::Buffers;
 use crate::runtime::error::{ReplayMismatch, briefly, enter, to_py};
+use crate::runtime::text;
 use crate::transforms::pullback::PyPullback;
 use crate::tree::treedef::{Kind, Leaf, Tree};
 
@@ -276,7 +277,7 @@ impl Specialization {
             Ok(outs) => Ok(Some(self.are_as_decided(&outs))),
             Err(Failure::Value) => Ok(None),
             Err(Failure::Changed(error)) => {
-                self.note_mismatch(Mismatch::Call(error.value(py).to_string()));
+                self.note_mismatch(Mismatch::Call(text::message(py, &error)?));
                 Ok(Some(false))
             }
             Err(Failure::Raised(error)) => Err(error),
@@ -295,7 +296,7 @@ impl Specialization {
             |interrupted| (self.program).run(&held, &inputs, &[], interrupted),
         );
         if let Err(Failure::Changed(error)) = &outs {
-            self.note_mismatch(Mismatch::Call(error.value(py).to_string()));
+            self.note_mismatch(Mismatch::Call(text::message(py, &error)?));
         }
         let outs = outs?;
         Ok(self.agrees(&outs).then_some(outs))

@@ -12,6 +12,7 @@ use pyo3::types::{PyBool, PyString, PyTuple};
 use crate::program::bind_inputs::Given;
 use crate::program::pyclass::PyProgram;
 use crate::runtime::error::OrRaise;
+use crate::runtime::text;
 
 impl PyProgram {
     /// The program with its inputs in this order; constants come last.
@@ -23,7 +24,7 @@ impl PyProgram {
     fn output(&self, which: &Bound<'_, PyAny>) -> PyResult<usize> {
         let names = self.core().output_names();
         if let Ok(name) = which.cast::<PyString>() {
-            let name = name.to_string();
+            let name = text::owned(name);
             let mut found = (0..names.len()).filter(|&i| *names[i] == *name && !name.is_empty());
             return match (found.next(), found.next()) {
                 (Some(i), None) => Ok(i),
@@ -42,7 +43,7 @@ impl PyProgram {
         let wrong = || {
             PyTypeError::new_err(format!(
                 "prune: outputs are given by positions and names, not {}",
-                which.get_type()
+                text::class_of(which)
             ))
         };
         if which.is_instance_of::<PyBool>() {

@@ -21,6 +21,7 @@ use crate::program::serialize::{joined, reduce_program, save_program};
 use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
+use crate::runtime::text;
 use crate::tree::schema::invalid;
 use crate::tree::treedef::{Kind, hand_over, present};
 use cotan::io::{Kind as SavedKind, Saved};
@@ -196,7 +197,7 @@ impl PyProgram {
         let number = index.call_method0("__index__").map_err(|_| {
             PyTypeError::new_err(format!(
                 "variable: a variable is given by its number, not {}",
-                index.get_type()
+                text::class_of(index)
             ))
         })?;
         let count = self.program.num_vars();
@@ -208,7 +209,8 @@ impl PyProgram {
                     None => "no variables".into(),
                 };
                 Err(PyIndexError::new_err(format!(
-                    "the program has {range}, no %{number}"
+                    "the program has {range}, no %{}",
+                    text::text(&number)?
                 )))
             }
         }
@@ -258,7 +260,7 @@ impl PyProgram {
                 PyTypeError::new_err(format!(
                     "optimize: passes is a list of names ({}), not {}",
                     pass_names(),
-                    passes.get_type()
+                    text::class_of(passes)
                 ))
             })?
         };

@@ -19,6 +19,7 @@ use crate::ndarray::memory::storage_of;
 use crate::runtime::error::{OrRaise, enter, to_py};
 use crate::runtime::exports::exports;
 use crate::runtime::once_cell::intern;
+use crate::runtime::text;
 use crate::tree::schema::{self, invalid};
 
 exports!(restore_array, write_file);
@@ -37,7 +38,8 @@ fn pickling_error(py: Python<'_>, message: String) -> PyErr {
 /// Why something cannot leave the process is an error of pickling, for files too.
 pub fn refused(py: Python<'_>, error: PyErr) -> PyErr {
     if error.is_instance_of::<PyValueError>(py) {
-        return pickling_error(py, error.value(py).to_string());
+        return text::message(py, &error)
+            .map_or_else(|failed| failed, |message| pickling_error(py, message));
     }
     error
 }

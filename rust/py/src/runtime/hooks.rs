@@ -4,6 +4,7 @@
 //! hook that is missing, or one that nobody knows, is an `ImportError` there.
 
 use crate::runtime::exports::exports;
+use crate::runtime::text;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -239,7 +240,8 @@ pub fn set_hooks(py: Python<'_>, objects: Option<Bound<'_, PyDict>>) -> PyResult
     }
     if let Some(name) = objects.keys().iter().next() {
         return Err(PyImportError::new_err(format!(
-            "cotan: there is no hook {name}"
+            "cotan: there is no hook {}",
+            text::text(&name)?
         )));
     }
     Ok(())

@@ -6,6 +6,7 @@
 pub mod error;
 pub mod nonfinite_error;
 pub mod swallowed_errors;
+pub mod text;
 pub mod threads;
 
 // Life of the process.

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::ndarray::memory::Borrow;
+use crate::runtime::text;
 use crate::transforms::leaves::Inputs;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, Leaf, Tree};
@@ -30,7 +31,7 @@ impl Auxiliary {
             Ok(pair) if pair.len() == 2 => pair,
             other => {
                 let found = other.map_or_else(
-                    |_| y.get_type().to_string(),
+                    |_| text::class_of(&y),
                     |tuple| format!("a tuple of {}", tuple.len()),
                 );
                 return Err(PyTypeError::new_err(format!(

@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::runtime::error::OrRaise;
 use crate::runtime::exports::exports;
 use crate::runtime::recording_state::isderiving;
+use crate::runtime::text;
 use crate::transforms::opaque_rule;
 use crate::transforms::rule_call::{
     Call, is_active, pair, results, structured, taken_apart, unknown, with_pullback,
@@ -32,8 +33,9 @@ fn constants(name: &str, kwargs: &Bound<'_, PyDict>) -> PyResult<()> {
     for (key, value) in kwargs {
         if is_active(&value)? {
             return Err(PyTypeError::new_err(format!(
-                "{name}: the keyword argument {key} is being differentiated; keyword arguments of \
-                 a rule are constants, so pass it by position, or hold it constant with ct.dropgrad"
+                "{name}: the keyword argument {} is being differentiated; keyword arguments of \
+                 a rule are constants, so pass it by position, or hold it constant with ct.dropgrad",
+                text::text(&key)?
             )));
         }
     }

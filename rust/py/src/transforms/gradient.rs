@@ -11,6 +11,7 @@ use crate::array::operand::Operand;
 use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
+use crate::runtime::text;
 use crate::transforms::automatic_replay::{Call, Wanted};
 use crate::transforms::auxiliary::Auxiliary;
 use crate::transforms::keywords::{Asked, asked};
@@ -55,7 +56,7 @@ pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Scala
         return Err(PyTypeError::new_err(format!(
             "{name}: the function must return a real scalar, not a {} of {}; return the scalar alone, a sum of several, \
              or (scalar, anything else) with has_aux=True",
-            y.get_type().name()?,
+            y.get_type().name()?.to_string_lossy(),
             y.len()?
         )));
     }
@@ -74,7 +75,7 @@ pub fn scalar_output(name: &str, y: &Bound<'_, PyAny>) -> PyResult<(Array, Scala
         };
         return Err(PyTypeError::new_err(format!(
             "{name}: the function must return a real scalar, not {}{hint}",
-            y.get_type()
+            text::class_of(y)
         )));
     };
     let scalar_kind = operand.scalar_kind();

@@ -22,6 +22,7 @@ use crate::runtime::error::OrRaise;
 use crate::runtime::error::attached;
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
+use crate::runtime::text;
 use crate::transforms::run::Nested;
 use crate::tree::flatten::{Flattener, Position};
 
@@ -80,7 +81,7 @@ fn replacement(what: &str, name: &str, object: &Bound<'_, PyAny>, aval: &Aval) -
         return Err(PyTypeError::new_err(format!(
             "{what} {name}: it must return an array like the cotangent ({aval}), or None to leave that as it \
              is, not {}",
-            object.get_type()
+            text::class_of(object)
         )));
     };
     if operand.dtype().is_complex() && !aval.dtype.is_complex() {
@@ -239,7 +240,7 @@ pub fn call_back<'py>(
     let Some(operand) = Operand::of(&y)? else {
         return Err(PyTypeError::new_err(format!(
             "{name}: the result must be an array, not {}",
-            y.get_type()
+            text::class_of(&y)
         )));
     };
     let dtype = operand.dtype();

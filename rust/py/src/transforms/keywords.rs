@@ -63,6 +63,6 @@ fn expect_positions(name: &str, argnums: &Bound<'_, PyAny>) -> PyResult<()> {
     Err(PyTypeError::new_err(format!(
         "{name}: argnums is a position of an argument or a tuple of positions, not {}; names, paths and masks go to \
          wrt",
-        argnums.repr()?
+        argnums.repr()?.to_string_lossy()
     )))
 }

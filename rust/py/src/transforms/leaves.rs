@@ -13,6 +13,7 @@ use crate::ndarray::memory::{Borrow, fingerprint};
 use crate::runtime::error::{NotDifferentiableError, step};
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
+use crate::runtime::text;
 use crate::transforms::argument_names::{Names, argument_names};
 use crate::transforms::selection::selected;
 use crate::tree::flatten::{Argument, Flattener, Position};
@@ -106,7 +107,7 @@ impl Inputs {
         if !f.is_callable() {
             return Err(PyTypeError::new_err(format!(
                 "the first argument must be callable, the function to differentiate, not {}",
-                f.get_type()
+                text::class_of(f)
             )));
         }
         let wrt = request.wrt.filter(|w| !w.is_none());
@@ -139,8 +140,10 @@ impl Inputs {
             })?);
         }
         let losses: Vec<Loss> = (arguments.iter().enumerate())
-            .filter_map(|(i, argument)| Loss::of(i, argument, &flattener.foreign, f.py()))
-            .collect();
+            .filter_map(|(i, argument)| {
+                Loss::of(i, argument, &flattener.foreign, f.py()).transpose()
+            })
+            .collect::<PyResult<_>>()?;
         let trees: Vec<Tree> = arguments.into_iter().map(|a| a.tree).collect();
         let mut leaves = flattener.leaves;
         let mut asked = vec![wrt.is_none(); trees.len()];
@@ -314,16 +317,24 @@ struct Loss {
 }
 
 impl Loss {
-    fn of(i: usize, argument: &Argument, foreign: &[Py<PyAny>], py: Python<'_>) -> Option<Loss> {
+    fn of(
+        i: usize,
+        argument: &Argument,
+        foreign: &[Py<PyAny>],
+        py: Python<'_>,
+    ) -> PyResult<Option<Loss>> {
         let foreign = foreign[argument.foreign.clone()].iter();
         let foreign: Vec<_> = foreign
-            .filter_map(|o| Some((o.clone_ref(py), argument.tree.path_of(o, "", py)?)))
-            .collect();
-        (argument.is_lost || !foreign.is_empty()).then_some(Loss {
+            .filter_map(|o| {
+                let path = argument.tree.path_of(o, "", py).transpose()?;
+                Some(path.map(|path| (o.clone_ref(py), path)))
+            })
+            .collect::<PyResult<_>>()?;
+        Ok((argument.is_lost || !foreign.is_empty()).then_some(Loss {
             argument: i,
             is_whole: argument.is_lost,
             foreign,
-        })
+        }))
     }
 }
 

@@ -47,7 +47,7 @@ pub fn named<T>(f: &Bound<'_, PyAny>, inputs: &Inputs, result: PyResult<T>) -> P
         None => argument_names(f, inputs.trees.len())?,
     };
     for (tree, name) in inputs.trees.iter().zip(&names) {
-        tree.paths(name, &mut paths, py);
+        tree.paths(name, &mut paths, py)?;
     }
     let leaves = inputs.active.iter().map(|(i, _)| paths[*i].as_str());
     let leaves: Vec<&str> = leaves.collect();

@@ -139,8 +139,9 @@ impl PyPullback {
         align.read(&self.results, dy, "")?;
         let place = |i: usize| {
             let mut paths = Vec::new();
-            self.results.paths("", &mut paths, dy.py());
-            format!("the value{}", paths.get(i).map_or("", String::as_str))
+            self.results.paths("", &mut paths, dy.py())?;
+            let path = paths.get(i).map_or("", String::as_str);
+            Ok(format!("the value{path}"))
         };
         let given = align.done().into_iter().zip(self.avals.iter());
         (given.enumerate())
@@ -158,7 +159,7 @@ impl PyPullback {
             None => self.names.get(py, self.trees.len())?,
         };
         for (tree, name) in self.trees.iter().zip(&names) {
-            tree.paths(name, &mut paths, py);
+            tree.paths(name, &mut paths, py)?;
         }
         Ok(paths)
     }
@@ -244,13 +245,13 @@ pub fn fitting(
     what: &str,
     aval: &cotan::Aval,
     given: &Bound<'_, PyAny>,
-    place: impl Fn() -> String,
+    place: impl Fn() -> PyResult<String>,
 ) -> PyResult<Option<Array>> {
     let operand = Operand::expect(what, given)?;
     if operand.dtype().is_complex() && !aval.dtype.is_complex() {
         return Err(PyTypeError::new_err(format!(
             "{what}: {} is of dtype {}, so its {what} is real, not complex",
-            place(),
+            place()?,
             aval.dtype.numpy_name()
         )));
     }
@@ -258,7 +259,7 @@ pub fn fitting(
     if array.shape() != aval.shape.as_slice() {
         return Err(PyValueError::new_err(format!(
             "{what}: {} has shape {}, so its {what} must have it too, not {}",
-            place(),
+            place()?,
             cotan::aval::tuple(&aval.shape),
             cotan::aval::tuple(array.shape())
         )));

@@ -96,7 +96,7 @@ impl PyPullback {
         let paths = self.argument_paths(py)?;
         let mut names: Vec<Arc<str>> = Vec::with_capacity(program.num_inputs());
         let mut places = Vec::new();
-        self.results.paths("dy", &mut places, py);
+        self.results.paths("dy", &mut places, py)?;
         let asked = self.back.cotangents().iter().zip(places);
         names.extend(asked.filter_map(|(slot, place)| slot.map(|_| place.into())));
         if let Some(forward) = self.back.forward() {
@@ -134,7 +134,7 @@ impl PyPullback {
         let paths = self.argument_paths(py)?;
         forward.name_inputs((0..forward.num_inputs()).map(|i| self.input_path(&paths, i)));
         let mut places = Vec::new();
-        self.results.paths("y", &mut places, py);
+        self.results.paths("y", &mut places, py)?;
         forward.set_output_names(places.into_iter().map(Into::into));
         PyProgram::recorded(forward, Vec::new()).map(Some)
     }

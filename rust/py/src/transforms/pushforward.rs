@@ -13,6 +13,7 @@ use crate::array::cell::{PyArray, ScalarKind};
 use crate::program::pyclass::{PyProgram, long_text};
 use crate::runtime::error::{OrRaise, enter};
 use crate::runtime::exports::exports;
+use crate::runtime::text;
 use crate::transforms::argument_names::Names;
 use crate::transforms::keywords::asked;
 use crate::transforms::leaves::{Inputs, Request};
@@ -39,7 +40,7 @@ fn arguments<'py>(
     }
     Err(PyTypeError::new_err(format!(
         "{name}: {what} must be a tuple with one entry for each argument, not {}; write ct.{name}(f, (x,), (v,))",
-        given.get_type()
+        text::class_of(given)
     )))
 }
 
@@ -69,10 +70,13 @@ fn tangents(
             continue;
         };
         let place = || {
-            let path = paths()
-                .ok()
-                .and_then(|mut paths| (i < paths.len()).then(|| paths.swap_remove(i)));
-            path.unwrap_or_else(|| "an argument".into())
+            let mut paths = paths()?;
+            let known = i < paths.len();
+            PyResult::Ok(if known {
+                paths.swap_remove(i)
+            } else {
+                "an argument".into()
+            })
         };
         let tangent = fitting("tangent", aval, &t, place)?;
         if !has || tangent.is_none() {
@@ -83,7 +87,7 @@ fn tangents(
             };
             return Err(PyTypeError::new_err(format!(
                 "{name}: {} {why} and has no tangent; give None for it",
-                place()
+                place()?
             )));
         }
         found.push(tangent);
@@ -92,12 +96,12 @@ fn tangents(
 }
 
 /// The paths of the leaves of arguments.
-fn paths(py: Python<'_>, trees: &[Tree], names: &[String]) -> Vec<String> {
+fn paths(py: Python<'_>, trees: &[Tree], names: &[String]) -> PyResult<Vec<String>> {
     let mut paths = Vec::new();
     for (tree, name) in trees.iter().zip(names) {
-        tree.paths(name, &mut paths, py);
+        tree.paths(name, &mut paths, py)?;
     }
-    paths
+    Ok(paths)
 }
 
 /// Tangents of results as a structure like that of the results: zeros where nothing moves, None for what has none.
@@ -226,11 +230,11 @@ fn pushed<'py>(
     inputs.is_derived = false;
     inputs.remember_names(f)?;
     let leaf_paths = || -> PyResult<Vec<String>> {
-        Ok(paths(
+        paths(
             py,
             &inputs.trees,
             &inputs.names.get(py, inputs.trees.len())?,
-        ))
+        )
     };
     let found = tangents("jvp", &inputs.trees, &described(&inputs), given, leaf_paths)?;
     let y = named(f, &inputs, inputs.call(f))?;
@@ -305,11 +309,7 @@ pub struct PyPushforward {
 
 impl PyPushforward {
     fn paths(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        Ok(paths(
-            py,
-            &self.trees,
-            &self.names.get(py, self.trees.len())?,
-        ))
+        paths(py, &self.trees, &self.names.get(py, self.trees.len())?)
     }
 }
 
@@ -356,7 +356,7 @@ impl PyPushforward {
             .collect();
         program.name_inputs(names);
         let mut places = Vec::new();
-        self.tree.paths("dy", &mut places, py);
+        self.tree.paths("dy", &mut places, py)?;
         let mut outputs: Vec<Arc<str>> = vec!["".into(); program.outs().len()];
         for (slot, place) in self.push.results().iter().zip(places) {
             if let Some(slot) = *slot {

@@ -12,6 +12,7 @@ use crate::array::to_host::item;
 use crate::ndarray::memory::Borrow;
 use crate::runtime::error::{OrRaise, UnknownValueError};
 use crate::runtime::hooks;
+use crate::runtime::text;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::rule_cotangents::Fill;
 use crate::tree::treedef::{Kind, Tree};
@@ -186,7 +187,7 @@ impl Pull {
                      positional arguments ({}), not {}",
                     self.name,
                     self.names.join(", "),
-                    result.get_type()
+                    text::class_of(&result)
                 )));
             }
         };
@@ -217,7 +218,10 @@ pub fn unknown(py: Python<'_>, what: &str, name: &str, error: PyErr) -> PyErr {
     if !error.is_instance_of::<UnknownValueError>(py) {
         return error;
     }
-    let message = error.value(py).to_string();
+    let message = match text::message(py, &error) {
+        Ok(message) => message,
+        Err(failed) => return failed,
+    };
     let named = PyValueError::new_err(format!("{what} {name}: {message}"));
     named.set_cause(py, Some(error));
     named
@@ -275,7 +279,7 @@ pub fn pair<'py>(
         Ok(pair) if pair.len() == 2 => Ok((pair.get_item(0)?, pair.get_item(1)?)),
         other => {
             let got = other.map_or_else(
-                |_| result.get_type().to_string(),
+                |_| text::class_of(result),
                 |tuple| format!("a tuple of {}", tuple.len()),
             );
             Err(PyTypeError::new_err(format!(
@@ -295,7 +299,7 @@ pub fn with_pullback<'py>(
     if !back.is_callable() {
         return Err(PyTypeError::new_err(format!(
             "{name}: the pullback, the second of what the rule returns, must be callable, not {}",
-            back.get_type()
+            text::class_of(&back)
         )));
     }
     Ok((y, back))

@@ -17,6 +17,7 @@ use crate::runtime::hooks;
 use crate::runtime::interpreter_exit;
 use crate::runtime::recording_state::InScope;
 use crate::runtime::swallowed_errors;
+use crate::runtime::text;
 use crate::transforms::checkpoint::{Frame, run_again};
 use crate::transforms::leaves::Inputs;
 use crate::tree::treedef::{Kind, Leaf};
@@ -162,21 +163,26 @@ fn shares_memory(py: Python<'_>, a: &Py<PyAny>, b: &Py<PyAny>) -> PyResult<bool>
 
 /// Whether the cause of an error is what helps: NumPy wraps a refusal into a `ValueError`, and compiled code
 /// that goes on after an error makes the interpreter raise a `SystemError`.
-fn hides(py: Python<'_>, error: &PyErr, cause: &PyErr) -> bool {
+fn hides(py: Python<'_>, error: &PyErr, cause: &PyErr) -> PyResult<bool> {
     if error.is_instance_of::<PySystemError>(py) {
-        return error.value(py).to_string().contains("exception set");
+        return Ok(text::message(py, error)?.contains("exception set"));
     }
-    error.is_instance_of::<PyValueError>(py) && cause.is_instance_of::<NotDifferentiableError>(py)
+    Ok(error.is_instance_of::<PyValueError>(py)
+        && cause.is_instance_of::<NotDifferentiableError>(py))
 }
 
 /// NumPy hides that an element cannot be stored behind an error about sequences: the reason is what
 /// helps.
 fn refusal_behind(py: Python<'_>, error: PyErr) -> PyErr {
-    if let Some(cause) = error.cause(py)
-        && hides(py, &error, &cause)
-    {
-        cause.set_traceback(py, error.traceback(py));
-        return cause;
+    if let Some(cause) = error.cause(py) {
+        match hides(py, &error, &cause) {
+            Ok(true) => {
+                cause.set_traceback(py, error.traceback(py));
+                return cause;
+            }
+            Ok(false) => {}
+            Err(failed) => return failed,
+        }
     }
     let explain = hooks::EXPLAIN_ERROR.get(py);
     let said = explain.and_then(|explain| explain.call1((error.value(py), error.traceback(py))));

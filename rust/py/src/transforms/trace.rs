@@ -20,6 +20,7 @@ use crate::runtime::error::OrRaise;
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::recording_state::Tracing;
+use crate::runtime::text;
 use crate::transforms::leaves::{Inputs, Request};
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::Kind;
@@ -37,7 +38,7 @@ fn expect_results(what: &str, y: &Bound<'_, PyAny>, results: &Flattener) -> PyRe
     let found = if y.is_none() {
         "None".to_string()
     } else {
-        y.get_type().to_string()
+        text::class_of(y)
     };
     Err(PyTypeError::new_err(format!(
         "{what}: the function returned {found}, in which there is no array; a program gives arrays, numbers, \

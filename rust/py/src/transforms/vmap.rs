@@ -14,6 +14,7 @@ use crate::runtime::error::{OrRaise, UnknownValueError, enter, to_py};
 use crate::runtime::exports::exports;
 use crate::runtime::recording_state::Mapping;
 use crate::runtime::recording_state::Tracing;
+use crate::runtime::text;
 use crate::transforms::run::Nested;
 use crate::tree::flatten::{Flattener, Position};
 use crate::tree::treedef::{Kind, Leaf, Tree, present};
@@ -211,6 +212,10 @@ fn looked_at(py: Python<'_>, error: PyErr) -> PyErr {
     }
     let Ok(aval) = error.value(py).getattr("aval") else {
         return error;
+    };
+    let aval = match text::text(&aval) {
+        Ok(aval) => aval,
+        Err(failed) => return failed,
     };
     let told = PyValueError::new_err(format!(
         "vmap: the function looks at a value ({aval}) that differs between examples: it cannot be printed, \

@@ -15,6 +15,7 @@ use pyo3::types::{
 use crate::runtime::exports::exports;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::{Once, intern};
+use crate::runtime::text;
 use crate::tree::fault::{Fault, Parts};
 
 exports!(forget_layouts);
@@ -163,7 +164,7 @@ pub fn known(object: &Bound<'_, PyAny>) -> PyResult<Arc<Layout>> {
     of(object)?.ok_or_else(|| {
         PyRuntimeError::new_err(format!(
             "{} is taken apart in another way than before",
-            object.get_type()
+            text::class_of(object)
         ))
     })
 }
@@ -288,8 +289,8 @@ pub fn trainable<'py>(class: &Bound<'py, PyType>) -> PyResult<Option<Bound<'py, 
             }
             return Err(pyo3::exceptions::PyTypeError::new_err(format!(
                 "{}.__trainable__ must be a tuple of names of fields, not {}",
-                class.name()?,
-                declared.get_type()
+                class.name()?.to_string_lossy(),
+                text::class_of(&declared)
             )));
         }
     }
@@ -312,11 +313,11 @@ pub fn check_declared(
             found |= known.eq(&name)?;
         }
         if !found {
-            let listed: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let listed = names.iter().map(text::text).collect::<PyResult<Vec<_>>>()?;
             return Err(Fault::value(format!(
                 "has no {}, which {}.__trainable__ names; it has: {}",
-                name.repr()?,
-                object.get_type().name()?,
+                name.repr()?.to_string_lossy(),
+                object.get_type().name()?.to_string_lossy(),
                 listed.join(", ")
             )));
         }

@@ -47,8 +47,11 @@ impl Fault {
     }
 
     /// With one more step of the path, from outside.
-    pub fn at(mut self, step: impl FnOnce() -> String) -> Fault {
-        self.steps.push(step());
+    pub fn at(mut self, step: impl FnOnce() -> PyResult<String>) -> Fault {
+        match step() {
+            Ok(step) => self.steps.push(step),
+            Err(interrupt) => self.what = What::Raised(interrupt),
+        }
         self
     }
 

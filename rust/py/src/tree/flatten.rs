@@ -200,7 +200,7 @@ impl Flattener {
         })?;
         if self.with_paths {
             let mut paths = Vec::new();
-            tree.paths(path, &mut paths, py);
+            tree.paths(path, &mut paths, py)?;
             for (leaf, path) in self.leaves[first..].iter_mut().zip(paths) {
                 leaf.path = path;
             }
@@ -377,7 +377,7 @@ impl Flattener {
                 return Err(Fault::value(format!(
                     "leads back to the {} that it is a part of, which cannot be made before its parts; \
                      put a list or an object in its place",
-                    object.get_type().name()?
+                    object.get_type().name()?.to_string_lossy()
                 )));
             }
             self.back = self.back.min(level);
@@ -525,7 +525,7 @@ impl Flattener {
         for (i, item) in entries.iter().enumerate() {
             self.searched = looks && is_plain_sequence(item);
             let tree = self.part(item, Position::Nested, active);
-            items.push(tree.map_err(|f| f.at(|| format!("[{i}]")))?);
+            items.push(tree.map_err(|f| f.at(|| Ok(format!("[{i}]"))))?);
         }
         self.searched = searched;
         Ok(items)

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
 use crate::runtime::slots::{instance_dict, slot_value};
+use crate::runtime::text;
 use crate::tree::class_layout::{self, Annotated, Layout, check_declared};
 use crate::tree::fault::Parts;
 use crate::tree::flatten::{Flattener, Position};
@@ -49,7 +50,7 @@ impl Flattener {
             let asked = self.enter_field(layout, &name, &value, trainable.as_ref(), active)?;
             let tree = self
                 .part(&value, Position::Nested, active && asked)
-                .map_err(|f| f.at(|| format!(".{name}")))?;
+                .map_err(|f| f.at(|| Ok(format!(".{}", text::owned(&name)))))?;
             items.push((name.unbind(), tree));
         }
         Ok(Tree::Object(object.clone().unbind(), items))

@@ -7,6 +7,7 @@ use pyo3::types::PyDict;
 
 use crate::array::operand::Operand;
 use crate::runtime::hooks;
+use crate::runtime::text;
 use crate::tree::natural_cotangent::remember;
 use crate::tree::treedef::{Form, Tree};
 
@@ -73,7 +74,8 @@ impl Fill {
                 if dict.is_err() && !own && !given.is_instance(tangent)? {
                     let class = class.name()?;
                     return Err(wrong(&format!(
-                        "a ct.Tangent, a dict of fields or a {class}"
+                        "a ct.Tangent, a dict of fields or a {}",
+                        class.to_string_lossy()
                     )));
                 }
                 // Fields of a `Tangent` by their names: an attribute may be one of its methods.
@@ -96,7 +98,7 @@ impl Fill {
                         None => given.getattr_opt(name)?,
                     };
                     if let Some(entry) = entry {
-                        self.fill(item, &entry, &format!("{path}.{name}"), out)?;
+                        self.fill(item, &entry, &format!("{path}.{}", text::owned(name)), out)?;
                     }
                 }
             }
@@ -109,7 +111,7 @@ impl Fill {
             "{}: the {} of {path} must be {wanted}, or None, not {}",
             self.rule,
             self.what,
-            given.get_type()
+            text::class_of(given)
         ))
     }
 
@@ -160,7 +162,12 @@ impl Fill {
         self.known(dict, keys, path)?;
         for (key, item) in keys.iter().zip(items) {
             if let Some(entry) = dict.get_item(key)? {
-                self.fill(item, &entry, &format!("{path}[{}]", key.repr()?), out)?;
+                self.fill(
+                    item,
+                    &entry,
+                    &format!("{path}[{}]", key.repr()?.to_string_lossy()),
+                    out,
+                )?;
             }
         }
         Ok(())
@@ -179,12 +186,12 @@ impl Fill {
                 found |= name.eq(&key)?;
             }
             if !found {
-                let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+                let names = names.iter().map(text::text).collect::<PyResult<Vec<_>>>()?;
                 return Err(PyValueError::new_err(format!(
                     "{}: the {} of {path} has an entry {}, but {path} has only: {}",
                     self.rule,
                     self.what,
-                    key.repr()?,
+                    key.repr()?.to_string_lossy(),
                     names.join(", ")
                 )));
             }

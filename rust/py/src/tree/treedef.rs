@@ -10,8 +10,10 @@ use crate::array::cell::{ScalarKind, wrap};
 use crate::array::escapes::force;
 use crate::array::to_host::item;
 use crate::ndarray::export::{to_ndarray, to_numpy_scalar};
+use crate::runtime::error::raise_interrupt;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
+use crate::runtime::text;
 use crate::tree::class_layout::known;
 
 /// A value to hold constant: made by `ct.const`.
@@ -29,7 +31,7 @@ impl Const {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("const({})", self.value.bind(py).repr()?))
+        Ok(format!("const({})", text::repr(self.value.bind(py))?))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Py<PyAny>,))> {
@@ -189,38 +191,50 @@ impl Tree {
     }
 
     /// The paths of its leaves, in their order, given its own.
-    pub fn paths(&self, path: &str, out: &mut Vec<String>, py: Python<'_>) {
+    pub fn paths(&self, path: &str, out: &mut Vec<String>, py: Python<'_>) -> PyResult<()> {
         if let Tree::Leaf(_) = self {
-            return out.push(path.to_string());
+            out.push(path.to_string());
+            return Ok(());
         }
         for (i, child) in self.children().enumerate() {
             match child {
                 Tree::Static(_) | Tree::Back(_) => {}
-                _ => child.paths(&format!("{path}{}", self.step(py, i)), out, py),
+                _ => child.paths(&format!("{path}{}", self.step(py, i)?), out, py)?,
             }
         }
+        Ok(())
     }
 
     /// The path of an object that is no leaf, given its own.
-    pub fn path_of(&self, object: &Py<PyAny>, path: &str, py: Python<'_>) -> Option<String> {
+    pub fn path_of(
+        &self,
+        object: &Py<PyAny>,
+        path: &str,
+        py: Python<'_>,
+    ) -> PyResult<Option<String>> {
         if let Tree::Static(own) = self {
-            return own.is(object).then(|| path.to_string());
+            return Ok(own.is(object).then(|| path.to_string()));
         }
-        let mut parts = self.children().enumerate();
-        parts.find_map(|(i, part)| part.path_of(object, &format!("{path}{}", self.step(py, i)), py))
+        for (i, part) in self.children().enumerate() {
+            let found = part.path_of(object, &format!("{path}{}", self.step(py, i)?), py)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     /// How a path goes on to its part of this number.
-    pub fn step(&self, py: Python<'_>, i: usize) -> String {
-        match self {
-            Tree::Dict(items) => key_step(items[i].0.bind(py)),
-            Tree::Object(_, items) => format!(".{}", items[i].0.bind(py)),
+    pub fn step(&self, py: Python<'_>, i: usize) -> PyResult<String> {
+        Ok(match self {
+            Tree::Dict(items) => key_step(items[i].0.bind(py))?,
+            Tree::Object(_, items) => format!(".{}", text::owned(items[i].0.bind(py))),
             Tree::Tuple(Some(class), _) => match tuple_names(class.bind(py)) {
                 Some(names) if i < names.len() => format!(".{}", names[i]),
                 _ => format!("[{i}]"),
             },
             Tree::Other(other) => match other.form {
-                Form::Dict | Form::Registered(_) => key_step(other.keys[i].bind(py)),
+                Form::Dict | Form::Registered(_) => key_step(other.keys[i].bind(py))?,
                 Form::Const => String::new(),
                 Form::Tuple => match tuple_names(&other.original.bind(py).get_type()) {
                     Some(names) if i < names.len() => format!(".{}", names[i]),
@@ -229,7 +243,7 @@ impl Tree {
                 Form::List => format!("[{i}]"),
             },
             _ => format!("[{i}]"),
-        }
+        })
     }
 
     /// Another reference to the same structure.
@@ -318,15 +332,16 @@ fn tuple_names(class: &Bound<'_, PyAny>) -> Option<Vec<String>> {
 }
 
 /// How a path goes on at a key of a dictionary: like an attribute when the key could be one.
-pub fn key_step(key: &Bound<'_, PyAny>) -> String {
-    match key
-        .cast::<PyString>()
-        .map(|k| (k.call_method0("isidentifier"), k.to_string()))
+pub fn key_step(key: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Ok(name) = key.cast::<PyString>()
+        && (name.call_method0("isidentifier")).is_ok_and(|is| is.is_truthy().unwrap_or(false))
     {
-        Ok((Ok(is), name)) if is.is_truthy().unwrap_or(false) => format!(".{name}"),
-        _ => key
-            .repr()
-            .map_or_else(|_| "[?]".to_string(), |r| format!("[{r}]")),
+        return Ok(format!(".{}", text::owned(name)));
+    }
+    match text::repr(key) {
+        Ok(shown) => Ok(format!("[{shown}]")),
+        // A path is for people: that a key cannot be shown is no reason to fail.
+        Err(error) => raise_interrupt(key.py(), &error).map(|()| "[?]".to_string()),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::array::cell::PyArray;
 use crate::runtime::error::step;
 use crate::runtime::once_cell::intern;
 use crate::runtime::slots::{instance_dict, slot_value};
+use crate::runtime::text;
 use crate::tree::class_layout::{self, Sort};
 use crate::tree::treedef::{Form, Tree};
 
@@ -85,7 +86,7 @@ impl<'a, 'py> Align<'a, 'py> {
                 return Err(PyTypeError::new_err(format!(
                     "{}: {path} is a leaf, so the mask must say True, False or None there, not {}",
                     self.operation,
-                    other.repr()?
+                    other.repr()?.to_string_lossy()
                 )));
             }
         }
@@ -184,7 +185,7 @@ impl<'a, 'py> Align<'a, 'py> {
                     &format!(
                         "has {} entries, so a list or tuple is needed there, not {}",
                         items.len(),
-                        other.get_type()
+                        text::class_of(other)
                     ),
                 );
             }
@@ -209,7 +210,7 @@ impl<'a, 'py> Align<'a, 'py> {
         other: &Bound<'py, PyAny>,
         path: &str,
     ) -> PyResult<()> {
-        let path = format!("{path}{}", tree.step(self.py, i));
+        let path = format!("{path}{}", tree.step(self.py, i)?);
         self.read(item, other, &path)
     }
 
@@ -227,7 +228,7 @@ impl<'a, 'py> Align<'a, 'py> {
                 &format!(
                     "has parts with names, so a dict, a Tangent or an object like it is needed there, \
                      not {}",
-                    other.get_type()
+                    text::class_of(other)
                 ),
             );
         };
@@ -245,10 +246,14 @@ impl<'a, 'py> Align<'a, 'py> {
                 if value.is_none() {
                     continue;
                 }
-                let listed: Vec<String> = keys.iter().map(ToString::to_string).collect();
+                let listed = keys.iter().map(text::text).collect::<PyResult<Vec<_>>>()?;
                 return self.error(
                     path,
-                    &format!("has no {}; it has: {}", key.repr()?, listed.join(", ")),
+                    &format!(
+                        "has no {}; it has: {}",
+                        key.repr()?.to_string_lossy(),
+                        listed.join(", ")
+                    ),
                 );
             };
             self.child(tree, i, items[i], &value, path)?;
