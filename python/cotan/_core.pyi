@@ -1224,13 +1224,30 @@ def refused(message: str) -> None:
 def granted(message: str) -> None:
     """Takes back what user code was refused, once another way was found."""
 
-# solvers/collocation.rs
-def regular_inverse(matrix: NDArray, most: float) -> NDArray | None:
-    """The inverse of a matrix that is far from a singular one, whose condition is below `most`; None of another one."""
-
 # solvers/names_read.rs
 def names_read(function: Function) -> NamesRead | None:
     """What the code of a function reads by name; None where it may do more than compute."""
+
+# solvers/solutions.rs
+def regular_inverse(matrix: NDArray, most: float) -> NDArray | None:
+    """The inverse of a matrix that is far from a singular one, whose condition is below `most`; None of another one."""
+
+def slopes_of_solution(
+    x: NDArray, rest: NDArray, inverse: NDArray, of_leaves: Sequence[NDArray], far: float
+) -> NDArray | None:
+    """How a solution moves with numbers that its equations depend on: a row for each of its own numbers, with the derivatives with respect to all leaves."""
+
+def leaves_like(
+    result: object, parts: tuple[Any, ...], ranks: tuple[str, ...], known: Sequence[Array]
+) -> list[Any] | None:
+    """The arrays and numbers in a result that is built like another one, whose layout is given (`kit/result_layout.py`): its parts, and of what kind its arrays and numbers are. None where it is built otherwise, and where that takes long to tell. An `Array` has to be one of those that are known."""
+
+def are_outputs(
+    values: Sequence[Any],
+    outputs: Sequence[tuple[np.dtype[Any], tuple[int, ...]]],
+    finite: Iterable[int],
+) -> bool:
+    """Whether numbers and arrays have these dtypes and shapes, and whether those with these numbers are finite."""
 
 # transforms/automatic_replay.rs
 def run_or_replay(f: Function, args: Args, options: tuple[object, ...], derived: Function) -> Any:
@@ -1254,8 +1271,12 @@ def collect_slopes(
     nodes: Sequence[Array],
     values: Sequence[Array],
     chosen: Sequence[bool],
+    is_rule: bool,
 ) -> tuple[Any, list[tuple[Array, list[int], Any]], bool]:
-    """Calls a function that reads these values in the place of recorded arrays, the chosen ones as arrays that are differentiated. Gives its result; for each part of it whose derivatives were collected that part, the numbers of the arrays that it depends on, and what `note_slopes` was given; and whether the function has read no other arrays."""
+    """Calls a function that reads these values in the place of recorded arrays, the chosen ones as arrays that are differentiated. Gives its result; for each part of it whose derivatives were collected that part, the numbers of the arrays that it depends on, and what `note_slopes` was given; and whether the function has read no other arrays. The rule of a solver is called as in a recording; other functions are not, and nothing is overridden for them."""
+
+def collected_numbers(leaves: Sequence[Array]) -> list[int] | None:
+    """The numbers that `collect_slopes` gives for arrays that a part of the result depends on; None where one is not such an array, or nothing is collected."""
 
 def note_slopes(
     value: _Values, leaves: Sequence[Array], told: object, is_number: bool

@@ -98,7 +98,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     runtime::register(module)?;
     array::register(module)?;
     tree::register(module)?;
-    solvers::collocation::register(module)?;
+    solvers::solutions::register(module)?;
     solvers::names_read::register(module)?;
     functions::register(module)?;
     interpose::register(module)?;

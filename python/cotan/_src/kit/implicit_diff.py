@@ -5,8 +5,6 @@ not move the value but has the first derivative of the solution; two steps have 
 """
 
 import functools
-import itertools
-import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -145,45 +143,30 @@ def plain_number(
     return attach_derivative(np.array([at]), -step)
 
 
-def move_of_number(
-    name: str, x: float, rest: float, slope: float, of_leaves: list[NDArray],
-    leaves: list[AnyArray],
+def move_of(
+    x: NDArray, rest: NDArray, of_x: NDArray, of_leaves: list[NDArray], leaves: Sequence[AnyArray],
+    is_number: bool = False,
 ) -> Move | None:  # fmt: skip
-    """Give how the solution of one equation moves whose value and derivatives are known.
+    """Give how a solution moves whose equations and their derivatives are known at it.
 
-    None where the slope is zero, or a derivative infinite.
+    `rest` is what the equations leave there, `of_x` and `of_leaves` are their derivatives with
+    respect to the solution and to `leaves`. `is_number` says that the solution is a
+    number, of one equation. None where `of_x` is singular, a derivative infinite, or `x` far from a
+    solution.
     """
-    # Floats take a tenth of the time that arrays of one element do.
-    slopes = [rows.ravel().tolist() for rows in of_leaves]
-    if not slope or not math.isfinite(1.0 / slope) or not all_finite(slopes):
+    inverse = _inverse(of_x.reshape(x.size, -1))
+    if inverse is None:
         return None
-    length = rest / slope
-    # NaN fails the comparison.
-    if not abs(length) <= FAR * max(abs(x), 0.1):
-        expect_solution(name, np.array([x]), np.array([length]))
-    of_root = [[-number / slope for number in rows] for rows in slopes]
-    return Move(leaves, of_root, number_in)
-
-
-def move_by_rows(
-    name: str, x: NDArray, rest: NDArray, of_x: NDArray, of_leaves: list[NDArray],
-    leaves: list[AnyArray],
-) -> Move | None:  # fmt: skip
-    """Give the same for a residual and derivatives that are known.
-
-    None where `of_x` is singular, or a derivative infinite. `of_leaves` are the derivatives of the
-    residual with respect to `leaves`.
-    """
-    n = len(rest)
-    given = of_leaves[0] if len(leaves) == 1 else np.concatenate(
-        [rows.reshape(n, -1) for rows in of_leaves], 1
-    )  # fmt: skip
-    inverse = _inverse(of_x)
-    if inverse is None or not np.isfinite(given).all():
+    rows = _core.slopes_of_solution(x, rest, inverse, of_leaves, FAR)
+    if rows is None:
         return None
-    expect_solution(name, x, inverse @ rest)
-    of_root = [-(inverse @ given.reshape(n, -1))]
-    return Move(leaves, of_root, _vector_in)
+    if not is_number:
+        return Move(leaves, [rows], _vector_in)
+    numbers, parts, start = rows[0], [], 0
+    for leaf in of_leaves:
+        parts.append(numbers[start : start + leaf.size])
+        start += leaf.size
+    return Move(leaves, parts, number_in)
 
 
 def _vector_in(leaves: list[AnyArray], slopes: Sequence[AnyArray]) -> Array:
@@ -196,18 +179,13 @@ def linear_in(leaves: list[AnyArray], rows: AnyArray) -> Array:
     return _core.matmul(rows, flat[0] if len(flat) == 1 else _core.concatenate(flat))
 
 
-def number_in(leaves: list[AnyArray], slopes: Sequence[AnyArray | list[float]]) -> AnyArray:
+def number_in(leaves: list[AnyArray], slopes: Sequence[AnyArray]) -> AnyArray:
     """Give a number whose derivatives with respect to the numbers in each leaf are `slopes`."""
     parts = [
         _core.matmul(numbers, _core.reshape(leaf, (leaf.size,))) if leaf.ndim else leaf * numbers[0]
         for leaf, numbers in zip(leaves, slopes, strict=True)
     ]
     return functools.reduce(operator.add, parts)
-
-
-def all_finite(slopes: list[list[float]]) -> bool:
-    """Say whether numbers are neither infinite nor NaN."""
-    return all(map(math.isfinite, itertools.chain.from_iterable(slopes)))
 
 
 def _slope(function: Callable[[AnyArray], ArrayLike], at: float) -> float:

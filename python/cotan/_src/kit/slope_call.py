@@ -20,6 +20,8 @@ from cotan._src.kit.result_layout import Layout, NotRepeatableError, take_apart
 from cotan._src.runtime.values import attach_derivative, is_array, python_number
 from cotan._src.typing import AnyArray, Args, Function, Kwargs, NDArray
 
+#: Finds the result of a solver, and the slopes of the solution in it; `take` takes a result apart.
+Quick: TypeAlias = Callable[[Function], tuple[list[Any], Sequence[Any]] | None]
 Combine: TypeAlias = Callable[[Any, Any], AnyArray]
 _F = TypeVar("_F", bound=Function)
 
@@ -84,17 +86,8 @@ class _Part(NamedTuple):
     num_slopes: int
 
 
-# The parts of a layout: of a leaf alone, and of a tuple of leaves.
-_LEAF = ("leaf",)
-_RANKS = {float: "number", int: "number", bool: "number", np.float64: "scalar", np.ndarray: "array"}
-
-
 # What a rule may read before it calls a solver, and need not read again.
 _FIXED = {bool, int, float, str, type(None), np.float64, np.ndarray, FunctionType}
-
-
-def _tuple_of(count: int) -> Any:
-    return "object", tuple, (_LEAF,) * count, (), ()
 
 
 class SlopeCall:
@@ -111,10 +104,10 @@ class SlopeCall:
         self._nodes, self._tags = read
         self._chosen = [_core.is_differentiated(node) for node in self._nodes]
         self._layout = layout
-        # Whether it gives a tuple of numbers and arrays, not one of them; None where anything else.
-        self._is_tuple = {_LEAF: False, _tuple_of(len(layout.ranks)): True}.get(layout.parts)
         # Of what is collected, in its order.
         self._parts: list[_Part] = []
+        # What finds the result by less than the rule; None where nothing does.
+        self._quick: Quick | None = None
         # Parts without slopes, by their number among the leaves: names, and what refuses them.
         self._refusals: dict[int, tuple[str, Function | None]] = {}
         # Dtypes and shapes of the results and the slopes.
@@ -123,16 +116,26 @@ class SlopeCall:
     def first(self, inputs: Sequence[Array]) -> list[NDArray] | None:
         """Call it for the first time; None where its derivatives cannot be collected."""
         try:
-            result, noted = self._collected(inputs)
+            result, noted = self._collected(self._function, self._args, self._kwargs, inputs)
             parts, values = self._taken(result, noted)
         except (_core.ReplayMismatch, NotRepeatableError, ArithmeticError, TypeError, ValueError):
             return None
         for part, (_, _, (_, how, slopes, again)) in zip(parts, noted, strict=True):
             if slopes is None:
                 self._refusals |= dict.fromkeys(part.leaves, how)
-            elif again is not None and _are_fixed((*self._args, *self._kwargs.values())):
-                self._function, self._args, self._kwargs = again, (), {}
+            elif again is not None:
+                if _are_fixed((*self._args, *self._kwargs.values())):
+                    self._function, self._args, self._kwargs = again, (), {}
+                self._quick = getattr(again, "quickly", None)
         self._parts, self._outputs = parts, [(x.dtype, x.shape) for x in values]
+        if sum(part.combine is not None for part in parts) != 1:
+            self._quick = None
+        if self._quick is not None:
+            found = self._quick_values(self._quick, inputs)
+            if found is None or any(
+                np.asarray(a).tobytes() != b.tobytes() for a, b in zip(found, values, strict=True)
+            ):
+                self._quick = None
         return values
 
     @property
@@ -140,34 +143,60 @@ class SlopeCall:
         """Whether parts of its result have derivatives that are not collected."""
         return any(back is None for _, back in self._refusals.values())
 
-    def values(self, *inputs: Array) -> list[NDArray]:
+    def values(self, *inputs: Array) -> list[Any]:
         """Give the results for other values of the recorded arrays, and their slopes.
 
         Raises `ReplayMismatch` where they are not like those of the first call.
         """
-        result, noted = self._collected(inputs)
+        if self._quick is not None:
+            found = self._quick_values(self._quick, inputs)
+            if found is not None:
+                return found
+        result, noted = self._collected(self._function, self._args, self._kwargs, inputs)
         parts, values = self._taken(result, noted)
         if parts != self._parts or [(x.dtype, x.shape) for x in values] != self._outputs:
             raise _core.ReplayMismatch("a solver gives a result of another structure")
         return values
 
-    def _collected(self, inputs: Sequence[Array]) -> tuple[Any, list[_Noted]]:
+    def _quick_values(self, quick: Quick, inputs: Sequence[Array]) -> list[Any] | None:
+        """Give the same by less; None where only the rule of the solver can tell."""
+        found, _ = self._collected(quick, (self._leaves,), {}, inputs, is_rule=False)
+        if found is None:
+            return None
+        leaves, slopes = found
+        values = [*leaves, *slopes]
+        return values if _core.are_outputs(values, self._outputs, self._refusals) else None
+
+    def _leaves(self, result: Any) -> tuple[list[Any], Any] | None:
+        """Give arrays and numbers of a plain result, and the one that has slopes."""
+        leaves = _core.leaves_like(result, *self._layout, ())
+        at = next(part.leaves[0] for part in self._parts if part.combine is not None)
+        return None if leaves is None else (leaves, leaves[at])
+
+    def _collected(
+        self,
+        function: Function,
+        args: Args,
+        kwargs: Kwargs,
+        inputs: Sequence[Array],
+        is_rule: bool = True,
+    ) -> tuple[Any, list[_Noted]]:
         # A rule knows derivatives where one gradient is recorded, and nothing else.
         result, noted, is_same = _core.call_outside(
             lambda: _core.collect_slopes(
-                self._function, self._args, self._kwargs,
-                self._tags, self._nodes, inputs, self._chosen,
+                function, args, kwargs, self._tags, self._nodes, inputs, self._chosen, is_rule
             )
-        )  # fmt: skip
+        )
         if not is_same:
             raise _core.ReplayMismatch("a solver reads arrays that it has not read before")
         return result, noted
 
     def _taken(self, result: Any, noted: list[_Noted]) -> tuple[list[_Part], list[NDArray]]:
         """Give what is collected of a result, and the values and slopes in it."""
-        leaves = self._quickly(result)
+        known = [x for x, _, _ in noted]
+        leaves = _core.leaves_like(result, *self._layout, known)
         if leaves is None:
-            leaves, layout = take_apart(result, [x for x, _, _ in noted])
+            leaves, layout = take_apart(result, known)
             if layout != self._layout:
                 raise _core.ReplayMismatch("a solver gives a result of another structure")
         parts: list[_Part] = []
@@ -186,18 +215,6 @@ class SlopeCall:
                     raise _core.ReplayMismatch("a solver records derivatives")
                 values[i] = _core.peek(leaf)
         return parts, [*map(np.asarray, values), *rows]
-
-    def _quickly(self, result: Any) -> Sequence[Any] | None:
-        """Give the leaves of a number, an array, or a tuple of them; None of anything else."""
-        if self._is_tuple is None:
-            return None
-        leaves = result if self._is_tuple else (result,)
-        if type(leaves) is not tuple or len(leaves) != len(self._layout.ranks):
-            return None
-        for leaf, rank in zip(leaves, self._layout.ranks, strict=True):
-            if (leaf._rank if is_array(leaf) else _RANKS.get(type(leaf))) != rank:
-                return None
-        return leaves
 
     def put(self, made: list[Array]) -> list[Array]:
         """Give the results that are recorded, of the outputs of the equation of this call."""

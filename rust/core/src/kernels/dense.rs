@@ -70,6 +70,51 @@ pub fn regular_inverse(order: usize, matrix: &[f64], most: f64) -> Option<Vec<f6
     is_far.then_some(inverse)
 }
 
+/// How the solution `x` of equations moves with numbers that these depend on: row by row, after the implicit function
+/// theorem. `inverse` is that of the derivatives of the equations with respect to the solution, `rest` what they leave
+/// there, and each of `parts` has their derivatives with respect to some of the numbers, all row-major.
+///
+/// `None` where a step of Newton's method would move the solution by more than `far` times its size, and where a
+/// derivative is infinite or NaN.
+///
+/// # Panics
+///
+/// Where the slices do not have these lengths.
+pub fn slopes_of_solution(
+    x: &[f64],
+    rest: &[f64],
+    inverse: &[f64],
+    parts: &[&[f64]],
+    far: f64,
+) -> Option<Vec<f64>> {
+    let order = x.len();
+    assert_eq!(inverse.len(), order * order, "a square matrix");
+    assert_eq!(rest.len(), order, "as many equations as unknowns");
+    let rows = || inverse.chunks_exact(order.max(1));
+    let size = x.iter().map(|x| x.abs()).fold(0.1, f64::max);
+    // NaN fails the comparison.
+    let is_there = rows().all(|row| {
+        let step: f64 = row.iter().zip(rest).map(|(a, b)| a * b).sum();
+        step.abs() <= far * size
+    });
+    if !is_there {
+        return None;
+    }
+    let mut slopes = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
+    for row in rows() {
+        for part in parts {
+            let width = part.len() / order;
+            assert_eq!(part.len(), width * order, "derivatives of each equation");
+            let start = slopes.len();
+            slopes.resize(start + width, 0.0);
+            for (k, factor) in row.iter().enumerate() {
+                take(&mut slopes[start..], *factor, &part[k * width..][..width]);
+            }
+        }
+    }
+    slopes.iter().all(|x| x.is_finite()).then_some(slopes)
+}
+
 /// The largest sum of absolute values in a column; NaN where there is one.
 fn norm(order: usize, matrix: &[f64]) -> f64 {
     let sum = |j: usize| (0..order).map(|i| matrix[i * order + j].abs()).sum::<f64>();
@@ -297,7 +342,7 @@ pub(super) fn take_lanes(rows: &mut [[f64; LANES]], factors: &[f64], other: &[f6
 
 #[cfg(test)]
 mod tests {
-    use super::{Factors, regular_inverse};
+    use super::{Factors, regular_inverse, slopes_of_solution};
 
     /// Numbers without a pattern, between -1 and 1.
     fn numbers(count: usize) -> Vec<f64> {
@@ -387,5 +432,21 @@ mod tests {
             assert_eq!(regular_inverse(2, &matrix, 1e8), None);
         }
         assert_eq!(regular_inverse(2, &[1.0, 1.0, 1.0, 1.0 + 1e-12], 1e8), None);
+    }
+
+    #[test]
+    fn solutions_move_with_what_equations_depend_on() {
+        // x² = a and x y = b at a = 4, b = 6, of which b stands twice.
+        let inverse = regular_inverse(2, &[4.0, 0.0, 3.0, 2.0], 1e8).unwrap();
+        let parts: [&[f64]; 2] = [&[-1.0, 0.0], &[0.0, 0.0, -1.0, -1.0]];
+        let found = slopes_of_solution(&[2.0, 3.0], &[1e-9, 0.0], &inverse, &parts, 0.01);
+        let expected = [0.25, 0.0, 0.0, -0.375, 0.5, 0.5];
+        assert_eq!(found.as_deref(), Some(&expected[..]));
+        let far = |rest: &[f64]| slopes_of_solution(&[2.0, 3.0], rest, &inverse, &parts, 0.01);
+        assert_eq!(far(&[1.0, 0.0]), None);
+        assert_eq!(far(&[0.0, f64::NAN]), None);
+        let parts: [&[f64]; 1] = [&[f64::INFINITY, 0.0]];
+        let infinite = slopes_of_solution(&[2.0, 3.0], &[0.0; 2], &inverse, &parts, 0.01);
+        assert_eq!(infinite, None);
     }
 }

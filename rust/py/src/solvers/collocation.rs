@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use cotan::kernels::collocation::{Collocation, Source, Steps};
-use cotan::kernels::dense;
 use cotan::kernels::jacobians::Products;
 use cotan::sparsity::{bandwidths, narrow_order};
 use numpy::{
@@ -13,11 +12,8 @@ use numpy::{
 use pyo3::prelude::*;
 
 use crate::runtime::error::enter;
-use crate::runtime::exports::exports;
 use crate::solvers::jacobians::{Calls, Derivatives, Matrices};
 use crate::solvers::outputs::{columns, expect, is_within, outputs, rows};
-
-exports!(regular_inverse);
 
 type Vector<'py> = PyReadonlyArray1<'py, f64>;
 
@@ -136,19 +132,4 @@ impl PyCollocation {
         let shape = [rows, found.len() / rows.max(1)];
         Ok(PyArray1::from_vec(py, found).reshape(shape)?.into_any())
     }
-}
-
-/// The inverse of a matrix that is far from a singular one, whose condition is below `most`; None of another one.
-#[pyfunction]
-#[pyo3(signature = (matrix: "NDArray", most: "float") -> "NDArray | None")]
-pub fn regular_inverse<'py>(
-    py: Python<'py>,
-    matrix: PyReadonlyArray2<'py, f64>,
-    most: f64,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let order = matrix.as_array().nrows();
-    let elements = matrix.as_slice()?;
-    let found = enter(py, |_| Ok(dense::regular_inverse(order, elements, most)))?;
-    let found = found.map(|found| PyArray1::from_vec(py, found).reshape([order, order]));
-    Ok(found.transpose()?.map(Bound::into_any))
 }

@@ -18,7 +18,13 @@ use crate::runtime::exports::exports;
 use crate::runtime::recording_state::{is_tracing, nestlevel};
 use crate::transforms::run::Nested;
 
-exports!(collect_slopes, is_collecting, note_slopes, was_recorded);
+exports!(
+    collect_slopes,
+    collected_numbers,
+    is_collecting,
+    note_slopes,
+    was_recorded
+);
 
 /// What a result counts for that has a solver behind it: a replay of a function with one gains as much as one that makes
 /// so many arrays.
@@ -33,6 +39,17 @@ struct Level {
     /// For each value that the call was given, the leaf that stands for it; behind them, those that were noted.
     leaves: Vec<Option<Array>>,
     noted: Vec<Noted>,
+}
+
+impl Level {
+    /// The numbers of leaves with these identities; `None` where one is no leaf.
+    fn numbers(&self, identities: &[u64]) -> Option<Vec<usize>> {
+        let number_of = |id: &u64| {
+            let is_it = |leaf: &Option<Array>| leaf.as_ref().is_some_and(|l| l.id() == *id);
+            self.leaves.iter().position(is_it)
+        };
+        identities.iter().map(number_of).collect()
+    }
 }
 
 thread_local! {
@@ -71,7 +88,8 @@ impl Drop for Collecting {
 
 /// Calls a function that reads these values in the place of recorded arrays, the chosen ones as arrays that are
 /// differentiated. Gives its result; for each part of it whose derivatives were collected that part, the numbers of the
-/// arrays that it depends on, and what `note_slopes` was given; and whether the function has read no other arrays.
+/// arrays that it depends on, and what `note_slopes` was given; and whether the function has read no other arrays. The rule of
+/// a solver is called as in a recording; other functions are not, and nothing is overridden for them.
 #[pyfunction]
 #[pyo3(signature = (
     function: "Function",
@@ -80,7 +98,8 @@ impl Drop for Collecting {
     tags: "tuple[int, int]",
     nodes: "Sequence[Array]",
     values: "Sequence[Array]",
-    chosen: "Sequence[bool]"
+    chosen: "Sequence[bool]",
+    is_rule: "bool"
 ) -> "tuple[Any, list[tuple[Array, list[int], Any]], bool]")]
 #[allow(clippy::too_many_arguments)]
 pub fn collect_slopes<'py>(
@@ -91,6 +110,7 @@ pub fn collect_slopes<'py>(
     nodes: Vec<PyRef<'py, PyArray>>,
     values: Vec<PyRef<'py, PyArray>>,
     chosen: Vec<bool>,
+    is_rule: bool,
 ) -> PyResult<(Bound<'py, PyAny>, Vec<Noted>, bool)> {
     let recording = Recording::new();
     let mut pairs = Vec::with_capacity(nodes.len());
@@ -104,7 +124,7 @@ pub fn collect_slopes<'py>(
     }
     let suspended = is_on().then(Suspended::begin);
     let access = Access::replace(tags, pairs);
-    let nested = Nested::enter(function.py(), true)?;
+    let nested = (is_rule.then(|| Nested::enter(function.py(), true))).transpose()?;
     let collecting = Collecting::begin(recording, leaves);
     let result = function.call(args, Some(kwargs))?;
     let noted = collecting.finish();
@@ -112,6 +132,19 @@ pub fn collect_slopes<'py>(
     let reads = access.finish();
     drop(suspended);
     Ok((result, noted, !reads.has_failed))
+}
+
+/// The numbers that `collect_slopes` gives for arrays that a part of the result depends on; None where one is not such an
+/// array, or nothing is collected.
+#[pyfunction]
+#[pyo3(signature = (leaves: "Sequence[Array]") -> "list[int] | None")]
+pub fn collected_numbers(leaves: Vec<PyRef<'_, PyArray>>) -> PyResult<Option<Vec<usize>>> {
+    let read = identities(&leaves)?;
+    Ok(LEVELS.with_borrow(|levels| levels.last()?.numbers(&read)))
+}
+
+fn identities(leaves: &[PyRef<'_, PyArray>]) -> PyResult<Vec<u64>> {
+    leaves.iter().map(|leaf| Ok(leaf.read()?.id())).collect()
 }
 
 /// An array with a value whose derivatives are known, where these are collected; None where they have to be recorded.
@@ -135,10 +168,7 @@ pub fn note_slopes<'py>(
         tape::count_arrays(WORTH);
         return Ok(None);
     }
-    let mut read = Vec::with_capacity(leaves.len());
-    for leaf in &leaves {
-        read.push(leaf.read()?.id());
-    }
+    let read = identities(&leaves)?;
     let operand = Operand::expect("note_slopes", value)?;
     let kind = match operand.scalar_kind() {
         ScalarKind::Array => ScalarKind::Array,
@@ -148,11 +178,7 @@ pub fn note_slopes<'py>(
     let array = operand.array()?;
     let found = LEVELS.with_borrow_mut(|levels| {
         let level = levels.last_mut()?;
-        let number_of = |id: &u64| {
-            let is_it = |leaf: &Option<Array>| leaf.as_ref().is_some_and(|l| l.id() == *id);
-            level.leaves.iter().position(is_it)
-        };
-        let numbers = read.iter().map(number_of).collect::<Option<Vec<_>>>()?;
+        let numbers = level.numbers(&read)?;
         let made = level.recording.leaf(&array);
         level.leaves.push(Some(made.clone()));
         Some((numbers, made))

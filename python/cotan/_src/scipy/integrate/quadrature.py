@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from cotan import _core
-from cotan._core import NotDifferentiableError
-from cotan._src.kit.implicit_diff import all_finite, number_in
+from cotan._core import FunctionKey, NotDifferentiableError
+from cotan._src.kit.implicit_diff import number_in
 from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
 from cotan._src.kit.slope_call import Move, gives_slopes, moved
+from cotan._src.kit.solved_again import Found, Known, SolvedAgain, Take
 from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.runtime.by_example import refuses_mapping
 from cotan._src.runtime.interrupts import raise_interrupt
@@ -234,46 +235,82 @@ class _Listed(CallbackProbe):
         return super().__call__(*args, **kwargs)
 
 
-class _KnownSum(NamedTuple):
-    """A sum over nodes."""
-
-    value: float
-    move: Move
-
-
 class _Integrand(PlainCallback):
     """An integrand that runs on a plain copy of it."""
 
-    #: Integrates it once more.
+    #: Integrates it once more, by the rule.
     again: Function
+    #: The result of QUADPACK for the copies of a key, and what the rule gives of a result.
+    integrate: Callable[[FunctionKey], Any]
+    shown: Callable[[Any], Any]
 
 
-def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...],
-                        integrate: Function, derived: Function) -> Any:  # fmt: skip
+def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...], integrate: Function,
+                        derived: Function, shown: Function) -> Any:  # fmt: skip
     """Integrate a plain copy of an integrand; None where another way is needed."""
     if not is_one_gradient() or not callable(func):
         return None
     plain = _Integrand(func, args)
     if not plain.captures and not contains_active((ends, args)):
         return None
-    plain.again = functools.partial(_integrated_plainly, func, args, ends, integrate, derived)
+    plain.again = functools.partial(
+        _integrated_plainly, func, args, ends, integrate, derived, shown
+    )
+    plain.integrate, plain.shown = lambda key: integrate(*key.plain), shown
     return plain.run(
         lambda: integrate(plain.checked(), plain.values), lambda found: derived(plain, found)
     )
 
 
-def _sum_by_program(plain: _Integrand, nodes: NDArray, weights: NDArray) -> _KnownSum | None:
-    """Sum an integrand over nodes by a program that is kept; None where there is none."""
-    key, count = plain.key, len(nodes)
-    if key is None or not key.leaves:
+class _Integral(NamedTuple):
+    """An integral that QUADPACK has found, by what the sum over its nodes has to be like."""
+
+    value: float
+    nodes: NDArray
+    weights: NDArray
+    #: How far the sum may be from the integral.
+    allowed: float
+
+    def slopes(self, known: Known) -> list[NDArray] | None:
+        """Give derivatives with respect to leaves, by a program of as many nodes."""
+        at = self.nodes, self.weights, *known.key.values
+        total, _, *slopes = known.program.run(*at)
+        if not all(np.isfinite(slope).all() for slope in slopes):
+            return None
+        _expect_near("quad", abs(float(total[0]) - self.value), self.allowed)
+        return [slope.reshape(-1) for slope in slopes]
+
+
+def _pieces(result: tuple[Any, ...], tolerances: Args) -> tuple[list[tuple[float, float]], float]:
+    """Give the pieces that QUADPACK has made, and how far a sum may be from its result."""
+    (value, error, info), (absolute, relative) = result[:3], map(to_numpy, tolerances)
+    count = info.get("last", 1)
+    pieces = sorted(zip(*(info[k][:count].tolist() for k in ("alist", "blist")), strict=True))
+    scale = max(abs(value), sum(map(abs, info["rlist"][:count].tolist())))
+    return pieces, 100 * max(error, absolute, relative * scale, 1e-12 * scale)
+
+
+def _integral(result: tuple[Any, ...], ends: tuple[Any, Any], tolerances: Args) -> _Integral | None:
+    """Give the nodes of a result, as many as programs are made for; None without an interval."""
+    low, high = (float(to_numpy(end)) for end in ends)
+    if low == high:
         return None
+    pieces, allowed = _pieces(result, tolerances)
+    nodes, weights = _places(low, high, tuple(pieces), _halves)
     # Programs are made for a power of two of pieces; what is added counts nothing.
-    order = len(_rule()[0])
+    count, order = len(nodes), len(_rule()[0])
     size = order << (-(-count // order) - 1).bit_length()
-    at = nodes, weights
     if size > count:
-        at = np.pad(nodes, (0, size - count), "edge"), np.pad(weights, (0, size - count))
-    given, leaves = (plain.function, plain.args), key.leaves
+        nodes = np.pad(nodes, (0, size - count), "edge")
+        weights = np.pad(weights, (0, size - count))
+    return _Integral(result[0], nodes, weights, allowed)
+
+
+def _known(given: tuple[Any, Args], key: FunctionKey, integral: _Integral | None) -> Known | None:
+    """Give a program that sums an integrand over nodes; None where there is none."""
+    if integral is None:
+        return None
+    leaves, size = key.leaves, len(integral.nodes)
 
     def make(used: list[int]) -> Function:
         def summed(x: AnyArray, w: AnyArray, *values: AnyArray) -> AnyArray:
@@ -288,14 +325,40 @@ def _sum_by_program(plain: _Integrand, nodes: NDArray, weights: NDArray) -> _Kno
 
         return of_all
 
-    found = _KNOWN.of(key, size, (*at, *key.values), make)
-    if found is None or not found.used:
+    found = _KNOWN.of(key, size, (integral.nodes, integral.weights, *key.values), make)
+    return Known(given, key, found) if found is not None and found.used else None
+
+
+def _moved_by_program(
+    plain: _Integrand, result: tuple[Any, ...], ends: tuple[Any, Any], tolerances: Args
+) -> Any:
+    """Give an integral with its derivatives by a program that is kept; None where there is none."""
+    key, given = plain.key, (plain.function, plain.args)
+    if key is None or not key.leaves:
         return None
-    total, _, *slopes = found.run(*at, *key.values)
-    rows = [slope.ravel().tolist() for slope in slopes]
-    if not all_finite(rows):
+
+    def moves(key: FunctionKey, result: tuple[Any, ...]) -> tuple[Known, list[NDArray]] | None:
+        integral = _integral(result, ends, tolerances)
+        known = _known(given, key, integral)
+        slopes = known and integral and integral.slopes(known)
+        return None if known is None or slopes is None else (known, slopes)
+
+    def find(before: Known, take: Take) -> Found:
+        result = plain.integrate(before.key)
+        taken, found = take(plain.shown(result)), moves(before.key, result)
+        # Where there are more pieces there is another program.
+        if taken is None or found is None or found[0].program.used != before.program.used:
+            return None
+        return taken[0], found[1]
+
+    found = moves(key, result)
+    if found is None:
         return None
-    return _KnownSum(float(total[0]), Move([leaves[i] for i in found.used], rows, number_in))
+    known, slopes = found
+
+    again = SolvedAgain(plain.again, known, find) if _core.is_collecting() else plain.again
+    move = Move(known.leaves, slopes, number_in)
+    return moved(np.float64(result[0]), move, True, again)
 
 
 def _derived(
@@ -311,17 +374,12 @@ def _derived(
     `ends` are those of the interval and the places between them where pieces end; `plain` is an
     integrand of which a program may be known.
     """
-    (value, error, info), (a, b, points) = result[:3], ends
-    count = info.get("last", 1)
-    pieces = sorted(zip(*(info[k][:count].tolist() for k in ("alist", "blist")), strict=True))
-    scale = max(abs(value), sum(map(abs, info["rlist"][:count].tolist())))
-    allowed = 100 * max(error, tolerances[0], tolerances[1] * scale, 1e-12 * scale)
-    low, high = float(to_numpy(a)), float(to_numpy(b))
-    if plain is not None and low != high and not contains_active(ends):
-        known = _sum_by_program(plain, *_places(low, high, tuple(pieces), _halves))
+    value, (a, b, points) = result[0], ends
+    if plain is not None and not contains_active(ends):
+        known = _moved_by_program(plain, result, (a, b), tolerances)
         if known is not None:
-            _expect_near("quad", abs(known.value - value), allowed)
-            return moved(np.float64(value), known.move, True, plain.again)
+            return known
+    pieces, allowed = _pieces(result, tolerances)
     total = _between_points(f, a, b, points, pieces, _halves, summed)
     if not contains_active(total):
         return value
@@ -340,24 +398,30 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
     more = args if isinstance(args, tuple) else (args,)
     compute = locate_original("scipy.integrate.quad")
     function = _Listed(func) if callable(func) else func
-    limits = float(to_numpy(a)), float(to_numpy(b))
-    options: Args = (to_numpy(epsabs), to_numpy(epsrel), limit, to_numpy_items(points), weight,
-                     to_numpy_items(wvar), wopts, maxp1, limlst)  # fmt: skip
     values = to_numpy_items(more)
+
+    def given() -> Args:
+        # A replay calls this for other values.
+        return (float(to_numpy(a)), float(to_numpy(b)), to_numpy(epsabs), to_numpy(epsrel), limit,
+                to_numpy_items(points), weight, to_numpy_items(wvar), wopts, maxp1,
+                limlst)  # fmt: skip
+
+    limits, options = given()[:2], given()[2:]
+    shown = tuple if full_output else _told
     result: tuple[Any, ...]
 
     def found_with(
         result: tuple[Any, ...], summed: _Sum, plain: _Integrand | None = None
     ) -> tuple[Any, ...]:
         f = (lambda x: func(x, *more)) if more else func
-        y = _derived(result, f, (a, b, points), options[:2], summed, plain)
-        return (y, *result[1:]) if full_output else _told((y, *result[1:]))
+        y = _derived(result, f, (a, b, points), (epsabs, epsrel), summed, plain)
+        return shown((y, *result[1:]))
 
     if weight is None and not complex_func:
         found: tuple[Any, ...] | None = _integrated_plainly(
             func, more, (a, b, points),
-            lambda call, values: compute(call, *limits, values, 1, *options),
-            lambda plain, result: found_with(result, _summed_at_once, plain),
+            lambda call, values: compute(call, *given()[:2], values, 1, *given()[2:]),
+            lambda plain, result: found_with(result, _summed_at_once, plain), shown,
         )  # fmt: skip
         if found is not None:
             return found

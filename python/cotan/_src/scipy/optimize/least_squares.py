@@ -295,7 +295,9 @@ def curve_fit(f: Function, xdata: Any, ydata: ArrayLike, p0: ArrayLike | None = 
 
         def find(popt: NDArray, limits: Any) -> AnyArray:
             costs = lambda p: loss.cost(residuals(p)), lambda p: constant.cost(copy(p))
-            free = free_of("curve_fit", limits, popt, slope_of("curve_fit", costs[1]))
+            free = None
+            if np.isfinite(limits.lb).any() or np.isfinite(limits.ub).any():
+                free = free_of("curve_fit", limits, popt, slope_of("curve_fit", costs[1]))
             known = _slope_of_fit, (given, is_omitted, options)
             return plain.minimum(f"{_HERE}.curve_fit", costs, popt, free, known=known)
 

@@ -6,22 +6,23 @@ plain values outside of the recording cost what they cost without cotan.
 
 import copy
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from cotan import _core
+from cotan._core import FunctionKey
 from cotan._src.kit.callbacks import more_of
 from cotan._src.kit.implicit_diff import (
-    move_by_rows,
-    move_of_number,
+    move_of,
     plain_number,
     plain_solution,
     stacked,
 )
 from cotan._src.kit.kkt import Problem, constrained
 from cotan._src.kit.known_programs import KnownPrograms, like, with_rows, without_branches
-from cotan._src.kit.slope_call import moved
+from cotan._src.kit.slope_call import Move, moved
+from cotan._src.kit.solved_again import Found, Known, SolvedAgain, Take
 from cotan._src.runtime.values import contains_active, python_number
 from cotan._src.scipy.optimize.solver_arguments import slope_of
 from cotan._src.state.callback_probe import to_numpy_items
@@ -39,15 +40,6 @@ _KNOWN = KnownPrograms()
 
 #: From a function, its arguments and what else there is to an equation.
 Build: TypeAlias = Callable[[Any, Any, Any], Function]
-
-
-class _Rows(NamedTuple):
-    """A vector, with its derivatives with respect to a solution, and to leaves."""
-
-    values: NDArray
-    of_x: NDArray
-    of_leaves: list[NDArray]
-    leaves: list[AnyArray]
 
 
 class PlainSolve(PlainCallback):
@@ -148,25 +140,59 @@ class PlainSolve(PlainCallback):
 
         return of(self.function, self.args), of(self.plain, self.values)
 
-    def known(self, name: str, build: Build, x: NDArray, extra: object = None) -> AnyArray | None:
+    def _again_by(self, known: Known | None, is_number: bool) -> Function:
+        """Give what does the same with what is read in a replay, by its program where it may."""
+        if known is None or not self.is_formula or not _core.is_collecting():
+            return self._again
+        solve, _ = self._way
+
+        def find(known: Known, take: Take) -> Found:
+            taken = take(solve(self._with_key(known.key)))
+            if taken is None:
+                return None
+            leaves, solution = taken
+            x: NDArray = np.array([solution]) if is_number else solution
+            if x.dtype != np.float64:
+                return None
+            known.program.prepare((x, *known.key.values))
+            move = _moved_by(known, x, is_number)
+            return None if move is None else (leaves, move.slopes)
+
+        return SolvedAgain(self._again, known, find)
+
+    def _with_key(self, key: FunctionKey) -> "PlainSolve":
+        """Give a function like this one, which has this key."""
+        made = object.__new__(type(self))
+        made.function, made.args, made.given_others = self.function, self.args, self.given_others
+        made.key, made.is_formula, made.others = key, True, list(self.given_others)
+        made.plain, made.values = key.plain[:2]
+        return made
+
+    def known(
+        self, build: Build, x: NDArray, extra: object = None, is_sure: bool = True
+    ) -> AnyArray | None:
         """Give where a function is zero, by a program that is known; None where there is none.
 
-        `build(function, args, extra)` gives the function, from a vector to a vector.
+        `build(function, args, extra)` gives the function, from a vector to a vector. `is_sure` says
+        that no value has led here, but for those that the equation depends on.
         """
-        rows = self._rows(build, x, extra)
-        if rows is None or rows.values.size != x.size:
+        known = self._known(build, x, extra)
+        move = known and _moved_by(known, x)
+        if move is None:
             return None
-        of_x = rows.of_x.reshape(x.size, -1)
-        move = move_by_rows(name, x, rows.values, of_x, rows.of_leaves, rows.leaves)
-        return None if move is None else moved(x, move, again=self._again)
+        again = self._again_by(known if is_sure else None, is_number=False)
+        found: AnyArray = moved(x, move, again=again)
+        return found
 
-    def _rows(self, build: Build, x: NDArray, extra: object) -> _Rows | None:
-        key = self.key
-        if key is not None and extra is not None:
-            key = _core.FunctionKey.of(self.function, self.args, extra)
+    def _known(self, build: Build, x: NDArray, extra: object) -> Known | None:
+        key: FunctionKey | None = self.key
+        given: tuple[object, ...] = self.function, self.args
+        if extra is not None:
+            given = *given, extra
+            key = key and FunctionKey.of(*given)
         if key is None or not key.leaves or x.dtype != np.float64 or not x.size:
             return None
-        given, leaves = (self.function, self.args, extra), key.leaves
+        functions, leaves = (self.function, self.args, extra), key.leaves
         at = x, *key.values
 
         def make(used: list[int]) -> Function:
@@ -175,7 +201,7 @@ class PlainSolve(PlainCallback):
                 raise NotPlainError
 
             def function(x: AnyArray, *values: AnyArray) -> AnyArray:
-                call = build(*with_arrays(given, leaves, like(leaves, values)))
+                call = build(*with_arrays(functions, leaves, like(leaves, values)))
                 y = stacked(call(x)).reshape(-1)
                 if y.shape[0] * numbers > _ROWS:
                     raise NotPlainError
@@ -187,23 +213,20 @@ class PlainSolve(PlainCallback):
             return lambda *v: without_branches(once, *v)
 
         found = _KNOWN.of(key, (build, x.shape), at, make)
-        if found is None or not found.used:
-            return None
-        values, of_x, *of_leaves = found.run(*at)
-        return _Rows(values, of_x, of_leaves, [leaves[i] for i in found.used])
+        return Known(given, key, found) if found is not None and found.used else None
 
     def scalar_root(self, name: str, root: Any, is_pair: bool = False) -> AnyArray:
         """Give the root of one equation in one variable, with its derivative."""
         if isinstance(root, (complex, np.complexfloating)):
             raise NotPlainError
         x = float(root)
-        rows = self._rows(_number_of_pair if is_pair else _number, np.array([x]), None)
-        if rows is not None and rows.values.size == 1:
-            rest, slope = rows.values.item(), rows.of_x.item()
-            move = move_of_number(name, x, rest, slope, rows.of_leaves, rows.leaves)
-            if move is not None:
-                found: AnyArray = moved(np.float64(x), move, type(root) is float, self._again)
-                return found
+        at = np.array([x])
+        known = self._known(_number_of_pair if is_pair else _number, at, None)
+        move = known and _moved_by(known, at, is_number=True)
+        if move is not None:
+            again = self._again_by(known, is_number=True)
+            found: AnyArray = moved(np.float64(x), move, type(root) is float, again)
+            return found
         vector = plain_number(name, *self.both(is_pair), x, not self.is_given_active)
         return root if vector is None else python_number(vector[0], root)
 
@@ -212,7 +235,7 @@ class PlainSolve(PlainCallback):
         at = np.asarray(x)
         if at.dtype.kind == "c":
             raise NotPlainError
-        found = self.known(name, _vector_of_pair if is_pair else _vector, at)
+        found = self.known(_vector_of_pair if is_pair else _vector, at)
         if found is None:
             is_constant = not self.is_given_active
             found = plain_solution(name, *self.both(is_pair), x, is_constant=is_constant)
@@ -235,7 +258,7 @@ class PlainSolve(PlainCallback):
         """
         whole = at = np.asarray(x, np.float64)
         if known is not None and at.ndim == 1 and (free is None or np.all(free)):
-            found = self.known(name, known[0], at, known[1])
+            found = self.known(known[0], at, known[1], is_sure=free is None)
             if found is not None:
                 return found
         slopes: list[Function] = [slope_of(name, f) for f in functions]
@@ -254,6 +277,14 @@ class PlainSolve(PlainCallback):
         if found is None:
             return x
         return found if put is None else put(found)
+
+
+def _moved_by(known: Known, x: NDArray, is_number: bool = False) -> Move | None:
+    """Give how a solution moves; None where its equation has no derivatives, or does not fit."""
+    rest, of_x, *of_leaves = known.program.run(x, *known.key.values)
+    if rest.size != x.size:
+        return None
+    return move_of(x, rest, of_x, of_leaves, known.leaves, is_number)
 
 
 def _vector(function: Function, args: Any, extra: Any) -> Function:

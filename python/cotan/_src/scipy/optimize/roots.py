@@ -102,12 +102,12 @@ for _name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
 def newton(func: Function, x0: ArrayLike, fprime: Function | None = None,
            args: Iterable[object] = (), *rest: object,
            **options: object) -> AnyArray | tuple[object, ...]:  # fmt: skip
-    start, args = to_numpy(x0), tuple(args)  # SciPy takes a list for several arguments here
+    args = tuple(args)  # SciPy takes a list for several arguments here
 
     def solve_plainly(plain: PlainSolve) -> Any:
         more = plain.other(0), plain.values, *map(to_numpy_items, rest)
         return locate_original(f"{_HERE}.newton")(
-            plain.checked(), start, *more, **plain_of(options)
+            plain.checked(), to_numpy(x0), *more, **plain_of(options)
         )
 
     def derived(plain: PlainSolve, result: Any) -> Any:
@@ -125,7 +125,7 @@ def newton(func: Function, x0: ArrayLike, fprime: Function | None = None,
     function = ReplayedCallback(func, args)
     result: NDArray | tuple[NDArray, *tuple[RootResult, ...]]
     result = function.wrap_solver(locate_original(f"{_HERE}.newton"))(
-        function, start, probed(fprime), to_numpy_items(more_of(args)), *map(probed, rest),
+        function, to_numpy(x0), probed(fprime), to_numpy_items(more_of(args)), *map(probed, rest),
         **probed_all(options),
     )  # fmt: skip
     if not function.captures_active and not contains_active((args, x0)):
