@@ -108,6 +108,7 @@ STRAIGHT = [name for name in CALLS if name not in {"curve_fit, bounds", "quad, e
 def test_a_replay_does_not_go_through_the_rule(name, monkeypatch):
     f = CALLS[name]
     expected = [ct.gradient(f, p)[0] for p in POINTS]
+    g = ct.prepare(f, POINTS[0])
     for _ in range(12):
         for p in POINTS:
             ct.gradient(f, p)
@@ -119,6 +120,7 @@ def test_a_replay_does_not_go_through_the_rule(name, monkeypatch):
     monkeypatch.setattr(quadrature, "_integrated_plainly", missed)
     for p, slopes in zip(POINTS, expected, strict=True):
         np.testing.assert_array_equal(ct.gradient(f, p)[0], slopes)
+        np.testing.assert_array_equal(g(p)[0], slopes)
 
 
 SCALE = 1.0
@@ -220,10 +222,17 @@ def test_the_covariance_is_differentiated_by_the_rule():
     def f(y):
         return np.sum(optimize.curve_fit(decaying, TIMES, y, [1.0, 1.0])[1])
 
+    def with_errors(y, t):
+        best, covariance = optimize.curve_fit(decaying, t, y, [1.0, 1.0])
+        return np.sum(best * np.sqrt(np.diag(covariance)))
+
     y = samples(POINTS[0])
-    g = ct.prepare(f, y)
+    g, both = ct.prepare(f, y), ct.prepare(with_errors, y, TIMES)
     for factor in (1.0, 1.1):
         np.testing.assert_allclose(g(factor * y), ct.gradient(f, factor * y), rtol=1e-9)
+        at = factor * y, factor * TIMES
+        for found, expected in zip(both(*at), ct.gradient(with_errors, *at), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_parameters_in_very_different_units():

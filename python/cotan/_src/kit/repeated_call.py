@@ -157,7 +157,7 @@ class _RepeatedCall:
             self._function, (self._args, self._kwargs), (self._nodes, self._tags), self._layout
         )
         values = call.first([_core.asarray(_core.peek(node)) for node in self._nodes])
-        if values is None or (is_asked and call.leaves_out):
+        if values is None:
             return None
         count = len(self._outputs)
         if [_Output(x.shape, x.dtype) for x in values[:count]] != self._outputs:
@@ -167,7 +167,16 @@ class _RepeatedCall:
         made = _core.call_back_again(
             call.values, _no_pullback, self._name, self._nodes, outputs, True
         )
-        return call.put(made)
+        return call.put(made, self._pull_part if is_asked else None)
+
+    def _pull_part(self, leaf: int, given: Sequence[Array]) -> tuple[AnyArray, ...]:
+        """Give the cotangents of the recorded arrays for that of one result."""
+        cts = [
+            given[-1] if i == leaf else _core.asarray(np.zeros(out.shape, out.dtype))
+            for i, out in enumerate(self._outputs)
+            if _is_inexact(out)
+        ]
+        return self.pullback(*given[:-1], *cts)
 
     def values(self, *inputs: Array) -> tuple[AnyArray, ...]:
         """Give the results for these values of the recorded arrays.

@@ -61,7 +61,7 @@ def without_slopes(value: Any, on: Any, what: str, back: Function | None = None)
 
     `back` raises the error when the derivative is asked for. Without `back` there is a derivative,
     but it takes long to compute: functions that use it are not replayed unasked, and prepared ones
-    repeat the whole call.
+    repeat the whole call for it.
     """
     return _core.note_slopes(value, (on,), (value, (what, back), None, None), False)
 
@@ -138,11 +138,6 @@ class SlopeCall:
                 self._quick = None
         return values
 
-    @property
-    def leaves_out(self) -> bool:
-        """Whether parts of its result have derivatives that are not collected."""
-        return any(back is None for _, back in self._refusals.values())
-
     def values(self, *inputs: Array) -> list[Any]:
         """Give the results for other values of the recorded arrays, and their slopes.
 
@@ -216,8 +211,14 @@ class SlopeCall:
                 values[i] = _core.peek(leaf)
         return parts, [*map(np.asarray, values), *rows]
 
-    def put(self, made: list[Array]) -> list[Array]:
-        """Give the results that are recorded, of the outputs of the equation of this call."""
+    def put(
+        self, made: list[Array], pull: Callable[[int, Sequence[Array]], Any] | None
+    ) -> list[Array]:
+        """Give the results that are recorded, of the outputs of the equation of this call.
+
+        Of parts without slopes `pull(leaf, given)` gives the cotangents of the recorded arrays, for
+        their values and behind them the cotangent of the part; without it they are refused.
+        """
         count = len(self._layout.ranks)
         results: list[Array] = [_core.dropgrad(x) for x in made[:count]]
         slopes = map(_core.dropgrad, made[count:])
@@ -236,7 +237,16 @@ class SlopeCall:
             for leaf in leaves:
                 results[leaf] = on
         for leaf, (what, back) in self._refusals.items():
-            if on is not None:
+            if on is None:
+                continue
+            if back is None and pull is not None:
+                results[leaf] = _core.call_back(
+                    _first,
+                    lambda value, *given, leaf=leaf: (np.zeros(value.shape), *pull(leaf, given)),
+                    what,
+                    [results[leaf], *self._nodes],
+                )
+            else:
                 given = [results[leaf], on]
                 results[leaf] = _core.call_back(_first, back or _refused, what, given)
         return results
@@ -250,5 +260,5 @@ def _are_fixed(values: Iterable[object]) -> bool:
     )
 
 
-def _first(value: Array, _: Array) -> tuple[NDArray]:
+def _first(value: Array, *_: Array) -> tuple[NDArray]:
     return (_core.value(value),)
