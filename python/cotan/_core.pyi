@@ -1273,7 +1273,7 @@ def collect_slopes(
     chosen: Sequence[bool],
     is_rule: bool,
 ) -> tuple[Any, list[tuple[Array, list[int], Any]], bool]:
-    """Calls a function that reads these values in the place of recorded arrays, the chosen ones as arrays that are differentiated. Gives its result; for each part of it whose derivatives were collected that part, the numbers of the arrays that it depends on, and what `note_slopes` was given; and whether the function has read no other arrays. The rule of a solver is called as in a recording; other functions are not, and nothing is overridden for them."""
+    """Calls a function that reads these values in the place of recorded arrays, the chosen ones as arrays that are differentiated. Gives its result; for each part of it whose derivatives were collected that part, the numbers of the arrays that it depends on, and what `note_slopes` was given; and whether the function has read no other arrays. The rule of a solver is called as in a recording of its own; for other functions nothing is recorded, and nothing overridden."""
 
 def collected_numbers(leaves: Sequence[Array]) -> list[int] | None:
     """The numbers that `collect_slopes` gives for arrays that a part of the result depends on; None where one is not such an array, or nothing is collected."""

@@ -42,6 +42,13 @@ def with_attribute(x):
     return x
 
 
+def event(x):
+    return x - 1.0
+
+
+event.terminal = True
+
+
 def drawing(x):
     return x + random.random()
 
@@ -63,8 +70,8 @@ class Model:
 
 @pytest.mark.parametrize(
     "function",
-    [same_global, counting, calling, np.sin, captured(1.0), captured(np.ones(3)), captured([1.0]),
-     captured({"a": 2.0, "b": [np.ones(2)]}), captured((1.0, "text", None)),
+    [same_global, counting, calling, event, np.sin, captured(1.0), captured(np.ones(3)),
+     captured([1.0]), captured({"a": 2.0, "b": [np.ones(2)]}), captured((1.0, "text", None)),
      lambda x, a=TABLE, *, b=2.0: a * x + b],
 )  # fmt: skip
 def test_simple_functions_are_looked_through(function):
@@ -101,11 +108,13 @@ def test_a_module_of_the_user_is_left_to_the_walk():
     assert QuickState.of(eval("lambda x: sys.maxsize", {"sys": sys})) is not None
 
 
-@pytest.mark.parametrize("change", ["array", "view", "list", "dict", "order", "key"])
+@pytest.mark.parametrize("change", ["array", "view", "list", "dict", "order", "key", "attribute"])
 def test_what_changes_is_seen_and_restored(change):
     array, items, pairs = np.arange(4.0), [1.0, 2.0], {"a": 1.0, "b": 2.0}
     view = np.zeros((3, 4))[:, ::2]
-    state = QuickState.of(lambda x: x + array[0] + items[0] + pairs["a"] + view[0, 0])
+    function = lambda x: x + array[0] + items[0] + pairs["a"] + view[0, 0]
+    function.terminal = True
+    state = QuickState.of(function)
     assert state is not None
     assert not state.has_changed()
     assert not state.restore()
@@ -119,6 +128,8 @@ def test_what_changes_is_seen_and_restored(change):
         pairs["b"] = 3.0
     elif change == "order":
         pairs["a"] = pairs.pop("a")
+    elif change == "attribute":
+        function.terminal = 2
     else:
         pairs["c"] = 3.0
     assert state.has_changed()
@@ -128,6 +139,7 @@ def test_what_changes_is_seen_and_restored(change):
     assert not np.signbit(view).any()
     assert items == [1.0, 2.0]
     assert list(pairs.items()) == [("a", 1.0), ("b", 2.0)]
+    assert function.terminal is True
 
 
 # --------------------------------------------------------------------------------------------------

@@ -106,8 +106,10 @@ class SlopeCall:
         self._layout = layout
         # Of what is collected, in its order.
         self._parts: list[_Part] = []
-        # What finds the result by less than the rule; None where nothing does.
+        # What finds the result by less than the rule, None where nothing does; and the number of
+        # the leaf that has slopes then.
         self._quick: Quick | None = None
+        self._solution = 0
         # Parts without slopes, by their number among the leaves: names, and what refuses them.
         self._refusals: dict[int, tuple[str, Function | None]] = {}
         # Dtypes and shapes of the results and the slopes.
@@ -128,9 +130,11 @@ class SlopeCall:
                     self._function, self._args, self._kwargs = again, (), {}
                 self._quick = getattr(again, "quickly", None)
         self._parts, self._outputs = parts, [(x.dtype, x.shape) for x in values]
-        if sum(part.combine is not None for part in parts) != 1:
+        with_slopes = [part.leaves for part in parts if part.combine is not None]
+        if len(with_slopes) != 1 or not with_slopes[0]:
             self._quick = None
         if self._quick is not None:
+            self._solution = with_slopes[0][0]
             found = self._quick_values(self._quick, inputs)
             if found is None or any(
                 np.asarray(a).tobytes() != b.tobytes() for a, b in zip(found, values, strict=True)
@@ -165,8 +169,7 @@ class SlopeCall:
     def _leaves(self, result: Any) -> tuple[list[Any], Any] | None:
         """Give arrays and numbers of a plain result, and the one that has slopes."""
         leaves = _core.leaves_like(result, *self._layout, ())
-        at = next(part.leaves[0] for part in self._parts if part.combine is not None)
-        return None if leaves is None else (leaves, leaves[at])
+        return None if leaves is None else (leaves, leaves[self._solution])
 
     def _collected(
         self,
@@ -177,10 +180,8 @@ class SlopeCall:
         is_rule: bool = True,
     ) -> tuple[Any, list[_Noted]]:
         # A rule knows derivatives where one gradient is recorded, and nothing else.
-        result, noted, is_same = _core.call_outside(
-            lambda: _core.collect_slopes(
-                function, args, kwargs, self._tags, self._nodes, inputs, self._chosen, is_rule
-            )
+        result, noted, is_same = _core.collect_slopes(
+            function, args, kwargs, self._tags, self._nodes, inputs, self._chosen, is_rule
         )
         if not is_same:
             raise _core.ReplayMismatch("a solver reads arrays that it has not read before")

@@ -92,7 +92,8 @@ class QuickState:
         return issubclass(kind, _CALLABLES) and getattr(value, "__self__", None) is None
 
     def _add_function(self, function: FunctionType) -> bool:
-        if function.__dict__:
+        # Such as those that make an event of it.
+        if function.__dict__ and not self._add(function.__dict__):
             return False
         if not self._add(function.__defaults__) or not self._add(function.__kwdefaults__):
             return False

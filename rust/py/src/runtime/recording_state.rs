@@ -218,12 +218,16 @@ impl Scope {
 #[pyfunction]
 #[pyo3(signature = (call: "Callable[[], _R]") -> "_R")]
 pub fn call_outside<'py>(call: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = call.py();
+    outside(call.py(), || call.call0())
+}
+
+/// The same.
+pub fn outside<T>(py: Python<'_>, call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let Some(scope) = SCOPE.get(py)? else {
-        return call.call0();
+        return call();
     };
     SCOPE.set(py, py.None().bind(py))?;
-    let result = call.call0();
+    let result = call();
     SCOPE.set(py, &scope)?;
     result
 }

@@ -15,7 +15,7 @@ use crate::array::escapes::{Suspended, is_on};
 use crate::array::host_inputs::Access;
 use crate::array::operand::Operand;
 use crate::runtime::exports::exports;
-use crate::runtime::recording_state::{is_tracing, nestlevel};
+use crate::runtime::recording_state::{is_tracing, nestlevel, outside};
 use crate::transforms::run::Nested;
 
 exports!(
@@ -89,7 +89,7 @@ impl Drop for Collecting {
 /// Calls a function that reads these values in the place of recorded arrays, the chosen ones as arrays that are
 /// differentiated. Gives its result; for each part of it whose derivatives were collected that part, the numbers of the
 /// arrays that it depends on, and what `note_slopes` was given; and whether the function has read no other arrays. The rule of
-/// a solver is called as in a recording; other functions are not, and nothing is overridden for them.
+/// a solver is called as in a recording of its own; for other functions nothing is recorded, and nothing overridden.
 #[pyfunction]
 #[pyo3(signature = (
     function: "Function",
@@ -124,11 +124,12 @@ pub fn collect_slopes<'py>(
     }
     let suspended = is_on().then(Suspended::begin);
     let access = Access::replace(tags, pairs);
-    let nested = (is_rule.then(|| Nested::enter(function.py(), true))).transpose()?;
-    let collecting = Collecting::begin(recording, leaves);
-    let result = function.call(args, Some(kwargs))?;
-    let noted = collecting.finish();
-    drop(nested);
+    let (result, noted) = outside(function.py(), || {
+        let _nested = (is_rule.then(|| Nested::enter(function.py(), true))).transpose()?;
+        let collecting = Collecting::begin(recording, leaves);
+        let result = function.call(args, Some(kwargs))?;
+        Ok((result, collecting.finish()))
+    })?;
     let reads = access.finish();
     drop(suspended);
     Ok((result, noted, !reads.has_failed))
