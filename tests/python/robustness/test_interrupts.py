@@ -185,3 +185,56 @@ def test_functions_that_are_given_frames_are_no_handlers():
         helper(inspect.currentframe(), 2)
     except ValueError as error:
         raise_interrupt(error)
+
+
+class Shown:
+    """A key of a dictionary whose text something happens to."""
+
+    def __init__(self, happens):
+        self.happens = happens
+
+    def __repr__(self):
+        self.happens()
+        return "shown"
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        return self is other
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def fail():
+    raise ValueError("no text")
+
+
+@pytest.mark.parametrize("handled", [raising], indirect=True)
+def test_texts_of_keys_lose_no_interrupt(handled):
+    def call(tree):
+        return ct.pullback(lambda d: 2.0 * sum(d.values()), tree)[1].program
+
+    with pytest.raises(KeyboardInterrupt):
+        call({Shown(interrupt): 2.0})
+    with pytest.raises(HeardError):
+        call({Shown(lambda: signal.raise_signal(signal.SIGALRM)): 2.0})
+    assert "[?]" in str(call({Shown(fail): 2.0}))
+    assert "[shown]" in str(call({Shown(list): 2.0}))
+
+
+@pytest.mark.parametrize("handled", [raising], indirect=True)
+def test_texts_that_are_no_names_are_made_at_every_moment(handled):
+    back = ct.pullback(lambda d: d["no name"] * 2.0, {"no name": 2.0})[1]
+    began = time.perf_counter()
+    assert '"d' in str(back.program)
+    length = time.perf_counter() - began
+    for i in range(500):
+        RAISED.clear()
+        with pytest.raises(HeardError):  # noqa: PT012
+            signal.setitimer(signal.ITIMER_REAL, max(length * i / 500, 1e-6))
+            str(back.program)
+            while not RAISED:
+                time.sleep(0.001)
