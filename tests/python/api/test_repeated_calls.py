@@ -124,6 +124,7 @@ CALLS = {
 GIVE_SLOPES = {
     "integrate.quad",
     "optimize.brentq",
+    "optimize.curve_fit",
     "optimize.newton",
     "optimize.root",
     "optimize.fsolve",
