@@ -139,6 +139,35 @@ def test_a_signal_is_heard_at_every_moment(name, handled):
         assert Path(caught.tb_frame.f_code.co_filename).is_relative_to(LIBRARIES)
 
 
+def raising_arithmetic_error(signum, frame):
+    RAISED.append(FloatingPointError("heard"))
+    raise RAISED[-1]
+
+
+@pytest.mark.parametrize("handled", [raising_arithmetic_error], indirect=True)
+@pytest.mark.parametrize("name", ["brentq", "odeint"])
+def test_errors_that_solvers_raise_are_heard_while_they_are_prepared(name, handled):
+    """A first attempt that fails with such an error is given up."""
+    function, at = CALLS[name]
+
+    def prepared(moment):
+        signal.setitimer(signal.ITIMER_REAL, moment)
+        g = ct.prepare(function, at)
+        g(at)
+        g(1.1 * at)
+        while not RAISED:
+            time.sleep(0.001)
+
+    began = time.perf_counter()
+    RAISED.append(None)
+    prepared(10.0)
+    length = time.perf_counter() - began
+    for i in range(200):
+        RAISED.clear()
+        with pytest.raises(FloatingPointError, match="heard"):
+            prepared(max(length * i / 200, 1e-6))
+
+
 def once(signum, frame):
     signal.signal(signal.SIGALRM, signal.SIG_IGN)
     raise TimeoutError("too late")

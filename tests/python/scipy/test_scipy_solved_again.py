@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -207,6 +208,54 @@ def test_a_solver_that_stops_early_is_refused_in_replays():
             call(400.0)
 
 
+def restricted(p):
+    return integrate.quad(lambda x: np.sin(p * x**2), 0.0, 3.0, limit=4)[0]
+
+
+def warnings_of(call, at):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call(at)
+    return [(w.category, str(w.message), w.filename, w.lineno) for w in found]
+
+
+def test_an_integral_warns_as_scipy_does():
+    expected = warnings_of(restricted, 30.0)
+    assert [category for category, *_ in expected] == [integrate.IntegrationWarning]
+    assert warnings_of(lambda p: ct.gradient(restricted, p), 30.0) == expected
+    g = ct.prepare(restricted, 1.2)
+    for _ in range(60):
+        ct.gradient(restricted, 1.2)
+    assert not warnings_of(g, 1.2)
+    assert warnings_of(lambda p: ct.gradient(restricted, p), 30.0) == expected
+    # It is recorded anew, and then repeated: that has no line of the function.
+    assert {category for category, *_ in warnings_of(g, 30.0)} == {integrate.IntegrationWarning}
+
+
+def test_an_error_behind_a_warning_comes_without_it():
+    def f(p):
+        return integrate.quad(lambda x: np.exp(-p * x) * p, 0.0, 2.0)[0]
+
+    g = ct.prepare(f, 1.2)
+    for call in (g, lambda p: ct.gradient(f, p)):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            with pytest.raises(ValueError, match="differs from the integral"):
+                call(np.nan)
+        assert not [w for w in found if w.category is integrate.IntegrationWarning]
+
+
+def test_bounds_of_scipy_do_not_warn():
+    def f(p):
+        box = optimize.Bounds([0.0, 0.0], 9.0)
+        return np.sum(optimize.curve_fit(decaying, TIMES, samples(p), [1.0, 1.0], bounds=box)[0])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        g = ct.prepare(f, POINTS[0])
+        np.testing.assert_allclose(g(POINTS[1])[0], ct.gradient(f, POINTS[1])[0], rtol=1e-9)
+
+
 def test_a_derivative_that_becomes_singular():
     def f(p):
         return optimize.bisect(lambda x: (x - 1.0) ** 3 * p + (p - 2.0) * (x - 1.0), 0.0, 2.0) * p
@@ -369,6 +418,29 @@ def test_slopes_of_solutions_are_checked():
         (one, one, np.eye(3), [one]),
         (one, one, square, [np.ones(3)]),
         (np.ones(0), np.ones(0), np.ones((0, 0)), [np.ones(3)]),
+        (np.ones(0), np.ones(0), np.ones((0, 0)), []),
     ):
         with pytest.raises(ValueError, match="shapes do not match"):
             _core.slopes_of_solution(x, rest, inverse, leaves, 0.01)
+    with pytest.raises(ValueError, match="shapes do not match"):
+        _core.regular_inverse(np.ones((2, 3)), 1e8)
+
+
+class Growing(str):
+    """A key that changes its dictionary when it is compared."""
+
+    __slots__ = ()
+    into: dict[object, object]
+
+    def __eq__(self, other):
+        self.into[len(self.into)] = 1.0
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_keys_that_change_their_dictionary():
+    _, layout = take_apart({"a": 1.0, "b": 2.0})
+    grown = {Growing("a"): 1.0, Growing("b"): 2.0}
+    Growing.into = grown
+    assert len(_core.leaves_like(grown, *layout, ())) == 2

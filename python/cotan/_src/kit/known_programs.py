@@ -41,7 +41,8 @@ class KnownProgram:
     def prepare(self, at: Args) -> None:
         """Note that it is run once more; let replays run it where that was often."""
         self._count += 1
-        if self._count == _OFTEN:
+        # Threads may count together.
+        if self._count >= _OFTEN and self.run is self._program:
             prepared = replayed(self._program)
             _core.call_outside(lambda: prepared(*at))
             self.run = prepared

@@ -27,6 +27,7 @@ from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.result_layout import Layout, NotRepeatableError, put_together, take_apart
 from cotan._src.kit.slope_call import SlopeCall
 from cotan._src.runtime.call_site import assigns_captured
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.runtime.values import contains_active, is_array, to_numpy
 from cotan._src.state.random_states import repeated_call
 from cotan._src.state.snapshot import StateSnapshot
@@ -186,8 +187,10 @@ class _RepeatedCall:
         self._recorded = None
         if self._wanted is not None and (self._state is not None or any(self._wanted)):
             # What has no derivative here may have a value; other errors are raised once more.
-            with contextlib.suppress(ArithmeticError, TypeError, ValueError):
+            try:
                 return self._values_to_pull(inputs, self._wanted)
+            except (ArithmeticError, TypeError, ValueError) as error:
+                raise_interrupt(error)
         leaves, layout = self._called(inputs)
         if layout != self._layout:
             raise _core.ReplayMismatch(f"{self._name} gives a result of another structure")
@@ -226,8 +229,9 @@ class _RepeatedCall:
             self._pulled(inputs, self._inexact)
         except (NotRepeatableError, _core.ReplayMismatch):
             raise NotRepeatableError from None
-        except (ArithmeticError, TypeError, ValueError):
-            pass  # Without a derivative rule it is refused where the derivative is asked for.
+        except (ArithmeticError, TypeError, ValueError) as error:
+            # Without a derivative rule it is refused where the derivative is asked for.
+            raise_interrupt(error)
         else:
             self._wanted = [False] * sum(map(_is_inexact, self._outputs))
 

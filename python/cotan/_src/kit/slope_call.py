@@ -17,6 +17,7 @@ import numpy as np
 from cotan import _core
 from cotan._core import Array, NotDifferentiableError
 from cotan._src.kit.result_layout import Layout, NotRepeatableError, take_apart
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.runtime.values import attach_derivative, is_array, python_number
 from cotan._src.typing import AnyArray, Args, Function, Kwargs, NDArray
 
@@ -120,7 +121,10 @@ class SlopeCall:
         try:
             result, noted = self._collected(self._function, self._args, self._kwargs, inputs)
             parts, values = self._taken(result, noted)
-        except (_core.ReplayMismatch, NotRepeatableError, ArithmeticError, TypeError, ValueError):
+        except (
+            _core.ReplayMismatch, NotRepeatableError, ArithmeticError, TypeError, ValueError,
+        ) as error:  # fmt: skip
+            raise_interrupt(error)
             return None
         for part, (_, _, (_, how, slopes, again)) in zip(parts, noted, strict=True):
             if slopes is None:
@@ -128,6 +132,7 @@ class SlopeCall:
             elif again is not None:
                 if _are_fixed((*self._args, *self._kwargs.values())):
                     self._function, self._args, self._kwargs = again, (), {}
+                # What else the rule was given it reads again where it calls the solver.
                 self._quick = getattr(again, "quickly", None)
         self._parts, self._outputs = parts, [(x.dtype, x.shape) for x in values]
         with_slopes = [part.leaves for part in parts if part.combine is not None]

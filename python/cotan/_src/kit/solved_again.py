@@ -40,12 +40,12 @@ class SolvedAgain:
     """A solution that was found, for other values of what the user's function captures.
 
     `rule()` finds it as it was found. `find(known, take)` calls the solver with the copies of a
-    key, outside of the recording, and runs the program.
+    key, outside of the recording, and runs the program. What else the rule was given, such as ends
+    of an interval, may be recorded arrays: `find` reads their values each time.
     """
 
     def __init__(self, rule: Function, known: Known, find: Callable[[Known, Take], Found]) -> None:
         self._rule, self._find = rule, find
-        # The leaves of the key belong to a recording that ends.
         self._given, self._key, self._program = known.given, known.key.key, known.program
         self._numbers = _core.collected_numbers(known.leaves)
 
@@ -63,9 +63,10 @@ class SolvedAgain:
         try:
             found = self._find(known, take)
         except Exception as error:  # noqa: BLE001
+            key.restore()
             # The rule raises what is to be raised.
             raise_interrupt(error)
-            found = None
+            return None
         if key.has_changed():
             key.restore()
             return None

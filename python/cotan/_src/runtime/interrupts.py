@@ -6,11 +6,16 @@ timeout, is raised once. The second attempt would not know of it, and the timeou
 """
 
 import functools
+import importlib
 import inspect
 import itertools
 import signal
 import sys
+from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType, MethodType
+
+# What `signal.getsignal` calls, which takes a `ValueError` of a handler for one of its own.
+_installed: Callable[[int], object] = importlib.import_module("_signal").getsignal
 
 
 def raise_interrupt(error: BaseException) -> None:
@@ -103,7 +108,7 @@ def _is_interrupted(value: object, outer: FrameType | None) -> bool:
 
 def _handlers() -> set[CodeType]:
     """Give the code of the handlers that are installed."""
-    found = {_code_of(signal.getsignal(number)) for number in _signals()}
+    found = {_code_of(_installed(number)) for number in _signals()}
     return {code for code in found if code is not None}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from cotan import _core
 from cotan._core import Array
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.state.bitwise_equal import same_bits
 from cotan._src.state.slots import (
     ABSENT,
@@ -26,6 +27,8 @@ from cotan._src.typing import AnyArray, NDArray
 # ndarrays of more bytes are not saved before each call; the second bound is for `Array`s.
 _LARGE = 1 << 14
 _LARGE_ARRAY = 1 << 20
+# The bit of NumPy's flags.
+_WRITEABLE = 0x0400
 
 
 class SmallBuffer(Slot):
@@ -141,6 +144,11 @@ class LargeBuffer(SmallBuffer):
         return [] if self.matches(saved) else [(None, None)]
 
 
+def is_writeable(array: np.ndarray) -> bool:
+    """Say whether an array may be written to; asking `broadcast_arrays`' own by name would warn."""
+    return bool(array.flags.num & _WRITEABLE)
+
+
 def is_large(value: Any) -> bool:
     """Say whether something is an array that is not copied before each call."""
     return issubclass(type(value), (np.ndarray, _core.Array)) and value.nbytes > _LARGE
@@ -167,7 +175,8 @@ class StateSlot(Slot):
             return ABSENT
         try:
             saved = self._get()
-        except ValueError:
+        except ValueError as error:
+            raise_interrupt(error)
             return ABSENT  # a file that is closed by now
         text = saved[0] if type(saved) is tuple and saved else saved
         self._length = len(text) if type(text) in (str, bytes) else 0

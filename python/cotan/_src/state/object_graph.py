@@ -306,9 +306,10 @@ def cell_edges(function: FunctionType) -> Iterator[Edge]:
     """Give the variables of enclosing functions that a function captures and that are bound."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            yield Edge(cell, EdgeKind.CELL, name, cell.cell_contents)
+            content = cell.cell_contents
         except ValueError:
             continue
+        yield Edge(cell, EdgeKind.CELL, name, content)
 
 
 def default_edges(function: FunctionType) -> Iterator[Edge]:

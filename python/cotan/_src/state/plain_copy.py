@@ -311,7 +311,8 @@ class _Plain:
         self._made[id(function)] = function, copy
         for cell, old in zip(copy.__closure__ or (), cells, strict=True):
             try:
-                cell.cell_contents = self.of(old.cell_contents)
+                content = old.cell_contents
             except ValueError:
                 continue  # a variable without a value yet
+            cell.cell_contents = self.of(content)
         return copy

@@ -19,7 +19,7 @@ from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.call_site import assigns_captured
 from cotan._src.runtime.libraries import UNRESTORED_LIBRARIES
-from cotan._src.state.buffers import ArraySlot, SmallBuffer
+from cotan._src.state.buffers import ArraySlot, SmallBuffer, is_writeable
 from cotan._src.state.library_names import LEADS_FAR
 from cotan._src.state.object_graph import ATOMS, CodeNames
 
@@ -97,11 +97,13 @@ class QuickState:
             return False
         if not self._add(function.__defaults__) or not self._add(function.__kwdefaults__):
             return False
-        try:
-            if not all(self._add(cell.cell_contents) for cell in function.__closure__ or ()):
+        for cell in function.__closure__ or ():
+            try:
+                content = cell.cell_contents
+            except ValueError:
+                return False  # a variable without a value yet
+            if not self._add(content):
                 return False
-        except ValueError:
-            return False  # a variable without a value yet
         read = _core.names_read(function)
         names = _names_of(function.__code__) if read is None else read.others
         found = function.__globals__
@@ -138,7 +140,7 @@ class QuickState:
         self._bytes += array.nbytes
         if array.dtype.hasobject or self._bytes > _MAX_BYTES:
             return False
-        if array.flags.writeable:
+        if is_writeable(array):
             # Memory of a compiled solver may be gone when it is compared.
             if array.base is not None and type(array.base) is not np.ndarray:
                 return False

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from cotan import _core
 from cotan._src.runtime.call_site import position
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.state.object_graph import is_iterator
 from cotan._src.typing import Args
 
@@ -112,7 +113,12 @@ class ObjectSlot(Slot):
     def read(self, _whole: bool) -> Saved:
         try:
             return self.get()
-        except (ValueError, AttributeError, LookupError):
+        except (ValueError, AttributeError, LookupError) as error:
+            # Most are of `get`, and are not looked into.
+            inner = error.__traceback__ and error.__traceback__.tb_next
+            code = getattr(self.get, "__code__", None)
+            if inner is not None and (inner.tb_next is not None or inner.tb_frame.f_code != code):
+                raise_interrupt(error)
             return ABSENT
 
 

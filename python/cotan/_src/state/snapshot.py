@@ -31,7 +31,13 @@ from cotan import _core
 from cotan._core import Array
 from cotan._src.runtime.libraries import UNRESTORED_LIBRARIES
 from cotan._src.runtime.values import TwinInstance
-from cotan._src.state.buffers import ArraySlot, LargeBuffer, SmallBuffer, StateSlot
+from cotan._src.state.buffers import (
+    ArraySlot,
+    LargeBuffer,
+    SmallBuffer,
+    StateSlot,
+    is_writeable,
+)
 from cotan._src.state.object_graph import (
     ATOMS,
     SNAPSHOT_OBJECTS,
@@ -279,7 +285,7 @@ class StateSnapshot:
                     yield IteratorSlot(iterator, slot, part)
 
     def _buffer(self, values: np.ndarray) -> Iterator[Slot]:
-        if not values.flags.writeable or _is_borrowed(values):
+        if not is_writeable(values) or _is_borrowed(values):
             return
         if type(values) is not np.ndarray:
             values = values.view(np.ndarray)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cotan import _core
 from cotan._core import Array
+from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.state.buffers import ArraySlot, SmallBuffer
 from cotan._src.state.slots import ABSENT, MAX_PARTS, ObjectSlot, Saved, Slot
 
@@ -63,7 +64,8 @@ class UnchangedSet:
                 and all(slot.matches(self.saved[slot]) for slot in self._others
                         if between_calls or slot.has_parts)
             )  # fmt: skip
-        except (ValueError, AttributeError, LookupError, RuntimeError, BufferError):
+        except (ValueError, AttributeError, LookupError, RuntimeError, BufferError) as error:
+            raise_interrupt(error)
             return False  # Unbound now, or being written to by another thread.
 
     def _are_objects_same(self) -> bool:

@@ -21,6 +21,7 @@ use crate::array::escapes::{force, loses_derivative};
 use crate::array::traced::expect_no_variable;
 use crate::ndarray::dtype::dtype_of_scalar;
 use crate::ndarray::export::{to_ndarray, to_numpy_scalar};
+use crate::ndarray::memory::is_writeable;
 use crate::runtime::hooks;
 use crate::runtime::once_cell::{OnceImported, intern};
 use crate::solvers::names_read::{PyNamesRead, names_of};
@@ -385,8 +386,7 @@ impl<'py> Walk<'py> {
     }
 
     fn ndarray(&mut self, array: &Bound<'py, PyUntypedArray>) -> Found<()> {
-        let flags = array.getattr(intern!(self.py, "flags"))?;
-        if flags.getattr(intern!(self.py, "writeable"))?.is_truthy()? {
+        if is_writeable(array) {
             let base = array.getattr(intern!(self.py, "base"))?;
             if !base.is_none() && !base.is_exact_instance_of::<PyUntypedArray>() {
                 // Memory of a compiled solver may be gone when it is compared.

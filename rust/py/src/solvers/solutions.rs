@@ -34,7 +34,8 @@ pub fn regular_inverse<'py>(
     matrix: PyReadonlyArray2<'py, f64>,
     most: f64,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let order = matrix.as_array().nrows();
+    let order = matrix.shape()[0];
+    expect(matrix.shape() == [order, order])?;
     let elements = matrix.as_slice()?;
     let found = enter(py, |_| Ok(dense::regular_inverse(order, elements, most)))?;
     let found = found.map(|found| PyArray1::from_vec(py, found).reshape([order, order]));
@@ -73,7 +74,7 @@ pub fn slopes_of_solution<'py>(
     let (py, n) = (x.py(), x.len());
     let parts: Vec<_> = of_leaves.iter().map(in_order).collect();
     let parts: Vec<&[f64]> = parts.iter().map(AsRef::as_ref).collect();
-    let fits = parts.iter().all(|part| n > 0 && part.len() % n == 0);
+    let fits = n > 0 && parts.iter().all(|part| part.len() % n == 0);
     expect(fits && rest.len() == n && inverse.shape() == [n, n])?;
     let (x, rest, inverse) = (in_order(&x), in_order(&rest), in_order(&inverse));
     let found = enter(py, |_| {
@@ -177,9 +178,11 @@ impl<'py> Taking<'_, 'py> {
             if dict.len() != items.len() {
                 return Ok(false);
             }
-            for ((key, value), item) in dict.iter().zip(items) {
+            // What compares keys may be anybody's code.
+            let pairs: Vec<_> = dict.iter().collect();
+            for ((key, value), item) in pairs.iter().zip(items) {
                 let (known, part): (Bound<'py, PyAny>, Bound<'py, PyTuple>) = item.extract()?;
-                if !(key.is(&known) || key.eq(known)?) || !self.of(&value, &part)? {
+                if !(key.is(&known) || key.eq(known)?) || !self.of(value, &part)? {
                     return Ok(false);
                 }
             }
@@ -218,8 +221,9 @@ impl<'py> Taking<'_, 'py> {
         if attributes.len() != names.len() {
             return Ok(false);
         }
-        for ((name, value), (known, part)) in attributes.iter().zip(names.iter().zip(inner)) {
-            if !name.eq(known)? || !self.of(&value, part.cast()?)? {
+        let pairs: Vec<_> = attributes.iter().collect();
+        for ((name, value), (known, part)) in pairs.iter().zip(names.iter().zip(inner)) {
+            if !name.eq(known)? || !self.of(value, part.cast()?)? {
                 return Ok(false);
             }
         }

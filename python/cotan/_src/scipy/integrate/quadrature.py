@@ -6,7 +6,6 @@ then the sum over the nodes of these pieces, as a function of all that the integ
 
 import functools
 import itertools
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,6 +19,7 @@ from cotan._src.kit.slope_call import Move, gives_slopes, moved
 from cotan._src.kit.solved_again import Found, Known, SolvedAgain, Take
 from cotan._src.rebind.engine import REBOUND, locate, locate_original
 from cotan._src.runtime.by_example import refuses_mapping
+from cotan._src.runtime.call_site import warn
 from cotan._src.runtime.interrupts import raise_interrupt
 from cotan._src.runtime.registry import ALWAYS, REBOUND_CLASS, named, override
 from cotan._src.runtime.values import (
@@ -240,13 +240,13 @@ class _Integrand(PlainCallback):
 
     #: Integrates it once more, by the rule.
     again: Function
-    #: The result of QUADPACK for the copies of a key, and what the rule gives of a result.
+    #: The result of QUADPACK for the copies of a key, and whether all of it is asked for.
     integrate: Callable[[FunctionKey], Any]
-    shown: Callable[[Any], Any]
+    is_full: bool
 
 
 def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...], integrate: Function,
-                        derived: Function, shown: Function) -> Any:  # fmt: skip
+                        derived: Function, is_full: bool) -> Any:  # fmt: skip
     """Integrate a plain copy of an integrand; None where another way is needed."""
     if not is_one_gradient() or not callable(func):
         return None
@@ -254,9 +254,9 @@ def _integrated_plainly(func: Any, args: Args, ends: tuple[object, ...], integra
     if not plain.captures and not contains_active((ends, args)):
         return None
     plain.again = functools.partial(
-        _integrated_plainly, func, args, ends, integrate, derived, shown
+        _integrated_plainly, func, args, ends, integrate, derived, is_full
     )
-    plain.integrate, plain.shown = lambda key: integrate(*key.plain), shown
+    plain.integrate, plain.is_full = lambda key: integrate(*key.plain), is_full
     return plain.run(
         lambda: integrate(plain.checked(), plain.values), lambda found: derived(plain, found)
     )
@@ -337,25 +337,28 @@ def _moved_by_program(
     if key is None or not key.leaves:
         return None
 
-    def moves(key: FunctionKey, result: tuple[Any, ...]) -> tuple[Known, list[NDArray]] | None:
+    def slopes_of(key: FunctionKey, result: Any) -> tuple[Known, list[NDArray]] | None:
         integral = _integral(result, ends, tolerances)
         known = _known(given, key, integral)
         slopes = known and integral and integral.slopes(known)
         return None if known is None or slopes is None else (known, slopes)
 
-    def find(before: Known, take: Take) -> Found:
-        result = plain.integrate(before.key)
-        taken, found = take(plain.shown(result)), moves(before.key, result)
+    def find(known: Known, take: Take) -> Found:
+        result = plain.integrate(known.key)
+        if len(result) > 3 and not plain.is_full:
+            # The rule warns.
+            return None
+        taken = take(result if plain.is_full else result[:2])
+        found = slopes_of(known.key, result)
         # Where there are more pieces there is another program.
-        if taken is None or found is None or found[0].program.used != before.program.used:
+        if taken is None or found is None or found[0].program.used != known.program.used:
             return None
         return taken[0], found[1]
 
-    found = moves(key, result)
+    found = slopes_of(key, result)
     if found is None:
         return None
     known, slopes = found
-
     again = SolvedAgain(plain.again, known, find) if _core.is_collecting() else plain.again
     move = Move(known.leaves, slopes, number_in)
     return moved(np.float64(result[0]), move, True, again)
@@ -400,14 +403,14 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
     function = _Listed(func) if callable(func) else func
     values = to_numpy_items(more)
 
-    def given() -> Args:
+    def integrate(call: Any, values: Any, full: int = 1, is_complex: bool = False) -> Any:
         # A replay calls this for other values.
-        return (float(to_numpy(a)), float(to_numpy(b)), to_numpy(epsabs), to_numpy(epsrel), limit,
-                to_numpy_items(points), weight, to_numpy_items(wvar), wopts, maxp1,
-                limlst)  # fmt: skip
+        return compute(
+            call, float(to_numpy(a)), float(to_numpy(b)), values, full, to_numpy(epsabs),
+            to_numpy(epsrel), limit, to_numpy_items(points), weight, to_numpy_items(wvar), wopts,
+            maxp1, limlst, is_complex,
+        )  # fmt: skip
 
-    limits, options = given()[:2], given()[2:]
-    shown = tuple if full_output else _told
     result: tuple[Any, ...]
 
     def found_with(
@@ -415,24 +418,24 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
     ) -> tuple[Any, ...]:
         f = (lambda x: func(x, *more)) if more else func
         y = _derived(result, f, (a, b, points), (epsabs, epsrel), summed, plain)
-        return shown((y, *result[1:]))
+        return (y, *result[1:]) if full_output else _told((y, *result[1:]))
 
     if weight is None and not complex_func:
         found: tuple[Any, ...] | None = _integrated_plainly(
             func, more, (a, b, points),
-            lambda call, values: compute(call, *given()[:2], values, 1, *given()[2:]),
-            lambda plain, result: found_with(result, _summed_at_once, plain), shown,
+            integrate, lambda plain, result: found_with(result, _summed_at_once, plain),
+            bool(full_output),
         )  # fmt: skip
         if found is not None:
             return found
     if not isinstance(function, CallbackProbe):
-        result = compute(func, *limits, values, full_output, *options, complex_func)
+        result = integrate(func, values, full_output, complex_func)
         return result
     # Captured active arrays show in what the integrand has stored during SciPy's calls.
     is_known = contains_active((a, b, points, more)) or complex_func
     snapshot = StateSnapshot(func, more) if is_known else None
     if complex_func:
-        result = compute(function, *limits, values, full_output, *options, True)
+        result = integrate(function, values, full_output, is_complex=True)
         if not function.captures_active and not contains_active((a, b, points, more, wvar)):
             return result
         if snapshot is not None:
@@ -440,12 +443,12 @@ def quad(func: Any, a: _Place, b: _Place, args: object = (), full_output: int = 
         parts = [
             quad(
                 lambda x, *m, part=part: part(func(x, *m)),
-                *(a, b, args, 0, *options[:3], points, *options[4:]),
+                *(a, b, args, 0, epsabs, epsrel, limit, points, weight, wvar, wopts, maxp1, limlst),
             )[0]
             for part in (np.real, np.imag)
         ]
         return (python_number(_core.apply("complex", *parts)), *result[1:])
-    result = compute(function, *limits, values, 1, *options)
+    result = integrate(function, values)
     if not function.captures_active and not contains_active((a, b, points, more, wvar)):
         return result if full_output or len(result) == 2 else _told(result)
     if weight is not None:
@@ -469,7 +472,7 @@ def _told(result: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(result) > 3:
         if _core.is_collecting() or is_attempted():
             raise _core.ReplayMismatch("quad warns, which a run does for the line that calls it")
-        warnings.warn(result[3], locate("scipy.integrate.IntegrationWarning"), stacklevel=4)
+        warn(result[3], locate("scipy.integrate.IntegrationWarning"))
     return result[:2]
 
 

@@ -9,7 +9,6 @@ accepted and ignored. Where SciPy works over batches, so do these. What this mod
 # ruff: noqa: ARG001 - the signatures are SciPy's
 
 import importlib
-import warnings
 from types import ModuleType
 
 import numpy as np
@@ -19,6 +18,7 @@ from cotan import _core
 from cotan._core import Array
 from cotan._src.kit import decompositions as dec
 from cotan._src.rebind.numpy_substitutes import asarray as host_asarray
+from cotan._src.runtime.call_site import warn
 from cotan._src.runtime.registry import override
 from cotan._src.runtime.values import to_numpy
 from cotan._src.typing import AnyArray, ArrayLike, NDArray
@@ -134,7 +134,7 @@ def _warn_of_condition(decomposed: dec.Lu) -> None:
             bad.append(f"slice {i} has rcond = {rcond}")
     if bad:
         kind = scipy_linalg().LinAlgWarning
-        warnings.warn(f"An ill-conditioned matrix detected: {','.join(bad)}.", kind, stacklevel=5)
+        warn(f"An ill-conditioned matrix detected: {','.join(bad)}.", kind)
 
 
 def _expect_nonsingular(a: AnyArray) -> None:

@@ -163,9 +163,8 @@ class PlainSolve(PlainCallback):
     def _with_key(self, key: FunctionKey) -> "PlainSolve":
         """Give a function like this one, which has this key."""
         made = object.__new__(type(self))
-        made.function, made.args, made.given_others = self.function, self.args, self.given_others
-        made.key, made.is_formula, made.others = key, True, list(self.given_others)
-        made.plain, made.values = key.plain[:2]
+        vars(made).update(vars(self))
+        made.key, (made.plain, made.values) = key, key.plain[:2]
         return made
 
     def known(
