@@ -150,9 +150,8 @@ def move_of(
     """Give how a solution moves whose equations and their derivatives are known at it.
 
     `rest` is what the equations leave there, `of_x` and `of_leaves` are their derivatives with
-    respect to the solution and to `leaves`. `is_number` says that the solution is a
-    number, of one equation. None where `of_x` is singular, a derivative infinite, or `x` far from a
-    solution.
+    respect to the solution and to `leaves`. `is_number` says that the solution is a number, of one
+    equation. None where `of_x` is singular, a derivative infinite, or `x` far from a solution.
     """
     inverse = _inverse(of_x.reshape(x.size, -1))
     if inverse is None:
