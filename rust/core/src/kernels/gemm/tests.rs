@@ -109,10 +109,12 @@ fn shapes(r: &mut Random) -> (Vec<usize>, Vec<usize>) {
         _ => 1 + r.below(30),
     };
     let (m, k, n) = (length(), length(), length());
-    match r.below(5) {
+    match r.below(7) {
         0 => (vec![3, m, k], vec![k, n]),
         1 => (vec![2, 1, m, k], vec![3, k, n]),
         2 => (vec![m, k], vec![2, k, n]),
+        3 => (vec![m, k], vec![7, k, 1]),
+        4 => (vec![1, m, k], vec![2, 3, k, 1]),
         _ => (vec![m, k], vec![k, n]),
     }
 }
@@ -123,7 +125,7 @@ fn every_layout<T: Number>(
     near: impl Fn(T, T::Wide, usize) -> bool,
 ) {
     let mut r = Random::new(seed);
-    for _ in 0..60 {
+    for _ in 0..90 {
         let (a, b) = shapes(&mut r);
         let (a, b) = (matrix(&mut r, &a, &element), matrix(&mut r, &b, &element));
         check::<T>(&a, &b, |x, y| x.widen().times(y.widen()), &near);
