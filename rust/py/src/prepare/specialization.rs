@@ -296,7 +296,7 @@ impl Specialization {
             |interrupted| (self.program).run(&held, &inputs, &[], interrupted),
         );
         if let Err(Failure::Changed(error)) = &outs {
-            self.note_mismatch(Mismatch::Call(text::message(py, &error)?));
+            self.note_mismatch(Mismatch::Call(text::message(py, error)?));
         }
         let outs = outs?;
         Ok(self.agrees(&outs).then_some(outs))

@@ -1,4 +1,4 @@
-//! Texts of Python objects that lose no signal: `Display` of what PyO3 binds calls `str`, which runs the handlers
+//! Texts of Python objects that lose no signal: `Display` of what the bindings hold calls `str`, which runs the handlers
 //! of signals, and drops what they raise.
 
 use pyo3::prelude::*;
