@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
+from scipy.integrate import odeint, solve_ivp
 
 import cotan as ct
 from cotan import _core
@@ -284,3 +284,40 @@ def test_an_error_of_the_right_side_is_raised(taken):
 
     with pytest.raises(LookupError, match="no table for this"):
         ct.gradient(last, 0.7)
+
+
+# --------------------------------------------------------------------------------------------------
+# Networks: more numbers than derivatives of slopes are formed for
+
+WIDTH = 40
+
+
+def network(weights, method):
+    inner, bias, outer, _ = weights
+    slope = lambda t, y: outer @ np.tanh(inner @ y + bias) - 0.1 * y
+    if method == "odeint":
+        return np.sum(odeint(slope, [1.0, 0.5], [0.0, 2.0], tfirst=True)[-1] ** 2)
+    options = {"rtol": 1e-8, "atol": 1e-8, "method": method}
+    return np.sum(solve_ivp(slope, (0.0, 2.0), [1.0, 0.5], **options).y[:, -1] ** 2)
+
+
+def weights_of(seed):
+    rng = np.random.default_rng(seed)
+    return (
+        0.5 * rng.normal(size=(WIDTH, 2)), 0.1 * rng.normal(size=WIDTH),
+        0.3 * rng.normal(size=(2, WIDTH)), np.ones(3),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau", "BDF", "LSODA", "odeint"])
+def test_networks(method):
+    for seed in range(3):
+        weights = weights_of(seed)
+        found = ct.gradient(network, weights, method, argnums=0)[0]
+        assert found[3] is None
+        for i, at in ((0, (3, 1)), (1, (7,)), (2, (1, 11))):
+            step = np.zeros(weights[i].shape)
+            step[at] = 1e-5
+            with_ = lambda d, i=i: (*weights[:i], weights[i] + d, *weights[i + 1 :])
+            difference = network(with_(step), method) - network(with_(-step), method)
+            np.testing.assert_allclose(found[i][at], difference / 2e-5, rtol=2e-3, atol=1e-5)
