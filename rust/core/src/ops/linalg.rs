@@ -127,7 +127,7 @@ fn over_batch<'e>(x: V<'e>, y: V<'e>, ct: V<'e>, i: usize) -> V<'e> {
     let rank = whole.len();
     let (batch, m, n) = (&whole[..rank - 2], whole[rank - 2], whole[rank - 1]);
     let count: usize = batch.iter().product();
-    let with = |a: usize, b: usize| Shape::from_iter(batch.iter().copied().chain([a, b]));
+    let with = |a: usize, b: usize| -> Shape { batch.iter().copied().chain([a, b]).collect() };
     if i == 0 {
         // The batch between the last axes: (m, batch, n), and (k, batch, n) for the other argument.
         let behind = |v: V<'e>, rows: usize| {
