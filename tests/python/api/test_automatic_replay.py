@@ -316,6 +316,19 @@ def test_inside_of_other_transforms():
     assert float(program(0.3)) == ct.grad(of_table)(0.3)
 
 
+def test_where_a_device_has_been_used():
+    replays(lambda: ct.gradient(of_weights, 0.3))
+    prepared = ct.prepare(of_weights, 0.3)
+    expected = prepared(0.3)
+    with ct.use("cpu"):
+        before = _core.num_automatic_replays()
+        assert ct.gradient(of_weights, 0.3) == expected
+        assert prepared(0.3) == expected
+        assert _core.num_automatic_replays() == before
+    replays(lambda: ct.gradient(of_weights, 0.3))
+    assert prepared(0.3) == expected
+
+
 def test_lines_that_somebody_watches():
     replays(lambda: ct.gradient(logistic, 0.3))
     seen = []

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::array::escapes;
-use crate::ndarray::placement::is_used;
+use crate::ndarray::placement::used;
 use crate::prepare::repeated::Repeated;
 use crate::prepare::repeated_functions::{self, Outcome};
 use crate::prepare::replay_mode::{Mode, mode};
@@ -84,7 +84,7 @@ fn may_replay(py: Python<'_>) -> PyResult<bool> {
         && !recording_state::is_tracing()
         && !cotan::inspect::is_detecting()
         && !cotan::sched::is_profiled()
-        && !is_used();
+        && used(py)?.is_none();
     Ok(is_free && !is_watched(py)?)
 }
 

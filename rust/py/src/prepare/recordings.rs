@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::array::cell::PyArray;
 use crate::ndarray::memory::Borrow;
-use crate::ndarray::placement::is_used;
+use crate::ndarray::placement::used;
 use crate::prepare::fast_args::Quick;
 use crate::prepare::out_buffers::Buffers;
 use crate::prepare::reasons::{self, Log, Reason};
@@ -338,10 +338,12 @@ impl PyPrepared {
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         // What is given to a device has to go there first.
-        let quick = specialization.quick.as_ref().filter(|_| !is_used());
-        let Some(quick) = quick else {
+        let Some(quick) = &specialization.quick else {
             return Ok(None);
         };
+        if used(py)?.is_some() {
+            return Ok(None);
+        }
         let Some(current) = specialization.last() else {
             return Ok(None);
         };
