@@ -287,7 +287,7 @@ def test_an_error_of_the_right_side_is_raised(taken):
 
 
 # --------------------------------------------------------------------------------------------------
-# Networks: more numbers than derivatives of slopes are formed for
+# Networks: many numbers that a right side captures
 
 WIDTH = 40
 

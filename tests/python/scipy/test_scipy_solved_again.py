@@ -105,6 +105,8 @@ def test_slopes_are_those_of_differences(name):
 STRAIGHT = [name for name in CALLS if name not in {"curve_fit, bounds", "quad, ends"}]
 
 
+# What other tests have done to libraries decides whether anything is replayed unasked.
+@pytest.mark.alone
 @pytest.mark.parametrize("name", STRAIGHT)
 def test_a_replay_does_not_go_through_the_rule(name, monkeypatch):
     f = CALLS[name]
@@ -219,6 +221,7 @@ def warnings_of(call, at):
     return [(w.category, str(w.message), w.filename, w.lineno) for w in found]
 
 
+@pytest.mark.alone
 def test_an_integral_warns_as_scipy_does():
     expected = warnings_of(restricted, 30.0)
     assert [category for category, *_ in expected] == [integrate.IntegrationWarning]
@@ -232,6 +235,7 @@ def test_an_integral_warns_as_scipy_does():
     assert {category for category, *_ in warnings_of(g, 30.0)} == {integrate.IntegrationWarning}
 
 
+@pytest.mark.alone
 def test_an_error_behind_a_warning_comes_without_it():
     def f(p):
         return integrate.quad(lambda x: np.exp(-p * x) * p, 0.0, 2.0)[0]

@@ -90,9 +90,6 @@ pub fn sum_of_parts(parts: &Value) -> Result<Value> {
 /// Floating-point operations that make spreading a product over threads worth while.
 const WIDE: usize = 1 << 21;
 
-/// Elements of a matrix from which on it is rather read twice, for two vectors, than taken for a product of matrices.
-const ONCE: usize = 1 << 17;
-
 /// `a` (`[..., m, k]`) times `b` (`[..., k, n]`): matrices in the last two axes, the others
 /// broadcast against each other. Both have the same dtype and at least two axes. For bool the
 /// product is *and*, the sum *or*; integers wrap; half types are accumulated in `f32`.
@@ -267,33 +264,6 @@ unsafe fn batches<T: Product>(
             d.m *= count;
             // SAFETY: as above.
             unsafe { T::product(d, ma, mb, c, d.work() >= WIDE, ctx)? };
-            return Ok(out);
-        }
-    }
-    // One matrix for many vectors: these are the rows of one, and so are the results.
-    let is_shared = || (0..head.len()).all(|i| sa[i] == 0 || head[i] == 1);
-    if d.n == 1 && (count > 2 || d.m * d.k <= ONCE) && is_shared() {
-        let axes = head.iter().zip(&sb).map(|(&n, &s)| (n, s));
-        if let Some(rs) = chain(axes) {
-            let (vectors, matrix) = (
-                Mat {
-                    rs,
-                    cs: mb.rs,
-                    ..mb
-                },
-                Mat {
-                    rs: ma.cs,
-                    cs: ma.rs,
-                    ..ma
-                },
-            );
-            let d = Dims {
-                m: count,
-                k: d.k,
-                n: d.m,
-            };
-            // SAFETY: as above.
-            unsafe { T::product(d, vectors, matrix, c, d.work() >= WIDE, ctx)? };
             return Ok(out);
         }
     }
