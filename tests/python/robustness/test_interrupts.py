@@ -144,12 +144,7 @@ def raising_arithmetic_error(signum, frame):
     raise RAISED[-1]
 
 
-def raising_value_error(signum, frame):
-    RAISED.append(ValueError("heard"))
-    raise RAISED[-1]
-
-
-@pytest.mark.parametrize("handled", [raising_arithmetic_error, raising_value_error], indirect=True)
+@pytest.mark.parametrize("handled", [raising_arithmetic_error], indirect=True)
 @pytest.mark.parametrize("name", ["brentq", "odeint", "quad", "fori_loop"])
 def test_errors_that_solvers_raise_are_heard_while_they_are_prepared(name, handled):
     """A first attempt that fails with such an error is given up."""
@@ -169,7 +164,7 @@ def test_errors_that_solvers_raise_are_heard_while_they_are_prepared(name, handl
     length = time.perf_counter() - began
     for i in range(200):
         RAISED.clear()
-        with pytest.raises((FloatingPointError, ValueError), match="heard"):
+        with pytest.raises(FloatingPointError, match="heard"):
             prepared(max(length * i / 200, 1e-6))
 
 
