@@ -36,6 +36,23 @@ pub enum ScalarKind {
     PythonNumber,
 }
 
+impl ScalarKind {
+    /// What Python and saved files call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ScalarKind::Array => "array",
+            ScalarKind::NumpyScalar => "scalar",
+            ScalarKind::PythonNumber => "number",
+        }
+    }
+
+    /// The kind that is called so.
+    pub fn named(name: &str) -> Option<ScalarKind> {
+        let all = [Self::Array, Self::NumpyScalar, Self::PythonNumber];
+        all.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
 /// What an `Array` of Python's holds.
 pub struct Cell {
     /// The value, but for the pieces.

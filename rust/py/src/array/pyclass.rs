@@ -157,11 +157,7 @@ impl PyArray {
     /// `"array"`, `"scalar"` or `"number"`: what NumPy would have handed out.
     #[getter]
     fn _rank(&self) -> &'static str {
-        match self.scalar_kind {
-            ScalarKind::Array => "array",
-            ScalarKind::NumpyScalar => "scalar",
-            ScalarKind::PythonNumber => "number",
-        }
+        self.scalar_kind.name()
     }
 
     /// Whether its memory in NumPy would be in row-major order.

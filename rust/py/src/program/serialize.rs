@@ -129,7 +129,7 @@ pub fn reduce_array<'py>(
     let (value, lanes) = force(py, &array)?.dense().or_raise()?;
     let lanes: Vec<(usize, usize, bool)> =
         lanes.iter().map(|l| (l.axis, l.len, l.repeated)).collect();
-    let scalar_kind = schema::scalar_kind_name(slf.scalar_kind());
+    let scalar_kind = slf.scalar_kind().name();
     let made_of = (
         value.dtype().name(),
         lanes,

@@ -154,22 +154,18 @@ impl<'py> Taking<'_, 'py> {
             {
                 return Ok(false);
             }
-            match array.get().scalar_kind() {
-                ScalarKind::Array => "array",
-                ScalarKind::NumpyScalar => "scalar",
-                ScalarKind::PythonNumber => "number",
-            }
+            array.get().scalar_kind()
         } else if value.is_exact_instance_of::<PyUntypedArray>() {
-            "array"
+            ScalarKind::Array
         } else if dtype_of_python(value).is_some() {
-            "number"
+            ScalarKind::PythonNumber
         } else if dtype_of_scalar(value)?.is_some() {
-            "scalar"
+            ScalarKind::NumpyScalar
         } else {
             return Ok(false);
         };
         self.leaves.push(value.clone());
-        Ok(rank.cast::<PyString>()?.to_str()? == found)
+        Ok(rank.cast::<PyString>()?.to_str()? == found.name())
     }
 
     /// What a dictionary, a list or a tuple has in it.

@@ -367,11 +367,7 @@ pub fn call_back_again<'py>(
     for (output, (value, (_, rank))) in values.into_iter().zip(&outputs).enumerate() {
         let call = Arc::clone(&call);
         let out = Array::apply(ops::HOST, Params::Host { call, output }, &arrays).or_raise()?;
-        let scalar_kind = match rank.as_str() {
-            "number" => ScalarKind::PythonNumber,
-            "scalar" => ScalarKind::NumpyScalar,
-            _ => ScalarKind::Array,
-        };
+        let scalar_kind = ScalarKind::named(rank).unwrap_or(ScalarKind::Array);
         made.push(wrap(py, out.known_as(value), scalar_kind)?);
     }
     Ok(made)

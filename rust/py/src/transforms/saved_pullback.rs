@@ -50,7 +50,7 @@ fn outline_of<'py>(py: Python<'py>, back: &PyPullback) -> PyResult<Bound<'py, Py
     let trees = back.trees.iter().map(tree).collect::<PyResult<Vec<_>>>()?;
     out.set_item("arguments", trees)?;
     let kinds = back.kinds.iter().map(|(kind, aval)| {
-        let scalar_kind = schema::scalar_kind_name(kind.scalar_kind());
+        let scalar_kind = kind.scalar_kind().name();
         Ok((scalar_kind, schema::aval(py, aval)?))
     });
     out.set_item("leaves", kinds.collect::<PyResult<Vec<_>>>()?)?;

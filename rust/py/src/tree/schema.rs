@@ -22,21 +22,8 @@ pub fn invalid(what: &str) -> PyErr {
     PyValueError::new_err(format!("not a valid pullback: {what}"))
 }
 
-pub fn scalar_kind_name(scalar_kind: ScalarKind) -> &'static str {
-    match scalar_kind {
-        ScalarKind::Array => "array",
-        ScalarKind::NumpyScalar => "scalar",
-        ScalarKind::PythonNumber => "number",
-    }
-}
-
 pub fn scalar_kind_from(name: &str) -> PyResult<ScalarKind> {
-    match name {
-        "array" => Ok(ScalarKind::Array),
-        "scalar" => Ok(ScalarKind::NumpyScalar),
-        "number" => Ok(ScalarKind::PythonNumber),
-        _ => Err(invalid("a leaf is no array, scalar or number")),
-    }
+    ScalarKind::named(name).ok_or_else(|| invalid("a leaf is no array, scalar or number"))
 }
 
 /// A dtype and a shape.
