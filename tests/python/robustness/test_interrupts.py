@@ -3,6 +3,8 @@
 import gc
 import inspect
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -267,3 +269,71 @@ def test_texts_that_are_no_names_are_made_at_every_moment(handled):
             str(back.program)
             while not RAISED:
                 time.sleep(0.001)
+
+
+AUDITED = """
+import signal
+import sys
+
+import numpy as np
+from scipy import integrate, optimize
+
+import cotan as ct
+
+
+class HeardError(Exception):
+    pass
+
+
+def handler(signum, frame):
+    raise HeardError
+
+
+events, at = 0, -1
+
+
+def hook(event, args):
+    global events
+    if inside:
+        events += 1
+        if events == at:
+            signal.raise_signal(signal.SIGALRM)
+
+
+def decay(t, y, rate):
+    return -rate * y
+
+
+signal.signal(signal.SIGALRM, handler)
+inside = False
+sys.addaudithook(hook)
+CALLS = [
+    (lambda x: (x * x).sum(), np.arange(3.0)),
+    (lambda r: integrate.odeint(decay, 1.0, [0.0, 1.0], (r,), tfirst=True)[-1, 0], 30.0),
+    (lambda a: optimize.brentq(lambda x: x * x - a, 0.0, 5.0), 2.0),
+    (lambda x: ct.fori_loop(0, 20, lambda i, y: np.sin(y) * x, x), 0.5),
+]
+for f, x in CALLS:
+    # Recorded, and replayed.
+    for _ in range(6):
+        seen = events
+        at = -1
+        inside = True
+        ct.gradient(f, x)
+        inside = False
+        for i in range(events - seen):
+            at = events + 1 + i
+            inside = True
+            try:
+                ct.gradient(f, x)
+            except HeardError:
+                continue
+            finally:
+                inside = False
+            assert events < at, (f, i)
+"""
+
+
+def test_signals_are_heard_in_audit_hooks():
+    """Python code then runs where attributes are read; no process gets rid of a hook."""
+    subprocess.run([sys.executable, "-c", AUDITED], check=True)

@@ -4,14 +4,14 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::runtime::frame::frame;
+use crate::runtime::frame::{code_of, frame};
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 use crate::runtime::recording_state::is_lifting;
 
 /// Whether a function of this name runs, in a file whose path has such a part.
 pub fn is_asked_by(py: Python<'_>, name: &str, file: &str) -> PyResult<bool> {
-    let code = frame(py)?.getattr(intern!(py, "f_code"))?;
+    let code = code_of(&frame(py)?);
     let is_it = code.getattr(intern!(py, "co_name"))?.eq(name)?;
     Ok(is_it && code.getattr(intern!(py, "co_filename"))?.contains(file)?)
 }
@@ -23,9 +23,7 @@ pub fn expect_no_shuffle(py: Python<'_>) -> PyResult<()> {
         return Ok(());
     }
     let frame = frame(py)?;
-    let names = frame
-        .getattr(intern!(py, "f_code"))?
-        .getattr(intern!(py, "co_names"))?;
+    let names = code_of(&frame).getattr(intern!(py, "co_names"))?;
     if !names.contains(intern!(py, "shuffle"))? {
         return Ok(());
     }

@@ -16,7 +16,7 @@ use crate::array::lend::{is_showable, lend_memory};
 use crate::array::to_host::given_out;
 use crate::ndarray::memory::fill_buffer;
 use crate::runtime::error::NotDifferentiableError;
-use crate::runtime::frame::frame;
+use crate::runtime::frame::{code_of, frame};
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 
@@ -94,7 +94,7 @@ fn is_viewed(py: Python<'_>) -> PyResult<bool> {
     let Ok(frame) = frame(py) else {
         return Ok(false);
     };
-    let code = frame.getattr(intern!(py, "f_code"))?;
+    let code = code_of(&frame);
     let names = code
         .getattr(intern!(py, "co_names"))?
         .cast_into::<PyTuple>()?;

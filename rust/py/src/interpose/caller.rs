@@ -9,7 +9,7 @@ use cotan::program::FastMap;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
-use crate::runtime::frame::frame;
+use crate::runtime::frame::{code_of, frame};
 use crate::runtime::hooks;
 use crate::runtime::once_cell::intern;
 
@@ -51,7 +51,7 @@ pub fn calling_package(py: Python<'_>) -> PyResult<Package> {
     let Ok(frame) = frame(py) else {
         return Ok(Package::User);
     };
-    let code = frame.getattr(intern!(py, "f_code"))?;
+    let code = code_of(&frame);
     let address = code.as_ptr() as usize;
     let known = with_known(py, |k| {
         k.packages.get(&address).map(|(_, package)| package.clone())
@@ -85,7 +85,7 @@ pub fn is_called_by_user_code(
     let Ok(frame) = frame(py) else {
         return Ok(false);
     };
-    let code = frame.getattr(intern!(py, "f_code"))?;
+    let code = code_of(&frame);
     let at: usize = frame.getattr(intern!(py, "f_lasti"))?.extract()?;
     let called = receiver.unwrap_or(function).as_ptr() as usize;
     let place = (code.as_ptr() as usize, at, called);

@@ -192,6 +192,21 @@ fn member<'py>(
     Err(PyAttributeError::new_err(name.clone().unbind()))
 }
 
+/// An attribute as a guard compares it; `None` where there is none, or it cannot be read.
+fn attribute<'py>(
+    object: &Bound<'py, PyAny>,
+    name: &Bound<'py, PyString>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let found = match object.cast::<PyType>() {
+        Ok(class) => member(class, name),
+        Err(_) => object.getattr(name),
+    };
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) => raise_interrupt(object.py(), &error).map(|()| None),
+    }
+}
+
 /// Whether it holds a variable of an enclosing function.
 fn is_cell(object: &Bound<'_, PyAny>) -> bool {
     let class = object.get_type();
@@ -247,17 +262,9 @@ impl Guard {
             },
             Guard::Absent(names, name) => Ok(!names.bind(py).contains(name)?),
             Guard::Attribute(object, name, value) => {
-                let object = object.bind(py);
-                let now = match object.cast::<PyType>() {
-                    Ok(class) => member(class, name.bind(py)),
-                    Err(_) => object.getattr(name),
-                };
-                match now {
-                    Ok(now) => Ok(now.is(value) || same_object(&now, value.bind(py))?),
-                    Err(error) => {
-                        raise_interrupt(py, &error)?;
-                        Ok(false)
-                    }
+                match attribute(object.bind(py), name.bind(py))? {
+                    Some(now) => Ok(now.is(value) || same_object(&now, value.bind(py))?),
+                    None => Ok(false),
                 }
             }
             Guard::Items(container, items) => {
@@ -316,21 +323,18 @@ impl Guard {
     }
 
     /// What is there instead, once it does not hold.
-    pub fn found(&self, py: Python<'_>) -> String {
+    pub fn found(&self, py: Python<'_>) -> PyResult<String> {
         let now = match self {
             Guard::Name(names, name, _) | Guard::Absent(names, name) => {
-                names.bind(py).get_item(name).ok().flatten()
+                names.bind(py).get_item(name)?
             }
             Guard::Cell(cell, _) => cell.bind(py).getattr(intern!(py, "cell_contents")).ok(),
-            Guard::Attribute(object, name, _) => match object.bind(py).cast::<PyType>() {
-                Ok(class) => member(class, name.bind(py)).ok(),
-                Err(_) => object.bind(py).getattr(name).ok(),
-            },
-            Guard::Items(..) => return "other items".into(),
-            Guard::Elements(..) => return "other elements".into(),
-            Guard::Array(..) => return "another value".into(),
+            Guard::Attribute(object, name, _) => attribute(object.bind(py), name.bind(py))?,
+            Guard::Items(..) => return Ok("other items".into()),
+            Guard::Elements(..) => return Ok("other elements".into()),
+            Guard::Array(..) => return Ok("another value".into()),
         };
-        now.map_or_else(|| "nothing".into(), |now| described(&now))
+        Ok(now.map_or_else(|| "nothing".into(), |now| described(&now)))
     }
 
     /// The code of a function, if it guards that.

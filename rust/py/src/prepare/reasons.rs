@@ -199,7 +199,7 @@ pub fn misfit(
         if !watched.guard.holds(py)? {
             let condition = watched.guard.condition(py);
             let old = condition.strip_prefix("is ").unwrap_or_default().into();
-            return reason(&watched.source, condition, old, watched.guard.found(py));
+            return reason(&watched.source, condition, old, watched.guard.found(py)?);
         }
     }
     Ok(None)

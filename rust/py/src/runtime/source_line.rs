@@ -9,7 +9,7 @@ use pyo3::sync::{MutexExt, PyOnceLock};
 use pyo3::types::{PyDict, PyList};
 
 use crate::runtime::exports::exports;
-use crate::runtime::frame::frame;
+use crate::runtime::frame::{code_of, frame};
 use crate::runtime::hooks;
 use crate::runtime::once_cell::{OnceImported, intern};
 
@@ -56,7 +56,7 @@ fn in_frame(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Option<Site>> 
             .lock_py_attached(py)
             .unwrap_or_else(PoisonError::into_inner)
     };
-    let code = frame.getattr(intern!(py, "f_code"))?;
+    let code = code_of(frame);
     let key = code.as_ptr() as usize;
     let mut forgotten = None;
     if !codes().as_ref().is_some_and(|c| c.contains_key(&key)) {

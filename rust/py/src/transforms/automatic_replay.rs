@@ -70,21 +70,26 @@ impl<'a, 'py> Call<'a, 'py> {
         args: &'a Bound<'py, PyTuple>,
         wrt: Option<&'a Bound<'py, PyAny>>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> Option<Call<'a, 'py>> {
-        let code = (!args.is_empty()).then(|| code_of(f))??;
+    ) -> PyResult<Option<Call<'a, 'py>>> {
+        let Some(code) = Some(f)
+            .filter(|_| !args.is_empty())
+            .map_or(Ok(None), code_of)?
+        else {
+            return Ok(None);
+        };
         let f = match kwargs.filter(|kwargs| !kwargs.is_empty()) {
-            Some(kwargs) => partial(f.py()).ok()?.call((f,), Some(kwargs)).ok()?,
+            Some(kwargs) => partial(f.py())?.call((f,), Some(kwargs))?,
             None => f.clone(),
         };
         let wrt = wrt.filter(|wrt| !wrt.is_none());
-        Some(Call {
+        Ok(Some(Call {
             f,
             code,
             args,
             wrt,
             derived: None,
             hash: 0,
-        })
+        }))
     }
 
     /// A call of a function made of `f`; nothing where its options say more than words and numbers.
@@ -92,20 +97,22 @@ impl<'a, 'py> Call<'a, 'py> {
         f: &Bound<'py, PyAny>,
         args: &'a Bound<'py, PyTuple>,
         derived: Derived<'a, 'py>,
-    ) -> Option<Call<'a, 'py>> {
+    ) -> PyResult<Option<Call<'a, 'py>>> {
         let is_plain = !args.is_empty()
             && !args.iter().any(|arg| holds_constants(&arg, 0))
             && derived.options.iter().all(|item| is_plain(&item));
-        let code = is_plain.then(|| code_of(f))??;
-        let hash = derived.options.hash().ok()?;
-        Some(Call {
+        let Some(code) = Some(f).filter(|_| is_plain).map_or(Ok(None), code_of)? else {
+            return Ok(None);
+        };
+        let hash = derived.options.hash()?;
+        Ok(Some(Call {
             f: f.clone(),
             code,
             args,
             wrt: None,
             derived: Some(derived),
             hash,
-        })
+        }))
     }
 
     /// Names what calls with the same code ask for, as long as the code lives.
@@ -148,7 +155,7 @@ pub fn run_or_replay<'py>(
     derived: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let function = derived;
-    let call = Call::of_derived(f, args, Derived { function, options });
+    let call = Call::of_derived(f, args, Derived { function, options })?;
     if let Some(result) = Call::answered(call.as_ref(), Wanted::Derived)? {
         return Ok(result);
     }
@@ -180,17 +187,14 @@ fn is_plain(option: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The code of a function, or of the one that a `functools.partial` fills arguments of.
-fn code_of<'py>(f: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+fn code_of<'py>(f: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = f.py();
-    if f.is_exact_instance_of::<PyFunction>() {
-        return f.getattr(intern!(py, "__code__")).ok();
-    }
-    if !is_partial(f).ok()? {
-        return None;
-    }
-    let inner = f.getattr(intern!(py, "func")).ok()?;
-    let is_function = inner.is_exact_instance_of::<PyFunction>();
-    is_function.then(|| inner.getattr(intern!(py, "__code__")).ok())?
+    let f = match is_partial(f)? {
+        true => &f.getattr(intern!(py, "func"))?,
+        false => f,
+    };
+    let is_function = f.is_exact_instance_of::<PyFunction>();
+    (is_function.then(|| f.getattr(intern!(py, "__code__")))).transpose()
 }
 
 /// Whether something is a `functools.partial`, and of no class derived from it.

@@ -248,6 +248,7 @@ pub fn gradient<'py>(
     let has_options = has_aux || allow_int || wrt_self || argnums.is_some();
     let call = (!has_options)
         .then(|| Call::of(f, args, wrt, kwargs))
+        .transpose()?
         .flatten();
     if let Some(found) = Call::answered(call.as_ref(), Wanted::Gradient)? {
         return Ok(found);
@@ -299,6 +300,7 @@ pub fn value_and_gradient<'py>(
     let has_options = has_aux || allow_int || wrt_self || argnums.is_some();
     let call = (!has_options)
         .then(|| Call::of(f, args, wrt, kwargs))
+        .transpose()?
         .flatten();
     if let Some(found) = Call::answered(call.as_ref(), Wanted::ValueAndGradient)? {
         return found.extract();
@@ -338,6 +340,7 @@ pub fn value_and_full_gradient<'py>(
     let has_options = has_aux || allow_int;
     let call = (!has_options)
         .then(|| Call::of(f, args, wrt, None))
+        .transpose()?
         .flatten();
     let wanted = if with_value {
         Wanted::ValueAndFullGradient
