@@ -189,10 +189,8 @@ fn is_plain(option: &Bound<'_, PyAny>) -> bool {
 /// The code of a function, or of the one that a `functools.partial` fills arguments of.
 fn code_of<'py>(f: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = f.py();
-    let f = match is_partial(f)? {
-        true => &f.getattr(intern!(py, "func"))?,
-        false => f,
-    };
+    let inner = (is_partial(f)?.then(|| f.getattr(intern!(py, "func")))).transpose()?;
+    let f = inner.as_ref().unwrap_or(f);
     let is_function = f.is_exact_instance_of::<PyFunction>();
     (is_function.then(|| f.getattr(intern!(py, "__code__")))).transpose()
 }

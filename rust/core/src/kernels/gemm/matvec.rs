@@ -82,11 +82,7 @@ pub(super) unsafe fn matvec<T: Real>(
     // Parts read memory that lies together: whole columns of some rows, or whole rows of some columns. Which ones depends
     // on the matrix alone, and so does the order of the additions.
     let (lines, size) = (TASK.div_ceil(k), size_of::<T>());
-    let by_terms = if a.cs == 1 {
-        (k >= 4 * TASK).then(|| part_of_terms(m, k).next_multiple_of(64))
-    } else {
-        terms_together(m, k, size).filter(|_| a.rs == 1)
-    };
+    let by_terms = parts_of_terms(m, k, a.rs, a.cs, size);
     if let Some(part) = by_terms {
         let parts = k.div_ceil(part);
         spare(parts * m * size)?;
@@ -122,6 +118,22 @@ pub(super) unsafe fn matvec<T: Real>(
     })
 }
 
+/// How many of `k` terms of each of `m` results are added before the others, for a matrix with such steps; `None` where no
+/// terms are added apart.
+pub(super) fn parts_of_terms(
+    m: usize,
+    k: usize,
+    rs: isize,
+    cs: isize,
+    size: usize,
+) -> Option<usize> {
+    if cs == 1 {
+        (k >= 4 * TASK).then(|| part_of_terms(m, k).next_multiple_of(64))
+    } else {
+        terms_together(m, k, size).filter(|_| rs == 1)
+    }
+}
+
 /// How many of `k` terms of each of `m` results are added before the others, where parts of the terms are.
 fn part_of_terms(m: usize, k: usize) -> usize {
     let parts = (m * k / TASK).clamp(2, MOST_PARTS);
@@ -134,6 +146,12 @@ pub(super) fn terms_together(m: usize, k: usize, size: usize) -> Option<usize> {
     let lines = TASK.div_ceil(k.max(1));
     let by_terms = k >= 64 && m * k >= 4 * TASK && lines * size < PIECE;
     by_terms.then(|| part_of_terms(m, k))
+}
+
+/// Whether the terms of a dot product are added in lanes, and not one after the other: those of rows without gaps (a step
+/// `cs` from one element to the next), and all terms of small products, for machine code knows no layout.
+pub(super) fn adds_in_lanes(m: usize, k: usize, cs: isize) -> bool {
+    cs == 1 || m * k <= SMALL_PRODUCT
 }
 
 /// The sum of what parts of the terms give for a result, one of `m`.
@@ -197,7 +215,7 @@ unsafe fn v3<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T, is_
 }
 
 #[inline(always)]
-fn madd<T: Real, const FMA: bool>(x: T, y: T, z: T) -> T {
+pub(super) fn madd<T: Real, const FMA: bool>(x: T, y: T, z: T) -> T {
     if FMA { x.fma(y, z) } else { x.times(y).plus(z) }
 }
 
@@ -274,66 +292,82 @@ unsafe fn dense_rows<
             let rows = std::array::from_fn(|r| a.from(i + r, 0).at.at(0).cast_const());
             y.add(i)
                 .cast::<[T; ROWS]>()
-                .write_unaligned(dots::<T, FMA, ROWS, LANES, AHEAD>(k, rows, x));
+                .write_unaligned(dots::<T, FMA, ROWS, 1, LANES, AHEAD, false>(k, rows, [x])[0]);
             i += ROWS;
         }
         for i in i..m {
-            *y.add(i) = dots::<T, FMA, 1, LANES, AHEAD>(k, [a.from(i, 0).at.at(0)], x)[0];
+            let row = a.from(i, 0).at.at(0).cast_const();
+            *y.add(i) = dots::<T, FMA, 1, 1, LANES, AHEAD, false>(k, [row], [x])[0][0];
         }
     }
 }
 
-/// Dot products of some rows with `x`; what one row gives does not depend on the others.
+/// Dot products of some rows with some vectors; what a row and a vector give does not depend on the others. `PADDED` says that
+/// zeros follow the vectors, up to a multiple of `LANES`.
 #[inline(always)]
-unsafe fn dots<
+pub(super) unsafe fn dots<
     T: Real,
     const FMA: bool,
     const ROWS: usize,
+    const VECTORS: usize,
     const LANES: usize,
     const AHEAD: usize,
+    const PADDED: bool,
 >(
     k: usize,
     rows: [*const T; ROWS],
-    x: *const T,
-) -> [T; ROWS] {
-    let mut sums = [[T::ZERO; LANES]; ROWS];
-    // SAFETY (all blocks): offsets stay below `k`.
+    x: [*const T; VECTORS],
+) -> [[T; ROWS]; VECTORS] {
+    let mut sums = [[[T::ZERO; LANES]; ROWS]; VECTORS];
+    // SAFETY (all blocks): offsets stay below `k`, or what it is filled up to.
     unsafe {
         let mut l = 0;
         while l + LANES <= k {
-            let x = x.add(l).cast::<[T; LANES]>().read_unaligned();
+            let x = x.map(|x| x.add(l).cast::<[T; LANES]>().read_unaligned());
             for r in 0..ROWS {
                 if AHEAD > 0 {
                     let from = rows[r].add(l).wrapping_byte_add(AHEAD);
                     fetch(from, LANES * size_of::<T>());
                 }
                 let a = rows[r].add(l).cast::<[T; LANES]>().read_unaligned();
-                for i in 0..LANES {
-                    sums[r][i] = madd::<T, FMA>(a[i], x[i], sums[r][i]);
+                for c in 0..VECTORS {
+                    for i in 0..LANES {
+                        sums[c][r][i] = madd::<T, FMA>(a[i], x[c][i], sums[c][r][i]);
+                    }
                 }
             }
             l += LANES;
         }
         // What is left over is filled up with zeros, which add nothing.
         if l < k {
-            let x = filled_up::<T, LANES>(x.add(l), k - l);
+            let x = x.map(|x| {
+                if PADDED {
+                    x.add(l).cast::<[T; LANES]>().read_unaligned()
+                } else {
+                    filled_up::<T, LANES>(x.add(l), k - l)
+                }
+            });
             for r in 0..ROWS {
                 let a = filled_up::<T, LANES>(rows[r].add(l), k - l);
-                for i in 0..LANES {
-                    sums[r][i] = madd::<T, FMA>(a[i], x[i], sums[r][i]);
+                for c in 0..VECTORS {
+                    for i in 0..LANES {
+                        sums[c][r][i] = madd::<T, FMA>(a[i], x[c][i], sums[c][r][i]);
+                    }
                 }
             }
         }
     }
-    sums.map(|mut lanes| {
-        let mut half = LANES / 2;
-        while half > 0 {
-            for i in 0..half {
-                lanes[i] = lanes[i].plus(lanes[i + half]);
+    sums.map(|rows| {
+        rows.map(|mut lanes| {
+            let mut half = LANES / 2;
+            while half > 0 {
+                for i in 0..half {
+                    lanes[i] = lanes[i].plus(lanes[i + half]);
+                }
+                half /= 2;
             }
-            half /= 2;
-        }
-        lanes[0]
+            lanes[0]
+        })
     })
 }
 

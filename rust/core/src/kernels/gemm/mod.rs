@@ -16,6 +16,7 @@ mod backends;
 mod broadcast_operand;
 mod crates;
 mod fallback;
+mod many_vectors;
 mod matrix;
 mod matvec;
 #[cfg(target_arch = "x86_64")]
@@ -150,6 +151,14 @@ pub fn matmul(a: &Value, b: &Value, ctx: &Ctx) -> Result<Value> {
     let (near_a, near_b) = (in_reach(a, small, ctx)?, in_reach(b, small, ctx)?);
     let (a, b) = (near_a.as_ref().unwrap_or(a), near_b.as_ref().unwrap_or(b));
     // SAFETY (all blocks): the type is that of the dtype of both operands.
+    let of_vectors = match a.dtype() {
+        DType::F32 => unsafe { many_vectors::shared_matrix::<f32>(a, b, dims, &aval, ctx)? },
+        DType::F64 => unsafe { many_vectors::shared_matrix::<f64>(a, b, dims, &aval, ctx)? },
+        _ => None,
+    };
+    if let Some(out) = of_vectors {
+        return Ok(out);
+    }
     match a.dtype() {
         DType::Bool => unsafe { batches::<bool>(a, b, dims, aval, ctx) },
         DType::I8 => unsafe { batches::<i8>(a, b, dims, aval, ctx) },

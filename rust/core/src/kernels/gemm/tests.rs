@@ -315,3 +315,88 @@ fn products_leave_vector_registers_as_others_expect_them() {
         );
     }
 }
+
+/// A matrix that many vectors share gives each of them what it gives that vector alone.
+fn shared_by_vectors<T: Number>(
+    r: &mut Random,
+    [m, k, count]: [usize; 3],
+    element: &impl Fn(&mut Random) -> T,
+) {
+    let outer = 1 + r.below(3);
+    let a = matrix(r, &[outer, 1, m, k], element);
+    let b = matrix(r, &[2, count, k, 1], element);
+    let b = if outer == 2 { b } else { part(&b, 0, 0) };
+    // Rows that repeat an element are made in another way.
+    if a.strides()[2..].contains(&0) || b.strides()[b.shape().len() - 2] == 0 {
+        return;
+    }
+    let all = wide(|ctx| matmul(&a, &b, ctx)).unwrap();
+    assert_eq!(all.shape(), [outer, count, m, 1]);
+    for i in 0..outer {
+        for j in 0..count {
+            let of_b = if outer == 2 {
+                part(&b, 0, i)
+            } else {
+                b.clone()
+            };
+            let (a, b) = (part(&part(&a, 0, i), 0, 0), part(&of_b, 0, j));
+            let alone = matmul(&a, &b, &ctx()).unwrap();
+            let one = part(&part(&all, 0, i), 0, j);
+            assert!(
+                one.same_bits(&alone),
+                "{m} {k} {count} {:?} {:?}",
+                a.strides(),
+                b.strides()
+            );
+        }
+    }
+}
+
+/// The element `i` of an axis.
+fn part(v: &Value, axis: usize, i: usize) -> Value {
+    let (mut shape, mut strides) = (
+        Shape::from_slice(v.shape()),
+        Strides::from_slice(v.strides()),
+    );
+    let step = strides.remove(axis) * i as isize * v.dtype().size() as isize;
+    shape.remove(axis);
+    // SAFETY: it is a part of the value.
+    unsafe { v.view(shape, strides, step) }
+}
+
+#[test]
+fn vectors_that_share_a_matrix_have_their_own_products() {
+    let mut r = Random::new(31);
+    // Zeros, and numbers whose products are below the smallest ones: they tell how a sum of nothing is begun.
+    let number = |r: &mut Random| match r.below(8) {
+        0 => 0.0,
+        1 => -0.0,
+        2 => -1e-200,
+        3 => 1e-200,
+        _ => r.centred(),
+    };
+    let tiny = |r: &mut Random| if r.below(2) == 0 { -1e-200 } else { 1e-200 };
+    let lengths = [1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 24, 33, 64, 100, 300];
+    let counts = [4, 5, 7, 8, 33, 50];
+    for _ in 0..1500 {
+        let size = [
+            lengths[r.below(13)],
+            lengths[r.below(15)],
+            counts[r.below(6)],
+        ];
+        shared_by_vectors(&mut r, size, &number);
+        shared_by_vectors(&mut r, size, &|r| number(r) as f32);
+        shared_by_vectors(&mut r, size, &tiny);
+    }
+    // Shared out by rows, by vectors, and with more vectors than stay in the cache.
+    for size in [
+        [500, 300, 40],
+        [40, 300, 500],
+        [5, 9, 70_000],
+        [9, 9_000, 7],
+    ] {
+        for _ in 0..6 {
+            shared_by_vectors(&mut r, size, &number);
+        }
+    }
+}

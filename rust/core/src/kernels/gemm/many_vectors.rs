@@ -1,0 +1,404 @@
+//! Products of one matrix with many vectors, as `vmap` makes of `W @ x`: they read the matrix once together, and none pays for a
+//! call of its own. Each result is the sum that `matvec` makes for its vector alone, in the same order: a product that is
+//! taken out of a loop, or out of a batch, keeps its bits.
+
+use super::super::shared_pointer::Shared;
+use super::super::{Ctx, Value, spare};
+use super::matrix::{Dims, Mat, spread};
+use super::matvec::{self, Real, adds_in_lanes, dots, madd};
+use super::{WIDE, chain};
+use crate::aval::{Aval, broadcast_strides};
+use crate::error::Result;
+
+/// Vectors whose sums are made side by side, and the fewest that are.
+const TOGETHER: usize = 4;
+/// Rows that are read side by side where they have no gaps.
+const PAIR: usize = 2;
+/// Terms of a product with a matrix of few rows, at most: most of each vector register would be empty.
+const FEW_TERMS: usize = 16;
+/// Rows from which on a matrix has no few rows.
+const FEW_ROWS: usize = 4;
+/// Vectors for which it pays to pack rows without gaps into columns, unless they are long.
+const MANY: usize = 32;
+/// Elements of a row that is long: packed, they would not stay in the first-level cache.
+const LONG: usize = 256;
+/// Bytes of vectors that stay in the second-level cache while all rows are multiplied with them.
+const NEAR: usize = 1 << 18;
+
+/// Some rows of a matrix, and the vectors that they are multiplied with.
+#[derive(Clone, Copy)]
+struct Vectors<T> {
+    m: usize,
+    k: usize,
+    a: Mat<T>,
+    x: Shared<T>,
+    /// From one vector to the next, and from one of its elements to the next.
+    steps: (isize, isize),
+    /// At least [`TOGETHER`].
+    count: usize,
+    y: Shared<T>,
+    /// From the results of one vector to those of the next.
+    between: usize,
+    /// In which order terms are added.
+    in_lanes: bool,
+}
+
+/// `a` `b`, where `b` are column vectors and the last axes of the batch share a matrix; `None` where they do not, or that
+/// would gain nothing.
+///
+/// # Safety
+/// `T` is the type of the dtype of both operands.
+pub(super) unsafe fn shared_matrix<T: Real>(
+    a: &Value,
+    b: &Value,
+    d: Dims,
+    aval: &Aval,
+    ctx: &Ctx,
+) -> Result<Option<Value>> {
+    let Dims { m, k, n } = d;
+    let head = &aval.shape[..aval.shape.len() - 2];
+    if n != 1 || head.is_empty() || (m < FEW_ROWS && k > FEW_TERMS) {
+        return Ok(None);
+    }
+    let (ra, rb) = (a.shape().len() - 2, b.shape().len() - 2);
+    let sa = broadcast_strides(&a.shape()[..ra], &a.strides()[..ra], head);
+    let sb = broadcast_strides(&b.shape()[..rb], &b.strides()[..rb], head);
+    let (rs, cs) = (a.strides()[ra], a.strides()[ra + 1]);
+    // The last axes along which the matrix is the same, and the vectors lie at equal distances.
+    let (mut first, mut step) = (head.len(), 0);
+    while first > 0 && (sa[first - 1] == 0 || head[first - 1] == 1) {
+        let axes = head[first - 1..].iter().zip(&sb[first - 1..]);
+        let Some(found) = chain(axes.map(|(&n, &s)| (n, s))) else {
+            break;
+        };
+        (first, step) = (first - 1, found);
+    }
+    let count: usize = head[first..].iter().product();
+    if count < TOGETHER || matvec::parts_of_terms(m, k, rs, cs, size_of::<T>()).is_some() {
+        return Ok(None);
+    }
+    let out = Value::empty(aval.clone())?;
+    spare(NEAR + 128 * k)?;
+    let outer = &head[..first];
+    let matrices: usize = outer.iter().product();
+    // Rows are shared out where there are more of them: each task reads its part of the matrix once.
+    let by_rows = m > count;
+    let (len, width) = if by_rows {
+        (m, count * k)
+    } else {
+        (count, m * k)
+    };
+    let part = WIDE.div_ceil(width).next_multiple_of(64 / size_of::<T>());
+    // The last part takes what is left.
+    let parts = (len / part).max(1);
+    let a_at = Shared::new(a.as_ptr().cast_mut().cast::<T>());
+    let x_at = Shared::new(b.as_ptr().cast_mut().cast::<T>());
+    let y_at = Shared::new(out.as_mut_ptr().cast::<T>());
+    let tasks = matrices * parts;
+    spread(ctx, tasks > 1, tasks, |task| {
+        let (which, start) = (task / parts, task % parts * part);
+        let (mut rest, mut oa, mut ob) = (which, 0, 0);
+        for axis in (0..outer.len()).rev() {
+            let at = (rest % outer[axis]) as isize;
+            rest /= outer[axis];
+            oa += at * sa[axis];
+            ob += at * sb[axis];
+        }
+        let here = if task % parts + 1 == parts {
+            len - start
+        } else {
+            part
+        };
+        let (row, rows, vector, vectors) = if by_rows {
+            (start, here, 0, count)
+        } else {
+            (0, m, start, here)
+        };
+        let vectors = Vectors {
+            m: rows,
+            k,
+            a: Mat {
+                at: Shared::new(a_at.at(oa + row as isize * rs)),
+                rs,
+                cs,
+            },
+            x: Shared::new(x_at.at(ob + vector as isize * step)),
+            steps: (step, b.strides()[rb]),
+            count: vectors,
+            y: Shared::new(y_at.at(((which * count + vector) * m + row) as isize)),
+            between: m,
+            in_lanes: adds_in_lanes(m, k, cs),
+        };
+        // SAFETY: the values vouch for matrices and vectors; the result is fresh, and tasks write different parts of it.
+        unsafe { dispatch(&vectors) };
+    })?;
+    Ok(Some(out))
+}
+
+/// Chooses the instruction set, as `matvec` does.
+unsafe fn dispatch<T: Real>(v: &Vectors<T>) {
+    // SAFETY (all blocks): the caller's promise; instructions were looked for.
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            return unsafe { v4(v) };
+        }
+        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+        {
+            return unsafe { v3(v) };
+        }
+    }
+    unsafe { body::<T, { cfg!(target_arch = "aarch64") }, 8, 4, 2>(v) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn v4<T: Real>(v: &Vectors<T>) {
+    // SAFETY (both): the caller's promise.
+    if size_of::<T>() == 8 {
+        unsafe { body::<T, true, 16, 8, 4>(v) }
+    } else {
+        unsafe { body::<T, true, 16, 16, 4>(v) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn v3<T: Real>(v: &Vectors<T>) {
+    // SAFETY (both): the caller's promise.
+    if size_of::<T>() == 8 {
+        unsafe { body::<T, true, 8, 4, 2>(v) }
+    } else {
+        unsafe { body::<T, true, 16, 8, 2>(v) }
+    }
+}
+
+/// Multiplies vectors that stay in the cache with all rows, before the next ones.
+#[inline(always)]
+unsafe fn body<
+    T: Real,
+    const FMA: bool,
+    const LANES: usize,
+    const ROWS: usize,
+    const TILE: usize,
+>(
+    v: &Vectors<T>,
+) {
+    let Vectors { m, k, count, .. } = *v;
+    let as_dots =
+        v.in_lanes && v.a.cs == 1 && k >= LANES && m >= PAIR && (count < MANY || k > LONG);
+    let padded = if as_dots {
+        k.next_multiple_of(LANES)
+    } else {
+        k
+    };
+    let near = (NEAR / (padded * size_of::<T>()))
+        .next_multiple_of(TOGETHER)
+        .min(count);
+    let is_dense = v.steps.1 == 1 && padded == k;
+    let mut dense = vec![T::ZERO; if is_dense { 0 } else { near * padded }];
+    let mut panel = vec![[T::ZERO; ROWS]; if as_dots { 0 } else { k }];
+    let mut start = 0;
+    while start < count {
+        // Fewer vectors than are multiplied together are some of the last ones once more.
+        start = start.min(count - near.min(TOGETHER));
+        let n = near.min(count - start);
+        let mut part = Vectors {
+            x: Shared::new(v.x.at(start as isize * v.steps.0)),
+            y: Shared::new(v.y.at((start * v.between) as isize)),
+            count: n,
+            ..*v
+        };
+        if !is_dense {
+            for (j, to) in dense.chunks_exact_mut(padded).enumerate().take(n) {
+                for (l, to) in to[..k].iter_mut().enumerate() {
+                    let at = j as isize * v.steps.0 + l as isize * v.steps.1;
+                    // SAFETY: an element of the vectors, which the caller vouches for.
+                    *to = unsafe { part.x.at(at).read() };
+                }
+            }
+            part.x = Shared::new(dense.as_mut_ptr());
+            part.steps = (padded as isize, 1);
+        }
+        // SAFETY: the caller's promise, and vectors without gaps, as these need them.
+        unsafe {
+            if as_dots {
+                rows_as_they_lie::<T, FMA, LANES, TILE>(&part);
+            } else {
+                for i in (0..m).step_by(ROWS) {
+                    pack(&mut panel, part.a.from(i, 0), ROWS.min(m - i));
+                    let y = Shared::new(part.y.at(i as isize));
+                    packed_rows::<T, FMA, LANES, ROWS>(
+                        &panel,
+                        &Vectors {
+                            m: ROWS.min(m - i),
+                            y,
+                            ..part
+                        },
+                    );
+                }
+            }
+        }
+        start += n;
+    }
+}
+
+/// Products with rows without gaps, and vectors that are filled up with zeros.
+#[inline(always)]
+unsafe fn rows_as_they_lie<T: Real, const FMA: bool, const LANES: usize, const TILE: usize>(
+    v: &Vectors<T>,
+) {
+    for i in (0..v.m).step_by(PAIR) {
+        let i = i.min(v.m - PAIR);
+        let rows = std::array::from_fn(|r| v.a.from(i + r, 0).at.at(0).cast_const());
+        for j in (0..v.count).step_by(TILE) {
+            let j = j.min(v.count - TILE);
+            let x = std::array::from_fn(|c| v.x.at((j + c) as isize * v.steps.0).cast_const());
+            // SAFETY: rows and vectors of so many elements.
+            let sums = unsafe { dots::<T, FMA, PAIR, TILE, LANES, 0, true>(v.k, rows, x) };
+            for (c, sums) in sums.iter().enumerate() {
+                let to = v.y.at(((j + c) * v.between + i) as isize);
+                // SAFETY: results of two rows.
+                unsafe { to.cast::<[T; PAIR]>().write_unaligned(*sums) };
+            }
+        }
+    }
+}
+
+/// Lays the elements of some rows side by side; the other places keep what they have.
+unsafe fn pack<T: Real, const ROWS: usize>(panel: &mut [[T; ROWS]], a: Mat<T>, rows: usize) {
+    // SAFETY (both): elements of these rows.
+    unsafe {
+        if a.rs == 1 && rows == ROWS {
+            for (l, to) in panel.iter_mut().enumerate() {
+                *to = a.from(0, l).at.at(0).cast::<[T; ROWS]>().read_unaligned();
+            }
+            return;
+        }
+        for row in 0..rows {
+            let from = a.from(row, 0).at;
+            for (l, to) in panel.iter_mut().enumerate() {
+                to[row] = from.at(l as isize * a.cs).read();
+            }
+        }
+    }
+}
+
+/// Products with at most `ROWS` rows that are packed, one in each place of a vector register.
+#[inline(always)]
+unsafe fn packed_rows<T: Real, const FMA: bool, const LANES: usize, const ROWS: usize>(
+    panel: &[[T; ROWS]],
+    v: &Vectors<T>,
+) {
+    let vector = |j: usize| v.x.at(j as isize * v.steps.0).cast_const();
+    let write = |j: usize, sums: &[T; ROWS]| {
+        let to = v.y.at((j * v.between) as isize);
+        // SAFETY: so many results of this vector are there.
+        unsafe {
+            if v.m == ROWS {
+                to.cast::<[T; ROWS]>().write_unaligned(*sums);
+            } else {
+                for (row, &sum) in sums.iter().enumerate().take(v.m) {
+                    to.add(row).write(sum);
+                }
+            }
+        }
+    };
+    if !v.in_lanes {
+        for j in (0..v.count).step_by(TOGETHER) {
+            let j = j.min(v.count - TOGETHER);
+            let vectors = std::array::from_fn(|c| vector(j + c));
+            // SAFETY: vectors of as many elements as the panel has terms.
+            let sums = unsafe { chains::<T, FMA, TOGETHER, ROWS>(panel, vectors) };
+            for (c, sums) in sums.iter().enumerate() {
+                write(j + c, sums);
+            }
+        }
+        return;
+    }
+    // Loops of known length are taken apart.
+    macro_rules! each {
+        ($k:expr) => {
+            for j in 0..v.count {
+                // SAFETY: as above.
+                let sums = unsafe { lanes::<T, FMA, LANES, ROWS>($k, panel, vector(j)) };
+                write(j, &sums);
+            }
+        };
+    }
+    match v.k {
+        1 => each!(1),
+        2 => each!(2),
+        3 => each!(3),
+        4 => each!(4),
+        _ => each!(v.k),
+    }
+}
+
+/// `terms` times `x`, and `sums`.
+#[inline(always)]
+fn added<T: Real, const FMA: bool, const ROWS: usize>(
+    terms: &[T; ROWS],
+    x: T,
+    sums: [T; ROWS],
+) -> [T; ROWS] {
+    std::array::from_fn(|row| madd::<T, FMA>(terms[row], x, sums[row]))
+}
+
+/// Sums of `k` terms in the order of `matvec`'s dot products: every `LANES`th term in one chain, and the chains in pairs.
+#[inline(always)]
+unsafe fn lanes<T: Real, const FMA: bool, const LANES: usize, const ROWS: usize>(
+    k: usize,
+    panel: &[[T; ROWS]],
+    x: *const T,
+) -> [T; ROWS] {
+    let mut sums = [[T::ZERO; ROWS]; LANES];
+    let mut blocks = panel[..k].chunks_exact(LANES);
+    let mut at = x;
+    // SAFETY (all blocks): as many elements of the vector as terms.
+    unsafe {
+        for block in &mut blocks {
+            for lane in 0..LANES {
+                sums[lane] = added::<T, FMA, ROWS>(&block[lane], *at.add(lane), sums[lane]);
+            }
+            at = at.add(LANES);
+        }
+        for (lane, terms) in blocks.remainder().iter().enumerate() {
+            sums[lane] = added::<T, FMA, ROWS>(terms, *at.add(lane), sums[lane]);
+        }
+    }
+    // Where there are fewer terms, the others are zeros, which add nothing to numbers but the sign of a zero.
+    let live = k.min(LANES);
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            if lane + half < live {
+                let other = sums[lane + half];
+                for row in 0..ROWS {
+                    sums[lane][row] = sums[lane][row].plus(other[row]);
+                }
+            }
+        }
+        half /= 2;
+    }
+    match k % LANES {
+        0 => sums[0],
+        _ => sums[0].map(|sum| sum.plus(T::ZERO)),
+    }
+}
+
+/// Sums for some vectors in the order of `matvec`'s combinations of columns: one term after the other.
+#[inline(always)]
+unsafe fn chains<T: Real, const FMA: bool, const N: usize, const ROWS: usize>(
+    panel: &[[T; ROWS]],
+    x: [*const T; N],
+) -> [[T; ROWS]; N] {
+    let mut sums = [[T::ZERO; ROWS]; N];
+    for (l, terms) in panel.iter().enumerate() {
+        for c in 0..N {
+            // SAFETY: as many elements of each vector as terms.
+            sums[c] = added::<T, FMA, ROWS>(terms, unsafe { *x[c].add(l) }, sums[c]);
+        }
+    }
+    sums
+}
