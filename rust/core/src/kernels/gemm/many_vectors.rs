@@ -2,6 +2,8 @@
 //! call of its own. Each result is the sum that `matvec` makes for its vector alone, in the same order: a product that is
 //! taken out of a loop, or out of a batch, keeps its bits.
 
+use std::mem::MaybeUninit;
+
 use super::super::shared_pointer::Shared;
 use super::super::{Ctx, Value, spare};
 use super::matrix::{Dims, Mat, spread};
@@ -14,7 +16,7 @@ use crate::error::Result;
 const TOGETHER: usize = 4;
 /// Rows that are read side by side where they have no gaps.
 const PAIR: usize = 2;
-/// Terms of a product with a matrix of few rows, at most: most of each vector register would be empty.
+/// Terms of a product with a matrix of few rows that are packed, at most: most of each vector register is empty.
 const FEW_TERMS: usize = 16;
 /// Rows from which on a matrix has no few rows.
 const FEW_ROWS: usize = 4;
@@ -57,7 +59,7 @@ pub(super) unsafe fn shared_matrix<T: Real>(
 ) -> Result<Option<Value>> {
     let Dims { m, k, n } = d;
     let head = &aval.shape[..aval.shape.len() - 2];
-    if n != 1 || head.is_empty() || (m < FEW_ROWS && k > FEW_TERMS) {
+    if n != 1 || head.is_empty() {
         return Ok(None);
     }
     let (ra, rb) = (a.shape().len() - 2, b.shape().len() - 2);
@@ -74,7 +76,11 @@ pub(super) unsafe fn shared_matrix<T: Real>(
         (first, step) = (first - 1, found);
     }
     let count: usize = head[first..].iter().product();
-    if count < TOGETHER || matvec::parts_of_terms(m, k, rs, cs, size_of::<T>()).is_some() {
+    let is_narrow = m < FEW_ROWS && k > FEW_TERMS && (m < PAIR || cs != 1);
+    if count < TOGETHER
+        || is_narrow
+        || matvec::parts_of_terms(m, k, rs, cs, size_of::<T>()).is_some()
+    {
         return Ok(None);
     }
     let out = Value::empty(aval.clone())?;
@@ -185,8 +191,11 @@ unsafe fn body<
     v: &Vectors<T>,
 ) {
     let Vectors { m, k, count, .. } = *v;
-    let as_dots =
-        v.in_lanes && v.a.cs == 1 && k >= LANES && m >= PAIR && (count < MANY || k > LONG);
+    let as_dots = v.in_lanes
+        && v.a.cs == 1
+        && k >= LANES
+        && m >= PAIR
+        && (count < MANY || k > LONG || m < FEW_ROWS);
     let padded = if as_dots {
         k.next_multiple_of(LANES)
     } else {
@@ -290,114 +299,91 @@ unsafe fn packed_rows<T: Real, const FMA: bool, const LANES: usize, const ROWS: 
     panel: &[[T; ROWS]],
     v: &Vectors<T>,
 ) {
-    let vector = |j: usize| v.x.at(j as isize * v.steps.0).cast_const();
-    let write = |j: usize, sums: &[T; ROWS]| {
-        let to = v.y.at((j * v.between) as isize);
-        // SAFETY: so many results of this vector are there.
-        unsafe {
-            if v.m == ROWS {
-                to.cast::<[T; ROWS]>().write_unaligned(*sums);
-            } else {
-                for (row, &sum) in sums.iter().enumerate().take(v.m) {
-                    to.add(row).write(sum);
-                }
-            }
-        }
-    };
-    if !v.in_lanes {
-        for j in (0..v.count).step_by(TOGETHER) {
-            let j = j.min(v.count - TOGETHER);
-            let vectors = std::array::from_fn(|c| vector(j + c));
-            // SAFETY: vectors of as many elements as the panel has terms.
-            let sums = unsafe { chains::<T, FMA, TOGETHER, ROWS>(panel, vectors) };
-            for (c, sums) in sums.iter().enumerate() {
-                write(j + c, sums);
-            }
-        }
-        return;
-    }
     // Loops of known length are taken apart.
     macro_rules! each {
-        ($k:expr) => {
-            for j in 0..v.count {
-                // SAFETY: as above.
-                let sums = unsafe { lanes::<T, FMA, LANES, ROWS>($k, panel, vector(j)) };
-                write(j, &sums);
+        ($k:expr, $lanes:expr) => {
+            for j in (0..v.count).step_by(TOGETHER) {
+                let j = j.min(v.count - TOGETHER);
+                let mut x = [std::ptr::null(); TOGETHER];
+                for (c, x) in x.iter_mut().enumerate() {
+                    *x = v.x.at((j + c) as isize * v.steps.0).cast_const();
+                }
+                // SAFETY: vectors of `k` elements, and as many results of each as there are rows.
+                unsafe {
+                    let found = sums::<T, FMA, { $lanes }, TOGETHER, ROWS>($k, panel, x);
+                    for (c, found) in found.iter().enumerate() {
+                        let to = v.y.at(((j + c) * v.between) as isize);
+                        if v.m == ROWS {
+                            to.cast::<[T; ROWS]>().write_unaligned(*found);
+                        } else {
+                            to.copy_from_nonoverlapping(found.as_ptr(), v.m);
+                        }
+                    }
+                }
             }
         };
     }
     match v.k {
-        1 => each!(1),
-        2 => each!(2),
-        3 => each!(3),
-        4 => each!(4),
-        _ => each!(v.k),
+        _ if !v.in_lanes => each!(v.k, 1),
+        1 => each!(1, LANES),
+        2 => each!(2, LANES),
+        3 => each!(3, LANES),
+        4 => each!(4, LANES),
+        _ => each!(v.k, LANES),
     }
 }
 
-/// `terms` times `x`, and `sums`.
+/// Sums of `k` terms for some vectors, in the order of `matvec`: every `LANES`th term in one chain, and the chains in pairs. With one
+/// lane they are added one after the other.
 #[inline(always)]
-fn added<T: Real, const FMA: bool, const ROWS: usize>(
-    terms: &[T; ROWS],
-    x: T,
-    sums: [T; ROWS],
-) -> [T; ROWS] {
-    std::array::from_fn(|row| madd::<T, FMA>(terms[row], x, sums[row]))
-}
-
-/// Sums of `k` terms in the order of `matvec`'s dot products: every `LANES`th term in one chain, and the chains in pairs.
-#[inline(always)]
-unsafe fn lanes<T: Real, const FMA: bool, const LANES: usize, const ROWS: usize>(
+unsafe fn sums<T: Real, const FMA: bool, const LANES: usize, const N: usize, const ROWS: usize>(
     k: usize,
     panel: &[[T; ROWS]],
-    x: *const T,
-) -> [T; ROWS] {
-    let mut sums = [[T::ZERO; ROWS]; LANES];
-    let mut blocks = panel[..k].chunks_exact(LANES);
-    let mut at = x;
-    // SAFETY (all blocks): as many elements of the vector as terms.
-    unsafe {
-        for block in &mut blocks {
-            for lane in 0..LANES {
-                sums[lane] = added::<T, FMA, ROWS>(&block[lane], *at.add(lane), sums[lane]);
-            }
-            at = at.add(LANES);
-        }
-        for (lane, terms) in blocks.remainder().iter().enumerate() {
-            sums[lane] = added::<T, FMA, ROWS>(terms, *at.add(lane), sums[lane]);
-        }
-    }
-    // Where there are fewer terms, the others are zeros, which add nothing to numbers but the sign of a zero.
+    x: [*const T; N],
+) -> [[T; ROWS]; N] {
     let live = k.min(LANES);
+    let mut lanes = [const { MaybeUninit::<[[T; ROWS]; N]>::uninit() }; LANES];
+    // One lane after the other, since its sums fit into registers.
+    for (lane, written) in lanes.iter_mut().enumerate().take(live) {
+        let mut sums = [[T::ZERO; ROWS]; N];
+        let mut l = lane;
+        while l < k {
+            let terms = &panel[l];
+            for c in 0..N {
+                // SAFETY: as many elements of each vector as terms.
+                let x = unsafe { *x[c].add(l) };
+                for row in 0..ROWS {
+                    sums[c][row] = madd::<T, FMA>(terms[row], x, sums[c][row]);
+                }
+            }
+            l += LANES;
+        }
+        written.write(sums);
+    }
+    // Lanes that have no terms are zeros, which change nothing but the sign of a zero.
     let mut half = LANES / 2;
     while half > 0 {
         for lane in 0..half {
             if lane + half < live {
-                let other = sums[lane + half];
-                for row in 0..ROWS {
-                    sums[lane][row] = sums[lane][row].plus(other[row]);
+                // SAFETY: the first lanes are written.
+                let (sums, other) = unsafe {
+                    let other = lanes[lane + half].assume_init_read();
+                    (lanes[lane].assume_init_mut(), other)
+                };
+                for c in 0..N {
+                    for row in 0..ROWS {
+                        sums[c][row] = sums[c][row].plus(other[c][row]);
+                    }
                 }
             }
         }
         half /= 2;
     }
-    match k % LANES {
-        0 => sums[0],
-        _ => sums[0].map(|sum| sum.plus(T::ZERO)),
-    }
-}
-
-/// Sums for some vectors in the order of `matvec`'s combinations of columns: one term after the other.
-#[inline(always)]
-unsafe fn chains<T: Real, const FMA: bool, const N: usize, const ROWS: usize>(
-    panel: &[[T; ROWS]],
-    x: [*const T; N],
-) -> [[T; ROWS]; N] {
-    let mut sums = [[T::ZERO; ROWS]; N];
-    for (l, terms) in panel.iter().enumerate() {
-        for c in 0..N {
-            // SAFETY: as many elements of each vector as terms.
-            sums[c] = added::<T, FMA, ROWS>(terms, unsafe { *x[c].add(l) }, sums[c]);
+    // SAFETY: there is one term at least.
+    let mut sums = unsafe { lanes[0].assume_init_read() };
+    if !k.is_multiple_of(LANES) {
+        for sum in sums.as_flattened_mut() {
+            *sum = sum.plus(T::ZERO);
         }
     }
     sums
