@@ -6,6 +6,7 @@ made when a formula is met for the first time, and found by the key of the funct
 (`FunctionKey`). Where it is met often, the program is prepared.
 """
 
+import functools
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -37,6 +38,20 @@ class KnownProgram:
         self.used = used
         # What its key names by identity.
         self._kept = kept
+
+    def value(self, *at: AnyArray) -> AnyArray:
+        """Give the value alone, as it depends on active arrays."""
+        program, read = self._value
+        found: AnyArray = program(*(at[i] for i in read))
+        return found
+
+    @functools.cached_property
+    def _value(self) -> tuple[_core.Program, list[int]]:
+        program = self._program.prune(0)
+        # What a program was recorded with has no name.
+        left = {v.name for v in program.inputs} - {""}
+        read = [i for i, v in enumerate(self._program.inputs) if v.name in left]
+        return program, read
 
     def prepare(self, at: Args) -> None:
         """Note that it is run once more; let replays run it where that was often."""

@@ -60,9 +60,11 @@ class MovedStates:
         k: AnyArray = side.slopes(times, states) if known is None else known.slopes
         if not is_near(to_numpy(k[m:]), compared[2], 1e-9, 1e-300):
             raise NotPlainError
-        if known is not None:
-            self._take_columns(known, start)
+        if known is not None and known.of_leaves is not None:
+            self._take_columns(known, known.of_leaves[:m], start)
             return
+        if known is not None and known.recorded is not None:
+            k = known.recorded
         self.is_active = contains_active((k, start))
         if not self.is_active:
             return
@@ -94,14 +96,14 @@ class MovedStates:
             self._jacobians = source.jacobians.first(m)
         return source.known
 
-    def _take_columns(self, known: Derivatives, start: AnyArray) -> None:
+    def _take_columns(self, known: Derivatives, of_leaves: NDArray, start: AnyArray) -> None:
         """Let states move with leaves and the initial state."""
         n, m, is_moved = self._n, len(self.steps.times), is_active(start)
         self.is_active = bool(known.leaves) or is_moved
         if not self.is_active:
             return
         leaves = [_core.reshape(leaf, (-1,)) for leaf in known.leaves]
-        of_leaves, extra = known.of_leaves[:m], n if is_moved else 0
+        extra = n if is_moved else 0
         count = of_leaves.shape[2]
         if count + extra > _COLUMNS:
             # Cotangents go back along the steps in less time than so many directions forth.

@@ -53,6 +53,8 @@ _RECORDED = 8
 
 # Of more numbers in the derivatives of a slope those of the leaves are left to cotangents.
 _NUMBERS = 512
+# Of so many numbers in leaves derivatives are formed; of more, slopes are recorded.
+_LEAVES = 64
 # Programs are made for a power of two of points, that at least.
 _POINTS = 32
 
@@ -67,9 +69,11 @@ class Derivatives(NamedTuple):
 
     slopes: NDArray
     of_states: Jacobians
-    #: With respect to the numbers in `leaves`, one after the other.
-    of_leaves: NDArray
+    #: With respect to the numbers in `leaves`, one after the other; None where these are many.
+    of_leaves: NDArray | None
     leaves: list[AnyArray]
+    #: The slopes as they depend on the leaves, where these are many.
+    recorded: AnyArray | None = None
 
 
 class ProductsAt(NamedTuple):
@@ -123,18 +127,26 @@ class RightSide(PlainCallback):
         key = self.key
         if n >= FEWEST_EQUATIONS or key is None:
             return None
-        if n * (n + sum(x.size for x in key.leaves)) > _NUMBERS:
+        num_leaves = sum(x.size for x in key.leaves)
+        is_recorded = num_leaves > _LEAVES
+        if n * (n + (0 if is_recorded else num_leaves)) > _NUMBERS:
             return None
         size = max(_POINTS, 1 << (count - 1).bit_length())
         # Points are added that are there already.
         index = np.minimum(np.arange(size), count - 1)
         given = times[index], states[index], *key.values
         known = _KNOWN.of(
-            key, (size, n, self._order), given, lambda used: self._with_rows(key, used)
+            key, (size, n, self._order), given, lambda used: self._with_rows(key, used, is_recorded)
         )
         if known is None:
             return None
         slopes, of_states, *rest = (a[:count] for a in known.run(*given))
+        if is_recorded:
+            if not np.isfinite(of_states).all():
+                return None
+            recorded = known.value(*given[:2], *key.leaves)[:count]
+            jacobians = Jacobians(n, of_states, None)
+            return Derivatives(slopes, jacobians, None, [*key.leaves], recorded)
         of_leaves = [a.reshape(count, n, -1) for a in rest]
         joined = np.concatenate(of_leaves, 2) if of_leaves else np.zeros((count, n, 0))
         if not (np.isfinite(of_states).all() and np.isfinite(joined).all()):
@@ -143,11 +155,13 @@ class RightSide(PlainCallback):
         jacobians = Jacobians(n, of_states, None)
         return Derivatives(slopes, jacobians, joined, [key.leaves[i] for i in known.used])
 
-    def _with_rows(self, key: _core.FunctionKey, used: list[int]) -> Function:
+    def _with_rows(self, key: _core.FunctionKey, used: list[int], of_states_only: bool) -> Function:
         """Give a function of times, states and leaves to slopes and derivatives."""
         side = self._of_leaves(key)
 
         def of_point(t: Any, y: AnyArray, *values: AnyArray) -> Any:
+            if of_states_only:
+                return with_rows(lambda y: side(t, y, *values), used, y)
             return with_rows(lambda y, *v: side(t, y, *v), used, y, *values)
 
         def of_all(times: AnyArray, states: AnyArray, *values: AnyArray) -> Any:
