@@ -1,13 +1,17 @@
 """Jacobians and second derivatives that are asked for again and again are replayed, too."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from automatic_replays import OFTEN, replays
 
 import cotan as ct
 from cotan import _core
+from cotan._src.state.own_functions import SUBMODULES
 
 POINT = np.linspace(0.5, 1.5, 4)
+POINTS = np.sin(np.arange(12.0)).reshape(3, 4) + 1.5
 TIMES = np.linspace(0.0, 1.0, 5)
 scale = 2.0
 held = np.ones(4)
@@ -61,6 +65,17 @@ ASKED = [
     lambda: ct.jacobian(cubic, np.array([1.0 + 2.0j, 0.5]), holomorphic=True),
     lambda: ct.jacobian(of_two, POINT, 2, allow_int=True),
     lambda: ct.hessian(lambda p: np.sum(p[0] ** 2 * p[1]), [POINT, 2.0]),
+    lambda: ct.vmap(cubic)(POINT),
+    lambda: ct.vmap(of_two, in_axes=(None, 0))(POINT, POINT),
+    lambda: ct.vmap(of_two, (0, None))(POINTS, 2.0),
+    lambda: ct.vmap(cubic, out_axes=1)(POINTS),
+    lambda: ct.vmap(lambda x: {"a": x**2, "b": [np.sum(np.sin(x)), 3.0], "c": "text"})(POINTS),
+    lambda: ct.vmap(ct.grad(cost))(POINTS),
+    lambda: ct.vmap(ct.value_and_grad(of_two, argnums=(0, 1)), (0, None))(POINTS, 2.0),
+    lambda: ct.vmap(ct.vmap(cubic))(POINTS),
+    lambda: ct.vmap(ct.jacrev(residuals))(POINTS),
+    lambda: ct.vmap(ct.nograd(cubic))(POINTS),
+    lambda: ct.vmap(cost)(POINTS.astype(np.float32)),
 ]
 
 
@@ -211,3 +226,121 @@ def test_what_is_held_constant_shows():
         for result in results:
             np.testing.assert_equal(result, results[0])
         assert "None" in repr(results[0])
+
+
+# --------------------------------------------------------------------------------------------------
+# Functions that call transforms and loops themselves
+
+
+def by_gradient(x):
+    return np.sum(ct.grad(cost)(x) * np.arange(4.0)) + ct.hvp(cost, x, np.ones(4))[0]
+
+
+def by_example(x):
+    return np.sum(ct.vmap(ct.grad(cubic))(x * POINT) ** 2) + np.sum(ct.jacobian(residuals, x))
+
+
+def by_loop(x):
+    return ct.fori_loop(0, 5, lambda i, y: ct.cond(i > 2, ct.sin, lambda z: z * x[0], y), x[1])
+
+
+def by_scan(x):
+    last, ys = ct.scan(lambda c, r: (c * r + ct.tanh(c), c), x[0], POINT)
+    return last + np.sum(ys) + ct.while_loop(lambda y: y < 9.0, lambda y: y * 1.5, x[1] * 2.0)
+
+
+def by_constants(x):
+    g, _ = ct.gradient(of_two, x, ct.const(2.0))
+    return np.sum(g * ct.dropgrad(x)) + ct.checkpoint(cost)(x) + ct.logsumexp(x)
+
+
+made = ct.grad(cost)
+
+
+def by_captured(x):
+    return np.sum(made(x) ** 2)
+
+
+@pytest.mark.parametrize(
+    "f", [by_gradient, by_example, by_loop, by_scan, by_constants, by_captured]
+)
+def test_functions_that_call_transforms(f):
+    results, count = replays(lambda: ct.gradient(f, POINT))
+    assert count > 0
+    for result in results:
+        np.testing.assert_equal(result, results[0])
+    for i, e in enumerate(np.eye(4)):
+        difference = (f(POINT + 1e-6 * e) - f(POINT - 1e-6 * e)) / 2e-6
+        # Nothing goes through `dropgrad`.
+        exact = ct.gradient(lambda h: f(POINT + h * e), 0.0)[0]
+        if f is not by_constants:
+            np.testing.assert_allclose(results[0][0][i], difference, rtol=1e-6)
+        np.testing.assert_allclose(results[0][0][i], exact, rtol=1e-12)
+
+
+def test_what_a_transform_is_given_may_change(monkeypatch):
+    of_captured = lambda: ct.gradient(by_captured, POINT)[0]
+    mapped = ct.vmap(made)
+    of_map = lambda: mapped(POINTS)
+    (first, *_), count = replays(of_captured)
+    (second, *_), of_mapped = replays(of_map)
+    assert count > 0
+    assert of_mapped > 0
+    monkeypatch.setitem(globals(), "scale", 4.0)
+    expected = ct.gradient(lambda x: by_captured(x), POINT)[0]
+    assert not np.allclose(first, expected)
+    for found in replays(of_captured)[0]:
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    rows = [ct.gradient(lambda x: cost(x), x)[0] for x in POINTS]
+    assert not np.allclose(second, rows)
+    for found in replays(of_map)[0]:
+        np.testing.assert_allclose(found, rows, rtol=1e-12)
+
+
+def test_maps_with_other_options_are_told_apart():
+    maps = [
+        lambda: ct.vmap(of_two, (0, None))(POINTS, 2.0),
+        lambda: ct.vmap(ct.grad(of_two), (0, None))(POINTS, 2.0),
+        lambda: ct.vmap(ct.grad(of_two, argnums=1), (0, None))(POINTS, 2.0),
+        lambda: ct.vmap(ct.value_and_grad(of_two), (0, None))(POINTS, 2.0),
+        lambda: ct.vmap(ct.vmap(of_two, (0, None)), (0, None))(POINTS, 2.0),
+        lambda: ct.vmap(cubic, out_axes=1)(POINTS),
+        lambda: ct.vmap(cubic)(POINTS),
+    ]
+    first = [run() for run in maps]
+    for _ in range(OFTEN):
+        for run, expected in zip(maps, first, strict=True):
+            np.testing.assert_equal(run(), expected)
+
+
+def test_maps_of_chunks_and_of_lazy_arrays_are_run():
+    assert is_run(lambda: ct.vmap(cubic, chunk_size=2)(POINTS))
+    lazy = ct.vmap(cubic)
+    for _ in range(OFTEN):
+        assert not lazy(ct.array(POINTS)).is_forced
+
+
+seen = []
+
+
+def with_a_hook(x):
+    return cost(ct.hook(lambda cotangent: seen.append(1), x))
+
+
+def that_shows(x):
+    return cost(ct.showgrad(x))
+
+
+def by_layers(x):
+    return cost(x) + np.sum(ct.nn.softmax(x))
+
+
+@pytest.mark.parametrize("f", [with_a_hook, that_shows, by_layers])
+def test_what_may_be_seen_is_run(f):
+    assert is_run(lambda: ct.gradient(f, POINT))
+    assert is_run(lambda: ct.vmap(ct.grad(f))(POINTS))
+
+
+def test_submodules_are_listed():
+    parts = [p for p in Path(ct.__file__).parent.iterdir() if p.stem[0] != "_"]
+    assert {p.stem for p in parts if p.is_dir() or p.suffix == ".py"} == SUBMODULES

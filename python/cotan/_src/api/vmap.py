@@ -9,11 +9,12 @@ import numpy as np
 
 from cotan import _core
 from cotan._src.runtime.by_example import needs_values
+from cotan._src.state.own_functions import made_of
 from cotan._src.tree import selection
 from cotan._src.tree.argument_refusal import as_ndarray, expect_function
 from cotan._src.tree.prefix import is_axis, spread
 from cotan._src.tree.structure import tree_structure, without_constants
-from cotan._src.typing import Axis, Function, P, R
+from cotan._src.typing import Args, Axis, Function, Kwargs, P, R
 
 
 def vmap(
@@ -105,49 +106,71 @@ def vmap(
     size = _count("axis_size", axis_size, 0)
     chunk = _count("chunk_size", chunk_size, 1)
 
+    asked = _Asked(function, name, in_axes, out_axes, size, chunk)
+    innermost, applied = made_of(function)
+    options = "vmap", *asked[2:], *applied
+
     @functools.wraps(function)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        axes = list(in_axes) if isinstance(in_axes, list | tuple) else [in_axes] * len(args)
-        if len(axes) != len(args):
-            plural = "y" if len(axes) == 1 else "ies"
-            raise ValueError(
-                f"vmap: in_axes has {len(axes)} entr{plural} for {len(args)} "
-                f"argument{'s' * (len(args) != 1)} of {name}"
-            )
-        names = [*selection.argument_names(function, len(args)), *kwargs]
-        axes += [0] * len(kwargs)
-        values = [*args, *kwargs.values()]
-        shared = [_BY_POSITION] * len(args) + [_BY_KEYWORD] * len(kwargs)
-        arguments = [_taken(*entry) for entry in zip(values, axes, names, shared, strict=True)]
-        batch = [column for argument in arguments for column in argument.columns]
-        total = _num_examples(batch, size, name)
-        if not batch:
-            batch = [_Column("axis_size", 0, np.zeros((total, 0)))]
-
-        def one(*examples: Any) -> object:
-            rest = iter(examples)
-            given = [argument.build(rest) for argument in arguments]
-            return function(
-                *given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True))
-            )
-
-        try:
-            if chunk is None or chunk >= total:
-                if is_axis(out_axes) and not out_axes:
-                    return _mapped(one, batch, slice(None))
-                return _call(one, batch, slice(None), out_axes).placed()
-            pieces = []
-            for start in range(0, total, chunk):
-                piece = _call(one, batch, slice(start, start + chunk), out_axes)
-                piece.compute()
-                pieces.append(piece)
-            return _joined(pieces).placed()
-        except ValueError as error:
-            if not total or not needs_values(error):
-                raise
-        return _by_example(one, batch, total, out_axes).placed()
+        # A replay computes all chunks in one run, and what is made of `Array`s before it is asked for.
+        if kwargs or chunk is not None or any(issubclass(type(x), _core.Array) for x in args):
+            return _run(asked, args, kwargs)
+        return _core.run_or_replay(innermost, args, options, lambda *args: _run(asked, args, {}))
 
     return mapped
+
+
+class _Asked(NamedTuple):
+    """A function, and how it is mapped."""
+
+    function: Function
+    name: str
+    in_axes: Axis | Sequence[object]
+    out_axes: object
+    size: int | None
+    chunk: int | None
+
+
+def _run(asked: _Asked, args: Args, kwargs: Kwargs) -> Any:
+    """Map over arguments."""
+    function, name, in_axes, out_axes, size, chunk = asked
+    axes = list(in_axes) if isinstance(in_axes, list | tuple) else [in_axes] * len(args)
+    if len(axes) != len(args):
+        plural = "y" if len(axes) == 1 else "ies"
+        raise ValueError(
+            f"vmap: in_axes has {len(axes)} entr{plural} for {len(args)} "
+            f"argument{'s' * (len(args) != 1)} of {name}"
+        )
+    names = [*selection.argument_names(function, len(args)), *kwargs]
+    axes += [0] * len(kwargs)
+    values = [*args, *kwargs.values()]
+    shared = [_BY_POSITION] * len(args) + [_BY_KEYWORD] * len(kwargs)
+    arguments = [_taken(*entry) for entry in zip(values, axes, names, shared, strict=True)]
+    batch = [column for argument in arguments for column in argument.columns]
+    total = _num_examples(batch, size, name)
+    if not batch:
+        batch = [_Column("axis_size", 0, np.zeros((total, 0)))]
+
+    def one(*examples: Any) -> object:
+        rest = iter(examples)
+        given = [argument.build(rest) for argument in arguments]
+        return function(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
+
+    try:
+        if chunk is None or chunk >= total:
+            if is_axis(out_axes) and not out_axes:
+                return _mapped(one, batch, slice(None))
+            return _call(one, batch, slice(None), out_axes).placed()
+        pieces = []
+        for start in range(0, total, chunk):
+            piece = _call(one, batch, slice(start, start + chunk), out_axes)
+            piece.compute()
+            pieces.append(piece)
+        return _joined(pieces).placed()
+    except ValueError as error:
+        if not total or not needs_values(error):
+            raise
+    return _by_example(one, batch, total, out_axes).placed()
 
 
 # --------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from cotan._src.state.library_names import (
     is_pure,
 )
 from cotan._src.state.object_graph import CodeNames, cell_edges
+from cotan._src.state.own_functions import computes
 from cotan._src.state.reached_names import function_of, is_installed
 
 # Modules of the standard library, and libraries of pure functions, that do nothing but compute.
@@ -187,6 +188,8 @@ def _is_original_builtin(name: str) -> bool:
 def _is_harmless_function(function: Any) -> bool:
     if type(function) is not FunctionType:
         return is_of_library(function)
+    if computes(function):
+        return True
     home = home_of(function)
     if is_installed(home):
         is_harmful = home.startswith(_FILES) or function.__name__ in _HARMFUL | _DRAWS
@@ -216,7 +219,7 @@ def is_harmless_variable(value: Any) -> bool:
     kind = type(value)
     if kind is ModuleType:
         name = value.__name__
-        if not is_installed(name):
+        if not is_installed(name) or computes(value):
             return True
         return not name.startswith(_FILES) and (is_pure(name) or _is_computing(name))
     if kind is BuiltinFunctionType:
@@ -237,6 +240,8 @@ def is_harmless_builtin_function(value: Any) -> bool:
         return True  # Its object is visited.
     if owner is builtins:
         return _is_harmless_builtin(name)
+    if owner is _core:
+        return computes(value)
     return name not in _HARMFUL and is_harmless_variable(owner)
 
 

@@ -30,6 +30,7 @@ from cotan._src.state.computing_code import (
     tells_names,
 )
 from cotan._src.state.guards import GuardCollector, collected
+from cotan._src.state.own_functions import SUBMODULES, computes
 from cotan._src.state.reached_names import Names, is_installed, is_library, mentioned
 from cotan._src.state.snapshot import StateSnapshot
 from cotan._src.typing import Args, Function
@@ -92,6 +93,10 @@ class ComputingGuards(GuardCollector):
             modules += (members[n] for n in globals_used(function.__code__) & members.keys())
             imported = modules_imported(function.__code__)
             modules += (sys.modules[n] for n in imported & sys.modules.keys())
+        # The global `math` is no part of cotan.
+        parts = (mentioned(x.__code__) - globals_used(x.__code__) for x in own)
+        if any(map(computes, modules)) and SUBMODULES & frozenset[str]().union(*parts):
+            raise TypeError("prepare: the function may do more than compute")
         self._guard_library_members(modules, names)
         self.may_write = any(may_write(x.__code__) for x in own)
         if any(map(tells_names, own)):
