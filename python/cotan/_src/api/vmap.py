@@ -112,7 +112,7 @@ def vmap(
 
     @functools.wraps(function)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        # A replay computes all chunks in one run, and what is made of `Array`s before it is asked for.
+        # A replay computes all chunks together, and what is made of `Array`s at once.
         if kwargs or chunk is not None or any(issubclass(type(x), _core.Array) for x in args):
             return _run(asked, args, kwargs)
         return _core.run_or_replay(innermost, args, options, lambda *args: _run(asked, args, {}))
