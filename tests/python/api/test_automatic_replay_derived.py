@@ -66,12 +66,13 @@ ASKED = [
     lambda: ct.jacobian(of_two, POINT, 2, allow_int=True),
     lambda: ct.hessian(lambda p: np.sum(p[0] ** 2 * p[1]), [POINT, 2.0]),
     lambda: ct.vmap(cubic)(POINT),
+    lambda: ct.vmap(of_two, in_axes=(1, 0))(POINTS, POINT),
     lambda: ct.vmap(of_two, in_axes=(None, 0))(POINT, POINT),
-    lambda: ct.vmap(of_two, (0, None))(POINTS, 2.0),
-    lambda: ct.vmap(cubic, out_axes=1)(POINTS),
+    lambda: ct.vmap(ct.grad(of_two), in_axes=(None, 0))(POINT, POINT),
+    lambda: ct.vmap(of_two)(POINTS.T, POINT),
+    lambda: ct.vmap(ct.value_and_grad(of_two, argnums=(0, 1)))(POINTS.T, POINT),
     lambda: ct.vmap(lambda x: {"a": x**2, "b": [np.sum(np.sin(x)), 3.0], "c": "text"})(POINTS),
     lambda: ct.vmap(ct.grad(cost))(POINTS),
-    lambda: ct.vmap(ct.value_and_grad(of_two, argnums=(0, 1)), (0, None))(POINTS, 2.0),
     lambda: ct.vmap(ct.vmap(cubic))(POINTS),
     lambda: ct.vmap(ct.jacrev(residuals))(POINTS),
     lambda: ct.vmap(ct.nograd(cubic))(POINTS),
@@ -299,12 +300,10 @@ def test_what_a_transform_is_given_may_change(monkeypatch):
 
 def test_maps_with_other_options_are_told_apart():
     maps = [
-        lambda: ct.vmap(of_two, (0, None))(POINTS, 2.0),
         lambda: ct.vmap(ct.grad(of_two), (0, None))(POINTS, 2.0),
         lambda: ct.vmap(ct.grad(of_two, argnums=1), (0, None))(POINTS, 2.0),
         lambda: ct.vmap(ct.value_and_grad(of_two), (0, None))(POINTS, 2.0),
         lambda: ct.vmap(ct.vmap(of_two, (0, None)), (0, None))(POINTS, 2.0),
-        lambda: ct.vmap(cubic, out_axes=1)(POINTS),
         lambda: ct.vmap(cubic)(POINTS),
     ]
     first = [run() for run in maps]
@@ -313,11 +312,25 @@ def test_maps_with_other_options_are_told_apart():
             np.testing.assert_equal(run(), expected)
 
 
-def test_maps_of_chunks_and_of_lazy_arrays_are_run():
+def test_maps_that_are_run():
     assert is_run(lambda: ct.vmap(cubic, chunk_size=2)(POINTS))
+    # Its results lie in memory as they are moved.
+    moved = [ct.vmap(lambda x: cubic(x), out_axes=1)(POINTS) for _ in range(OFTEN)]
+    assert {x.strides for x in moved} == {(8, 32)}
     lazy = ct.vmap(cubic)
     for _ in range(OFTEN):
         assert not lazy(ct.array(POINTS)).is_forced
+
+
+def test_what_examples_share_stays_what_it_is():
+    def f(x, y):
+        return np.sin(x) * y * y + (1.0 if isinstance(y, int) else 2.0), type(y).__name__
+
+    mapped = ct.vmap(f, (0, None))
+    for y in (2.0, 2, np.float32(2.0)) * OFTEN:
+        value, kind = mapped(POINTS, y)
+        assert kind == type(y).__name__
+        np.testing.assert_allclose(value, np.sin(POINTS) * y * y + (1.0 if type(y) is int else 2.0))
 
 
 seen = []

@@ -109,11 +109,15 @@ def vmap(
     asked = _Asked(function, name, in_axes, out_axes, size, chunk)
     innermost, applied = made_of(function)
     options = "vmap", *asked[2:], *applied
+    axes = in_axes if isinstance(in_axes, tuple) else (in_axes,)
+    # A replay computes all chunks together, and lays out results by itself.
+    is_simple = all(axis is None or is_axis(axis) for axis in axes)
+    may_be_replayed = is_simple and chunk is None and is_axis(out_axes) and not out_axes
 
     @functools.wraps(function)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        # A replay computes all chunks together, and what is made of `Array`s at once.
-        if kwargs or chunk is not None or any(issubclass(type(x), _core.Array) for x in args):
+        # Numbers stay what they are in a run, and what is made of `Array`s is lazy.
+        if not may_be_replayed or kwargs or any(type(x) is not np.ndarray for x in args):
             return _run(asked, args, kwargs)
         return _core.run_or_replay(innermost, args, options, lambda *args: _run(asked, args, {}))
 

@@ -53,6 +53,7 @@ def made_of(function: Any) -> tuple[Any, tuple[object, ...]]:
     """Give the user's function that transforms were applied to, and what these are.
 
     Of `grad(vmap(f))` that is `f`. The second one tells what was made of it, with the options.
+    It is read off the variables `function`, or `innermost` and `options`, that transforms capture.
     """
     applied: list[object] = []
     while type(function) is FunctionType and function.__closure__ and computes(function):

@@ -14,6 +14,10 @@ use crate::error::Result;
 
 /// Vectors whose sums are made side by side, and the fewest that are.
 const TOGETHER: usize = 4;
+/// Elements of a matrix that the first-level cache keeps from one product to the next, and the fewest vectors that gain by
+/// more than that.
+const CACHED: usize = 1 << 14;
+const ENOUGH: usize = 8;
 /// Rows that are read side by side where they have no gaps.
 const PAIR: usize = 2;
 /// Terms of a product with a matrix of few rows that are packed, at most: most of each vector register is empty.
@@ -77,9 +81,8 @@ pub(super) unsafe fn shared_matrix<T: Real>(
     }
     let count: usize = head[first..].iter().product();
     let is_narrow = m < FEW_ROWS && k > FEW_TERMS && (m < PAIR || cs != 1);
-    if count < TOGETHER
-        || is_narrow
-        || matvec::parts_of_terms(m, k, rs, cs, size_of::<T>()).is_some()
+    let fewest = if m * k < CACHED { ENOUGH } else { TOGETHER };
+    if count < fewest || is_narrow || matvec::parts_of_terms(m, k, rs, cs, size_of::<T>()).is_some()
     {
         return Ok(None);
     }
@@ -202,6 +205,7 @@ unsafe fn body<
         k
     };
     let near = (NEAR / (padded * size_of::<T>()))
+        .max(1)
         .next_multiple_of(TOGETHER)
         .min(count);
     let is_dense = v.steps.1 == 1 && padded == k;
@@ -220,10 +224,16 @@ unsafe fn body<
         };
         if !is_dense {
             for (j, to) in dense.chunks_exact_mut(padded).enumerate().take(n) {
-                for (l, to) in to[..k].iter_mut().enumerate() {
-                    let at = j as isize * v.steps.0 + l as isize * v.steps.1;
-                    // SAFETY: an element of the vectors, which the caller vouches for.
-                    *to = unsafe { part.x.at(at).read() };
+                let from = part.x.at(j as isize * v.steps.0);
+                // SAFETY: elements of the vectors, which the caller vouches for.
+                unsafe {
+                    if v.steps.1 == 1 {
+                        to.as_mut_ptr().copy_from_nonoverlapping(from, k);
+                        continue;
+                    }
+                    for (l, to) in to[..k].iter_mut().enumerate() {
+                        *to = from.offset(l as isize * v.steps.1).read();
+                    }
                 }
             }
             part.x = Shared::new(dense.as_mut_ptr());

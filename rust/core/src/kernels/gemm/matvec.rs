@@ -78,7 +78,7 @@ pub(super) unsafe fn matvec<T: Real>(
     };
     let wide = wide || (ctx.threads() > 1 && m * k >= 4 * TASK);
     // A part of a larger product adds as that does.
-    let is_small = m * k <= SMALL_PRODUCT;
+    let in_lanes = adds_in_lanes(m, k, a.cs);
     // Parts read memory that lies together: whole columns of some rows, or whole rows of some columns. Which ones depends
     // on the matrix alone, and so does the order of the additions.
     let (lines, size) = (TASK.div_ceil(k), size_of::<T>());
@@ -114,7 +114,7 @@ pub(super) unsafe fn matvec<T: Real>(
         let start = task * part;
         let (a, y) = (a.from(start, 0), y.at(start as isize));
         // SAFETY: the caller's promise; tasks have different results.
-        unsafe { dispatch(part.min(m - start), k, a, x.at(0), y, is_small) };
+        unsafe { dispatch(part.min(m - start), k, a, x.at(0), y, in_lanes) };
     })
 }
 
@@ -165,20 +165,20 @@ pub(super) fn sums_of<T: Real>(parts: &[T], m: usize) -> Vec<T> {
 }
 
 /// Chooses the instruction set.
-unsafe fn dispatch<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T, is_small: bool) {
+unsafe fn dispatch<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T, in_lanes: bool) {
     // SAFETY (all blocks): the caller's promise; instructions were looked for.
     #[cfg(target_arch = "x86_64")]
     {
         if std::arch::is_x86_feature_detected!("avx512f") {
-            return unsafe { v4(m, k, a, x, y, is_small) };
+            return unsafe { v4(m, k, a, x, y, in_lanes) };
         }
         if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
         {
-            return unsafe { v3(m, k, a, x, y, is_small) };
+            return unsafe { v3(m, k, a, x, y, in_lanes) };
         }
     }
     // On aarch64 the fused operation is part of the base; elsewhere it would be a call.
-    unsafe { body::<T, { cfg!(target_arch = "aarch64") }, 8>(m, k, a, x, y, is_small) }
+    unsafe { body::<T, { cfg!(target_arch = "aarch64") }, 8>(m, k, a, x, y, in_lanes) }
 }
 
 /// In how many sums side by side a dot product with a dense row is made here.
@@ -198,19 +198,19 @@ pub fn lanes_of_dots(dtype: crate::aval::DType) -> usize {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn v4<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T, is_small: bool) {
+unsafe fn v4<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T, in_lanes: bool) {
     // SAFETY: the caller's promise.
-    unsafe { body::<T, true, 16>(m, k, a, x, y, is_small) }
+    unsafe { body::<T, true, 16>(m, k, a, x, y, in_lanes) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn v3<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T, is_small: bool) {
+unsafe fn v3<T: Real>(m: usize, k: usize, a: Mat<T>, x: *const T, y: *mut T, in_lanes: bool) {
     // SAFETY (both): the caller's promise.
     if size_of::<T>() == 8 {
-        unsafe { body::<T, true, 8>(m, k, a, x, y, is_small) }
+        unsafe { body::<T, true, 8>(m, k, a, x, y, in_lanes) }
     } else {
-        unsafe { body::<T, true, 16>(m, k, a, x, y, is_small) }
+        unsafe { body::<T, true, 16>(m, k, a, x, y, in_lanes) }
     }
 }
 
@@ -226,11 +226,11 @@ unsafe fn body<T: Real, const FMA: bool, const LANES: usize>(
     a: Mat<T>,
     x: *const T,
     y: *mut T,
-    is_small: bool,
+    in_lanes: bool,
 ) {
     // SAFETY (all blocks): rows stay below `m`, columns below `k`.
     unsafe {
-        if a.cs != 1 && is_small {
+        if a.cs != 1 && in_lanes {
             // Small ones add in one order, however the matrix lies: machine code knows no layout.
             let mut dense = [T::ZERO; SMALL_PRODUCT];
             for i in 0..m {

@@ -377,7 +377,7 @@ fn vectors_that_share_a_matrix_have_their_own_products() {
     };
     let tiny = |r: &mut Random| if r.below(2) == 0 { -1e-200 } else { 1e-200 };
     let lengths = [1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 24, 33, 64, 100, 300];
-    let counts = [4, 5, 7, 8, 33, 50];
+    let counts = [4, 5, 8, 11, 33, 50];
     for _ in 0..1500 {
         let size = [
             lengths[r.below(13)],
@@ -394,9 +394,13 @@ fn vectors_that_share_a_matrix_have_their_own_products() {
         [40, 300, 500],
         [5, 9, 70_000],
         [9, 9_000, 7],
+        [2, 32_768, 8],
+        [3, 32_769, 9],
+        [4, 70_000, 8],
     ] {
         for _ in 0..6 {
             shared_by_vectors(&mut r, size, &number);
+            shared_by_vectors(&mut r, size, &|r| number(r) as f32);
         }
     }
 }
