@@ -6,9 +6,8 @@ use std::mem::MaybeUninit;
 
 use super::super::shared_pointer::Shared;
 use super::super::{Ctx, Value, spare};
-use super::matrix::{Dims, Mat, spread};
+use super::matrix::{Dims, Mat, WIDE, chain, spread};
 use super::matvec::{self, Real, adds_in_lanes, dots, madd};
-use super::{WIDE, chain};
 use crate::aval::{Aval, broadcast_strides};
 use crate::error::Result;
 

@@ -4,6 +4,9 @@ use super::super::Ctx;
 use super::super::shared_pointer::Shared;
 use crate::error::Result;
 
+/// Floating-point operations that make spreading a product over threads worth while.
+pub(super) const WIDE: usize = 1 << 21;
+
 /// A matrix somewhere in memory; steps in elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mat<T> {
@@ -60,4 +63,19 @@ pub(super) fn spread(
         f(i);
     }
     Ok(())
+}
+
+/// The step of the single axis that these (length, step) axes form, if they do.
+pub(super) fn chain(axes: impl DoubleEndedIterator<Item = (usize, isize)>) -> Option<isize> {
+    let mut step = None;
+    let mut next = 0;
+    for (n, s) in axes.rev().filter(|&(n, _)| n > 1) {
+        if step.is_none() {
+            step = Some(s);
+        } else if s != next {
+            return None;
+        }
+        next = s * n as isize;
+    }
+    Some(step.unwrap_or(0))
 }

@@ -27,7 +27,7 @@ use num_complex::Complex;
 use self::matvec::SMALL_PRODUCT;
 pub use self::matvec::lanes_of_dots;
 
-use self::matrix::{Dims, Mat};
+use self::matrix::{Dims, Mat, WIDE, chain};
 use super::arithmetic::{BLOCK, Number};
 use super::shared_pointer::Shared;
 use super::strided::{copy, zeros};
@@ -87,9 +87,6 @@ pub fn sum_of_parts(parts: &Value) -> Result<Value> {
         None => Err(Error::Program("terms of another dtype".into())),
     }
 }
-
-/// Floating-point operations that make spreading a product over threads worth while.
-const WIDE: usize = 1 << 21;
 
 /// `a` (`[..., m, k]`) times `b` (`[..., k, n]`): matrices in the last two axes, the others
 /// broadcast against each other. Both have the same dtype and at least two axes. For bool the
@@ -314,21 +311,6 @@ unsafe fn batches<T: Product>(
     })?;
     ctx.check()?;
     Ok(out)
-}
-
-/// The step of the single axis that these (length, step) axes form, if they do.
-fn chain(axes: impl DoubleEndedIterator<Item = (usize, isize)>) -> Option<isize> {
-    let mut step = None;
-    let mut next = 0;
-    for (n, s) in axes.rev().filter(|&(n, _)| n > 1) {
-        if step.is_none() {
-            step = Some(s);
-        } else if s != next {
-            return None;
-        }
-        next = s * n as isize;
-    }
-    Some(step.unwrap_or(0))
 }
 
 /// Widens both operands, multiplies, narrows the result.
