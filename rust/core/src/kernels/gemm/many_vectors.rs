@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use super::super::shared_pointer::Shared;
 use super::super::{Ctx, Value, spare};
 use super::matrix::{Dims, Mat, WIDE, chain, spread};
-use super::matvec::{self, Real, adds_in_lanes, dots, madd};
+use super::matvec::{self, Real, SMALL_PRODUCT, adds_in_lanes, dots, madd};
 use crate::aval::{Aval, broadcast_strides};
 use crate::error::Result;
 
@@ -19,7 +19,8 @@ const CACHED: usize = 1 << 14;
 const ENOUGH: usize = 8;
 /// Rows that are read side by side where they have no gaps.
 const PAIR: usize = 2;
-/// Terms of a product with a matrix of few rows that are packed, at most: most of each vector register is empty.
+/// Terms of a short row, and of a product with a matrix of few rows that are packed, at most: most of each vector register is
+/// empty then.
 const FEW_TERMS: usize = 16;
 /// Rows from which on a matrix has no few rows.
 const FEW_ROWS: usize = 4;
@@ -80,7 +81,9 @@ pub(super) unsafe fn shared_matrix<T: Real>(
     }
     let count: usize = head[first..].iter().product();
     let is_narrow = m < FEW_ROWS && k > FEW_TERMS && (m < PAIR || cs != 1);
-    let fewest = if m * k < CACHED { ENOUGH } else { TOGETHER };
+    // A call of its own costs a short row more than its terms do.
+    let small = if k < FEW_TERMS { SMALL_PRODUCT } else { CACHED };
+    let fewest = if m * k < small { ENOUGH } else { TOGETHER };
     if count < fewest || is_narrow || matvec::parts_of_terms(m, k, rs, cs, size_of::<T>()).is_some()
     {
         return Ok(None);
