@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 use super::super::shared_pointer::Shared;
 use super::super::{Ctx, Value, spare};
-use super::matrix::{Dims, Mat, WIDE, chain, spread};
+use super::matrix::{Dims, Mat, WIDE, chain, offsets, spread};
 use super::matvec::{self, Real, SMALL_PRODUCT, adds_in_lanes, dots, madd};
 use crate::aval::{Aval, broadcast_strides};
 use crate::error::Result;
@@ -108,13 +108,7 @@ pub(super) unsafe fn shared_matrix<T: Real>(
     let tasks = matrices * parts;
     spread(ctx, tasks > 1, tasks, |task| {
         let (which, start) = (task / parts, task % parts * part);
-        let (mut rest, mut oa, mut ob) = (which, 0, 0);
-        for axis in (0..outer.len()).rev() {
-            let at = (rest % outer[axis]) as isize;
-            rest /= outer[axis];
-            oa += at * sa[axis];
-            ob += at * sb[axis];
-        }
+        let [oa, ob] = offsets(which, outer, [&sa, &sb]);
         let here = if task % parts + 1 == parts {
             len - start
         } else {

@@ -79,3 +79,16 @@ pub(super) fn chain(axes: impl DoubleEndedIterator<Item = (usize, isize)>) -> Op
     }
     Some(step.unwrap_or(0))
 }
+
+/// Where the matrices of two operands begin, for a member of a batch of this shape.
+pub(super) fn offsets(member: usize, batch: &[usize], strides: [&[isize]; 2]) -> [isize; 2] {
+    let (mut rest, mut found) = (member, [0, 0]);
+    for (axis, &len) in batch.iter().enumerate().rev() {
+        let at = (rest % len) as isize;
+        rest /= len;
+        for (offset, strides) in found.iter_mut().zip(strides) {
+            *offset += at * strides[axis];
+        }
+    }
+    found
+}

@@ -27,7 +27,7 @@ use num_complex::Complex;
 use self::matvec::SMALL_PRODUCT;
 pub use self::matvec::lanes_of_dots;
 
-use self::matrix::{Dims, Mat, WIDE, chain};
+use self::matrix::{Dims, Mat, WIDE, chain, offsets};
 use super::arithmetic::{BLOCK, Number};
 use super::shared_pointer::Shared;
 use super::strided::{copy, zeros};
@@ -274,13 +274,7 @@ unsafe fn batches<T: Product>(
         }
     }
     let one = |i: usize, wide: bool| {
-        let (mut rest, mut oa, mut ob) = (i, 0, 0);
-        for axis in (0..head.len()).rev() {
-            let at = (rest % head[axis]) as isize;
-            rest /= head[axis];
-            oa += at * sa[axis];
-            ob += at * sb[axis];
-        }
+        let [oa, ob] = offsets(i, head, [&sa, &sb]);
         let a = Mat {
             at: Shared::new(ma.at.at(oa)),
             ..ma
